@@ -1,6 +1,7 @@
 //! The command line.
 
 mod flow;
+mod kv;
 mod suggest;
 
 use crate::key::Secret;
@@ -12,6 +13,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub(crate) use flow::{FlowArgs, LoadArgs};
+pub(crate) use kv::{
+    Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
+};
 pub(crate) use suggest::served_faults;
 
 const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts a drive, and is the drive";
@@ -91,16 +95,20 @@ Examples:
   mynah bench TARGET --rw randrw --rwmixread 70 --bs 8k --numjobs 4 --runtime 30s
   mynah bench TARGET --rw randread --rate_iops 20000        latencies at a given rate
   mynah bench TARGET --rw randwrite --size 1g --number_ios 500000 --verify --fsync 64
+  mynah bench TARGET --kv ycsb-b --keys 1m --value_size 4k --iodepth 64 --verify
+  mynah bench TARGET --kv retrieve=90,store=10 --load no    on keys that were stored before
   mynah bench TARGET --header-digest --data-digest --json result.json
 
-Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks were wrong, no connection); 2 bad usage;
-130 interrupted (what was measured is still printed).";
+Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks or values were wrong, no connection);
+2 bad usage; 130 interrupted (what was measured is still printed).";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
   mynah serve                                 the default drive on 127.0.0.1:4420
   mynah serve --drive samsung-970-pro --store file:drive.bytes --status-interval 1
   mynah serve --namespace 10GiB --namespace 20GiB,4096 --tcp 127.0.0.1:0 --json result.json
+  mynah serve --namespace 32GiB,kv --namespace 16GiB
+                                              keys and values beside blocks
   mynah serve --vfio-user /tmp/drive          a PCIe drive for QEMU (see docs/vfio-user.md)
   mynah serve --drives 2 --vfio-user /tmp/drives --cpus_allowed 2,3
                                               two, in /tmp/drives/0 and 1, on a processor each
@@ -140,6 +148,11 @@ pub(crate) enum Verb {
         after_long_help = SIM_EXAMPLES
     )]
     Sim(Box<Sim>),
+    /// Store, retrieve, delete and list keys of a key-value namespace
+    ///
+    /// Over NVMe/TCP or vfio-user.
+    #[command(after_help = kv::EXAMPLES)]
+    Kv(Box<Kv>),
     /// Serve a drive to NVMe/TCP hosts in real time
     ///
     /// Prints `ready {json}` when hosts can connect; ends in order on Ctrl-C and SIGTERM.
@@ -284,9 +297,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "STORE", default_value = "ram")]
     #[arg(hide_possible_values = true, value_parser = suggest::values(&["ram", "pattern", "file:"]))]
     pub(crate) store: String,
-    /// A namespace, with blocks of 512 or 4096 bytes; may be repeated. The shards of a drive take
-    /// turns [default: one over the whole drive or shard, 512]
-    #[arg(long, value_name = "SIZE[,512|4096]")]
+    /// A namespace, with blocks of 512 or 4096 bytes or with pairs of keys and values (kv); may be
+    /// repeated. The shards of a drive take turns [default: one over the whole drive or shard, 512]
+    #[arg(long, value_name = "SIZE[,512|4096|kv]")]
     pub(crate) namespace: Vec<String>,
     /// The subsystem's name, the end of its NQN or all of it; given several times, there are as
     /// many drives [default: the drive's; of several drives followed by -0, -1, …]
@@ -443,8 +456,8 @@ pub(crate) struct AuthArgs {
 /// How to connect.
 #[derive(Args)]
 #[command(next_help_heading = "Connection")]
-pub(crate) struct HostArgs {
-    /// The namespace [default: 1]
+pub(crate) struct ConnectArgs {
+    /// The namespace [default: 1, or the only key-value one]
     #[arg(long, value_name = "N")]
     pub(crate) nsid: Option<String>,
     /// Who connects [default: /etc/nvme/hostnqn, or a name made from the machine's identifier]
@@ -470,10 +483,6 @@ pub(crate) struct HostArgs {
     /// Protect data with a CRC
     #[arg(long)]
     pub(crate) data_digest: bool,
-    /// Entries of each queue; one is always free [default: as many as the iodepth needs; 1024 with
-    /// --rate_iops]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(2..=4096))]
-    pub(crate) queue_size: Option<u16>,
     /// Wait for interrupts instead of looking for completions all the time (vfio-user)
     #[arg(long)]
     pub(crate) interrupts: bool,
@@ -486,9 +495,28 @@ pub(crate) struct HostArgs {
     /// How long a target that is not there yet is tried; 0: once [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) wait: Option<String>,
+}
+
+/// How a load connects.
+#[derive(Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct HostArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Entries of each queue; one is always free [default: as many as the iodepth needs; 1024 with
+    /// --rate_iops]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(2..=4096))]
+    pub(crate) queue_size: Option<u16>,
     /// How long a lost target is tried again; 0: not at all [default: 60s]
     #[arg(long, alias = "ctrl-loss-tmo", value_name = "TIME")]
     pub(crate) reconnect: Option<String>,
+}
+
+/// Whether something is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum YesNo {
+    Yes,
+    No,
 }
 
 /// How the load is run.
@@ -505,10 +533,14 @@ pub(crate) struct LoadRunArgs {
     /// Processors that the jobs may use, as in 1 or 0,2-3 [default: any]
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_name = "LIST")]
     pub(crate) cpus_allowed: Option<String>,
-    /// Write blocks that carry their address, generation and a checksum; check what is read, and
-    /// all that was written at the end
+    /// Write blocks that carry their address, generation and a checksum, or values with key, version
+    /// and checksum; check what is read, and all that was written at the end
     #[arg(long)]
     pub(crate) verify: bool,
+    /// With --kv: whether the keys that the mix finds are stored first, which is not measured
+    /// [default: yes]
+    #[arg(long, value_name = "YES|NO", hide_possible_values = true)]
+    pub(crate) load: Option<YesNo>,
     /// Flush after so many writes of a job. With --verify, what was not flushed may be gone after
     /// a lost connection, which without this may not be
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,

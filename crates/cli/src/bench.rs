@@ -1,11 +1,11 @@
 //! `mynah bench`.
 
-use crate::args::{Bench, flag};
+use crate::args::{Bench, YesNo, flag};
 use crate::failure::Failure;
-use crate::key;
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::Bar;
+use crate::target::{self, Found};
 use crate::values;
 use mynah_lab::SimulationError;
 use mynah_lab::fio::FioJob;
@@ -14,38 +14,29 @@ use mynah_lab::result::Run;
 use mynah_lab::simulation::Step;
 use mynah_lab::summary;
 use mynah_lab::workload::{FlowOptions, FlowSpec, Limits, Schedule};
-use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress, Where};
-use mynah_runtime::host::{self, Credentials, HostError, Options, Target, VfioUserOptions};
+use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
 use mynah_stamp::Span;
-use mynah_wire::fabrics::check_nqn;
-use mynah_wire::tcp::digest::Digests;
 use std::path::Path;
 use std::time::Duration;
 
 /// How long a load without a limit lasts.
 const DEFAULT_RUNTIME: Span = Span::from_secs(10);
-const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
 
 /// Puts a load on a target; whether it was interrupted.
 pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let mut remarks = Vec::new();
     let (flows, ramp) = flows(args, &mut remarks)?;
-    let wait = time("--wait", &args.host.wait, DEFAULT_WAIT)?;
-    let (target, listed) = match args.target.strip_prefix("vfio-user:") {
-        Some(folder) => (Where::VfioUser(vfio_user(args, folder)?), None),
-        None => {
-            let (options, listed) = tcp(args, wait)?;
-            (Where::Tcp(Box::new(options)), listed)
-        }
-    };
+    let Found { place, listed, wait } = target::find(&args.target, &args.host.connect)?;
+    let namespace = target::namespace(&args.host.connect)?;
+    let loads_keys = loads_keys(args, &flows)?;
     let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;
-    let reconnect = time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?;
+    let reconnect = target::time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?;
     let load = |(index, flow)| Load {
-        target: target.clone(),
+        target: place.clone(),
         flow,
+        namespace,
+        loads_keys,
         index: index as u32,
         seed: args.run.seed.unwrap_or(1),
         queue_entries: args.host.queue_size,
@@ -66,51 +57,6 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     match outcome.failure() {
         Some(failure) => Err(Failure::failed(failure, None)),
         None => Ok(outcome.interrupted),
-    }
-}
-
-/// How to reach a function over vfio-user.
-fn vfio_user(args: &Bench, folder: &str) -> Result<VfioUserOptions, Failure> {
-    let host = &args.host;
-    let secret = Some(key::FROM_ENVIRONMENT);
-    for (option, given, help) in [
-        ("--host-nqn", host.host_nqn.is_some(), None),
-        ("--host-key", host.host_key.is_some(), secret),
-        ("--tls-psk", host.tls_psk.is_some(), secret),
-        ("--header-digest", host.header_digest, None),
-        ("--data-digest", host.data_digest, None),
-        ("--keep-alive", host.keep_alive.is_some(), None),
-    ] {
-        if given {
-            let message = format!("{option} has no effect on a PCIe function: it is for TCP");
-            return Err(Failure::usage(message, help));
-        }
-    }
-    if folder.is_empty() {
-        let help = "write vfio-user:DIR, the folder that `mynah serve --vfio-user DIR` has";
-        return Err(Failure::usage("vfio-user: has no folder".to_owned(), Some(help)));
-    }
-    Ok(VfioUserOptions {
-        folder: folder.into(),
-        interrupts: host.interrupts,
-        timeout: time("--timeout", &host.timeout, DEFAULT_TIMEOUT)?,
-    })
-}
-
-/// How to reach a subsystem over TCP, and where discovery has listed it, if that was asked.
-fn tcp(args: &Bench, wait: Duration) -> Result<(Options, Option<String>), Failure> {
-    let target: Target = args
-        .target
-        .parse()
-        .map_err(|error: host::TargetError| Failure::usage(error.to_string(), None))?;
-    if args.host.interrupts {
-        let message = "--interrupts has no effect over TCP: it is for vfio-user".to_owned();
-        return Err(Failure::usage(message, None));
-    }
-    let options = options(args, &target)?;
-    match target.nqn {
-        Some(_) => Ok((options, None)),
-        None => discovered(options, wait),
     }
 }
 
@@ -153,6 +99,19 @@ fn show(
     }
 }
 
+/// Whether the keys that a flow finds are stored first.
+fn loads_keys(args: &Bench, flows: &[FlowSpec]) -> Result<bool, Failure> {
+    let finds = |flow: &FlowSpec| flow.key_value().is_some_and(|keys| keys.initial_keys() > 0);
+    match args.run.load {
+        Some(_) if !flows.iter().any(finds) => {
+            let help = "with --kv, a mix that does more than store new keys finds keys there";
+            let message = "--load has no effect here: there are no keys to be found";
+            Err(Failure::usage(message, Some(help)))
+        }
+        given => Ok(given != Some(YesNo::No)),
+    }
+}
+
 /// The flows that the options or a job file describe, and the ramp before what is measured.
 fn flows(args: &Bench, remarks: &mut Vec<String>) -> Result<(Vec<FlowSpec>, Span), Failure> {
     let (flows, ramp) = match &args.fio {
@@ -184,7 +143,7 @@ fn job_file(
             format!("{} has no effect here: fio's job file says what is done", flag(option));
         return Err(Failure::usage(message, Some("leave it out, or change the file")));
     }
-    options.namespace = args.host.nsid.clone();
+    options.namespace = args.host.connect.nsid.clone();
     let FlowSpec { namespace, .. } = read(&options, "")?;
     let FioJob { mut flows, ramp_time, warnings } =
         FioJob::load(path).map_err(SimulationError::from)?;
@@ -207,22 +166,22 @@ fn job_file(
 /// The flow that the options describe.
 fn flow(args: &Bench, remarks: &mut Vec<String>) -> Result<FlowSpec, Failure> {
     let mut options = args.flow.options();
-    options.namespace = args.host.nsid.clone();
-    if options.rw.is_none() {
+    options.namespace = args.host.connect.nsid.clone();
+    if options.rw.is_none() && options.kv.is_none() {
         options.rw = Some("randread".to_owned());
         if options.rate_iops.is_none() && options.iodepth.is_none() {
             options.iodepth = Some("32".to_owned());
         }
         remarks.push("no --rw: random reads".to_owned());
     }
-    let name = options.rw.clone().unwrap_or_default();
+    let name = options.kv.clone().or_else(|| options.rw.clone()).unwrap_or_default();
     let mut flow = read(&options, &name)?;
     if flow.limits.auto {
         let message = "--runtime auto: a load on a target lasts for a given time";
         let help = "write a time such as 30s; `mynah sim` finds out how long a run has to be";
         return Err(Failure::usage(message.to_owned(), Some(help)));
     }
-    if flow.limits == Limits::default() {
+    if flow.limits == Limits::default() && !flow.has_an_end() {
         flow.limits.runtime = Some(DEFAULT_RUNTIME);
         remarks.push("no limit: 10 s (--runtime, --number_ios, --size)".to_owned());
     }
@@ -237,92 +196,11 @@ fn read(options: &FlowOptions, name: &str) -> Result<FlowSpec, Failure> {
     })
 }
 
-fn options(args: &Bench, target: &Target) -> Result<Options, Failure> {
-    let host = &args.host;
-    #[cfg(not(feature = "tls"))]
-    if host.tls_psk.is_some() {
-        return Err(key::without_tls());
-    }
-    let host_nqn = match &host.host_nqn {
-        Some(nqn) => check_nqn(nqn)
-            .map(|()| nqn.clone())
-            .map_err(|problem| Failure::usage(format!("--host-nqn {nqn}: {problem}"), None))?,
-        None => host::default_host_nqn(),
-    };
-    Ok(Options {
-        address: target.address.clone(),
-        subsystem_nqn: target.nqn.clone().unwrap_or_default(),
-        host_nqn,
-        credentials: credentials(args)?,
-        #[cfg(feature = "tls")]
-        tls: encryption(args)?,
-        digests: Digests { header: host.header_digest, data: host.data_digest },
-        keep_alive: time("--keep-alive", &host.keep_alive, DEFAULT_KEEP_ALIVE)?,
-        timeout: time("--timeout", &host.timeout, DEFAULT_TIMEOUT)?,
-    })
-}
-
-fn credentials(args: &Bench) -> Result<Option<Credentials>, Failure> {
-    let Some(host) = &args.host.host_key else { return Ok(None) };
-    let controller = args.host.controller_key.as_ref();
-    Ok(Some(Credentials {
-        host: host.read("--host-key")?,
-        controller: controller.map(|secret| secret.read("--controller-key")).transpose()?,
-        choices: key::choices(&args.host.auth)?,
-    }))
-}
-
-#[cfg(feature = "tls")]
-fn encryption(args: &Bench) -> Result<Option<host::Encryption>, Failure> {
-    let Some(secret) = &args.host.tls_psk else { return Ok(None) };
-    let encryption = host::Encryption::new(secret.read("--tls-psk")?);
-    Ok(Some(encryption.map_err(|error| Failure::failed(error.to_string(), None))?))
-}
-
-/// The options with the target's only subsystem, and where the target says that it is. A host stays
-/// where it came in all the same: an address behind a forwarded port is none that it can reach.
-fn discovered(options: Options, wait: Duration) -> Result<(Options, Option<String>), Failure> {
-    let found = host::persist(wait, || host::discover(&options));
-    let mut found = found.map_err(|error| refused(error.into(), None))?;
-    // The entry for where the host is comes first.
-    let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
-    let here = port(&options.address);
-    let is_elsewhere = |one: &host::Subsystem| one.address.as_deref().and_then(port) != here;
-    found.sort_by_key(|one| (one.nqn.clone(), is_elsewhere(one)));
-    found.dedup_by(|a, b| a.nqn == b.nqn);
-    match &found[..] {
-        [] => Err(Failure::failed("the target has no subsystem for this host".into(), None)),
-        [only] => {
-            let listed = only.address.as_ref().filter(|_| is_elsewhere(only));
-            let listed = listed.map(|address| format!("tcp://{address}/{}", only.nqn));
-            Ok((Options { subsystem_nqn: only.nqn.clone(), ..options }, listed))
-        }
-        several => {
-            let place = |one: &host::Subsystem| match &one.address {
-                Some(address) if is_elsewhere(one) => address.clone(),
-                _ => options.address.clone(),
-            };
-            let names = several.iter().map(|one| format!("tcp://{}/{}", place(one), one.nqn));
-            let names: Vec<_> = names.collect();
-            let message = format!("the target has {} subsystems; name one of them", names.len());
-            Err(Failure::usage(message, Some(&names.join("\n"))))
-        }
-    }
-}
-
 /// Why there is no result; `listed` is where discovery has listed the subsystem, if not where the
 /// host has asked for it.
 fn refused(error: LoadError, listed: Option<&str>) -> Failure {
     match error {
-        LoadError::Host(error) => {
-            let help = match (&error, listed) {
-                (HostError::Refused { .. }, Some(listed)) => {
-                    Some(format!("the target lists its subsystem elsewhere: {listed}"))
-                }
-                _ => HostError::help(&error).map(str::to_owned),
-            };
-            Failure::failed(error.to_string(), help.as_deref())
-        }
+        LoadError::Host(error) => target::failed(&error, listed),
         LoadError::Connecting { .. } => Failure::failed(
             error.to_string(),
             Some(
@@ -332,10 +210,4 @@ fn refused(error: LoadError, listed: Option<&str>) -> Failure {
         LoadError::Workload(error) => Failure::usage(error.to_string(), None),
         LoadError::Unfit(problem) => Failure::usage(problem, None),
     }
-}
-
-fn time(option: &str, text: &Option<String>, default: Duration) -> Result<Duration, Failure> {
-    text.as_deref().map_or(Ok(default), |text| {
-        values::span(option, text).map(|span| Duration::from_nanos(span.as_ps() / 1_000))
-    })
 }

@@ -119,6 +119,8 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
             timeout: TIMEOUT,
         })),
         flow: flow.clone(),
+        namespace: None,
+        loads_keys: false,
         index: 0,
         seed: 1,
         queue_entries: None,

@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     Run(Report),
     /// Standard output does not take what is printed.
     Stdout(io::Error),
+    /// Somebody has ended it before its time.
+    Interrupted,
 }
 
 /// A mistake on the command line, or a failure that has no more to it than a message.
@@ -53,6 +55,7 @@ impl Failure {
             Failure::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::SUCCESS
             }
+            Failure::Interrupted => ExitCode::from(crate::INTERRUPTED),
             Failure::Stdout(error) => {
                 say(format_args!("cannot write to standard output: {error}"));
                 ExitCode::from(1)

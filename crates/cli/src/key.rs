@@ -179,7 +179,8 @@ mod tests {
         let words = ["key", "keys", "psk", "secret", "password", "passphrase", "token", "pin"];
         for option in options(&Cli::command()) {
             let name = option.get_long().unwrap_or_default();
-            let sounds_so = name.split('-').any(|word| words.contains(&word));
+            // Keys of values are none.
+            let sounds_so = name != "keys" && name.split('-').any(|word| words.contains(&word));
             assert_eq!(sounds_so, is_secret(&option), "--{name}");
         }
     }

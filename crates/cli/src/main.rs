@@ -8,12 +8,14 @@ mod demo;
 mod drives;
 mod failure;
 mod key;
+mod kv;
 mod machine;
 mod print;
 mod progress;
 mod serve;
 mod shell;
 mod sim;
+mod target;
 mod values;
 
 use args::{Cli, Verb};
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),
         Verb::Bench(bench) => bench::run(&bench),
+        Verb::Kv(kv) => return kv::run(&kv).unwrap_or_else(Failure::report),
         Verb::Serve(serve) => return serve::run(&serve).unwrap_or_else(Failure::report),
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),

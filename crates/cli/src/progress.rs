@@ -112,6 +112,13 @@ impl Bar {
                     bar.set_message("connecting");
                 }
                 Progress::Started => self.start("running"),
+                Progress::Loading { done, stored } => {
+                    if bar.length() != Some(FULL) {
+                        self.start("storing keys");
+                    }
+                    bar.set_position((done.clamp(0.0, 1.0) * FULL as f64) as u64);
+                    bar.set_message(format!("{stored} keys stored"));
+                }
                 Progress::Running { done, completed } => {
                     bar.set_position((done * FULL as f64) as u64);
                     bar.set_message(match done < 1.0 {
@@ -121,6 +128,28 @@ impl Bar {
                 }
                 Progress::Reconnecting => bar.set_message("the target is lost, trying again"),
                 Progress::Finished => bar.set_position(FULL),
+            }
+        }
+        !INTERRUPTED.load(Ordering::Relaxed)
+    }
+
+    /// Shows how far something is whose parts are counted, as in "pairs imported"; false if it is to
+    /// end.
+    pub(crate) fn part(&mut self, what: &str, done: Option<f64>, count: u64) -> bool {
+        RUNNING.store(true, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            match done {
+                Some(done) => {
+                    if bar.length() != Some(FULL) {
+                        self.start("");
+                    }
+                    bar.set_position((done.clamp(0.0, 1.0) * FULL as f64) as u64);
+                }
+                None => bar.set_style(style("{spinner} {msg} {elapsed}")),
+            }
+            // Text for each of many parts would cost more than they do.
+            if count.is_multiple_of(64) {
+                bar.set_message(format!("{count} {what}"));
             }
         }
         !INTERRUPTED.load(Ordering::Relaxed)

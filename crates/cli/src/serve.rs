@@ -20,7 +20,9 @@ use mynah_runtime::fault;
 use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
 use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
-use mynah_runtime::server::{self, ServeError, ServeOptions, Shard, Speed, StoreKind};
+use mynah_runtime::server::{
+    self, NamespaceContent, PairsError, ServeError, ServeOptions, Shard, Speed, StoreKind,
+};
 use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_wire::fabrics::{NQN_BYTES_MAX, check_nqn};
 use std::net::{SocketAddr, TcpListener};
@@ -225,6 +227,14 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
     {
         let message = format!("--namespace {} times with --shards {of}", options.namespaces.len());
         let help = "give each shard at least one, or none for one over each whole shard";
+        return Err(Failure::usage(message, Some(help)));
+    }
+    let wants_pairs = options.namespaces.iter().any(|it| it.content == NamespaceContent::Pairs);
+    if let Count::Shards(of) = *count
+        && (wants_pairs || server::has_pairs(&emulation.config))
+    {
+        let (message, help) =
+            (format!("--shards {of}: {}", PairsError::Shards), PairsError::Shards.help());
         return Err(Failure::usage(message, Some(help)));
     }
     let mut plans = Vec::new();
@@ -544,15 +554,21 @@ fn speed(text: &str) -> Result<Speed, Failure> {
 
 fn namespace(text: &str) -> Result<mynah_runtime::server::Namespace, Failure> {
     let (size, block) = text.split_once(',').unwrap_or((text, "512"));
-    let help = "write SIZE or SIZE,512 or SIZE,4096, as in --namespace 100GiB,4096";
+    let help = "write SIZE or SIZE,512 or SIZE,4096 for blocks, as in --namespace 100GiB,4096, or \
+                SIZE,kv for pairs of keys and values";
     let wrong = |what: String| Failure::usage(format!("--namespace {text}: {what}"), Some(help));
     let Bytes(bytes) = size.parse().map_err(|error| wrong(format!("{error}")))?;
-    let block_bytes = match block {
-        "512" => 512,
-        "4096" | "4k" | "4KiB" => 4096,
-        _ => return Err(wrong(format!("blocks have 512 or 4096 bytes, not `{block}`"))),
+    let content = match block {
+        "512" => NamespaceContent::Blocks(512),
+        "4096" | "4k" | "4KiB" => NamespaceContent::Blocks(4096),
+        "kv" => NamespaceContent::Pairs,
+        _ => {
+            let what =
+                format!("a namespace holds blocks of 512 or 4096 bytes or kv, not `{block}`");
+            return Err(wrong(what));
+        }
     };
-    Ok(mynah_runtime::server::Namespace { bytes: Some(bytes), block_bytes })
+    Ok(server::Namespace { bytes: Some(bytes), content })
 }
 
 fn address(option: &str, text: &str) -> Result<SocketAddr, Failure> {
@@ -590,6 +606,7 @@ impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
         let help = match &error {
             ServeError::Store(error) => Some(error.help()),
+            ServeError::Pairs(error) => Some(error.help()),
             ServeError::Fault(error) => Some(error.help.as_str()),
             ServeError::Listen(_, cause) => listening(cause),
             ServeError::Thread(_) => Some("see to memory and limits (ulimit -v, ulimit -u)"),

@@ -276,7 +276,8 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
         return Ok(simulation);
     }
     let mut options = args.flow.options();
-    if options.rw.is_none() && options.trace.is_none() {
+    let said = options.rw.is_some() || options.trace.is_some() || options.kv.is_some();
+    if !said {
         options.rw = Some("randread".to_owned());
         let closed = options.rate_iops.is_none() && options.rate_interval.is_none();
         if closed && options.iodepth.is_none() {
@@ -284,7 +285,8 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
         }
         remarks.push("no --rw: random reads".to_owned());
     }
-    let name = options.rw.clone().unwrap_or_else(|| "trace".to_owned());
+    let name = options.kv.clone().or_else(|| options.rw.clone());
+    let name = name.unwrap_or_else(|| "trace".to_owned());
     let mut flow = options.flow(&name).map_err(SimulationError::from)?;
     if let Some(text) = &args.run.until_steady {
         let every = crate::values::interval("--until-steady", text)?;

@@ -4,7 +4,7 @@ use crate::namespaces::WriteProtection;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
-/// How a command touches the blocks of a namespace.
+/// How a command touches the blocks or pairs of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -12,6 +12,10 @@ pub(crate) enum Access {
     /// Counts as a write where the namespace is reserved, and not where it is protected (Base 2.0,
     /// section 8.12; nvmet_io_cmd_check_access in drivers/nvme/target/core.c of Linux).
     Flush,
+    /// Reads pairs.
+    ReadPairs,
+    /// Changes pairs.
+    ChangePairs,
     /// Reads or changes reservations only.
     Reservation,
 }
@@ -35,16 +39,26 @@ impl Subsystem {
         if namespace.is_formatting() {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
+        let of_pairs = match access {
+            Access::Read | Access::Write => false,
+            Access::ReadPairs | Access::ChangePairs => true,
+            Access::Flush | Access::Reservation => namespace.holds_pairs(),
+        };
+        if namespace.holds_pairs() != of_pairs {
+            // It is of another command set.
+            return Err(Status::INVALID_OPCODE.do_not_retry());
+        }
         if access == Access::Reservation {
             return Ok(id as usize - 1);
         }
-        let writes = access != Access::Read;
+        let writes = !matches!(access, Access::Read | Access::ReadPairs);
         if let Some(controller) = self.controllers.get(slot.controller())
             && !namespace.reservations().admits(controller.host_id(), writes)
         {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        if access == Access::Write && namespace.protection() != WriteProtection::None {
+        let changes = matches!(access, Access::Write | Access::ChangePairs);
+        if changes && namespace.protection() != WriteProtection::None {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
         }
         Ok(id as usize - 1)

@@ -1,11 +1,13 @@
 //! I/O commands of every command set: who may give one, and the one place that knows which sets there
 //! are. What a set's commands do is in a folder of its own.
 
+use crate::key_value;
 use crate::namespaces::Namespace;
 use crate::nvm;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
-use mynah_wire::nvme::command::{NvmCommand, ReservationCommand};
+use mynah_wire::nvme::command::{KeyValueCommand, NvmCommand, ReservationCommand};
+use mynah_wire::nvme::identify::command_set as code;
 use mynah_wire::nvme::opcode::nvm as opcode;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
@@ -31,28 +33,23 @@ pub(crate) const RESERVATION_EFFECTS: [(u8, u32); 4] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandSet {
     Nvm,
+    KeyValue,
 }
 
 impl CommandSet {
-    /// All that there are.
-    pub(crate) const ALL: [CommandSet; 1] = [CommandSet::Nvm];
-
-    /// The set with this identifier (CSI).
-    pub(crate) fn from_code(code: u8) -> Option<CommandSet> {
-        CommandSet::ALL.into_iter().find(|set| set.code() == code)
-    }
-
-    /// CSI.
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            CommandSet::Nvm => 0,
+    /// Those of a drive that has pairs, or none.
+    pub(crate) fn of_drive(has_pairs: bool) -> &'static [CommandSet] {
+        match has_pairs {
+            true => &[CommandSet::Nvm, CommandSet::KeyValue],
+            false => &[CommandSet::Nvm],
         }
     }
 
-    /// What Identify says of its namespaces.
-    pub(crate) fn namespace_page(self) -> Vec<u8> {
+    /// CSI.
+    pub(crate) fn identifier(self) -> u8 {
         match self {
-            CommandSet::Nvm => nvm::identify::namespace_page(),
+            CommandSet::Nvm => code::NVM,
+            CommandSet::KeyValue => code::KEY_VALUE,
         }
     }
 
@@ -60,14 +57,17 @@ impl CommandSet {
     pub(crate) fn controller_page(self) -> Vec<u8> {
         match self {
             CommandSet::Nvm => nvm::identify::controller_page(),
+            CommandSet::KeyValue => key_value::identify::controller_page(),
         }
     }
 
     /// Effects of its commands.
     pub(crate) fn effects(self) -> impl Iterator<Item = (u8, u32)> {
-        match self {
-            CommandSet::Nvm => nvm::identify::EFFECTS.into_iter(),
-        }
+        let effects: &[(u8, u32)] = match self {
+            CommandSet::Nvm => &nvm::identify::EFFECTS,
+            CommandSet::KeyValue => &key_value::identify::EFFECTS,
+        };
+        effects.iter().copied()
     }
 }
 
@@ -75,12 +75,16 @@ impl CommandSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoCommand {
     Nvm(NvmCommand),
+    KeyValue(KeyValueCommand),
     /// Of every command set.
     Reservation(ReservationCommand),
 }
 
 impl IoCommand {
-    /// The command that an entry of an I/O queue is.
+    /// The command that an entry of an I/O queue is, where its namespace is one of blocks.
+    ///
+    /// Entries of other namespaces are taken for such ones at first, because most are: where a
+    /// command turns out to need more care, [`Subsystem::io_command`] says what it is.
     #[inline]
     pub(crate) fn parse(entry: &SubmissionEntry) -> Result<IoCommand, Status> {
         match NvmCommand::parse(entry) {
@@ -91,10 +95,19 @@ impl IoCommand {
         }
     }
 
+    /// The same where its namespace is one of pairs.
+    fn parse_key_value(entry: &SubmissionEntry) -> Result<IoCommand, Status> {
+        match ReservationCommand::parse(entry) {
+            Some(command) => Ok(IoCommand::Reservation(command)),
+            None => KeyValueCommand::parse(entry).map(IoCommand::KeyValue),
+        }
+    }
+
     /// What its completion is counted as.
     pub(crate) fn kind(self) -> CommandKind {
         match self {
             IoCommand::Nvm(command) => nvm::kind_of(command),
+            IoCommand::KeyValue(command) => key_value::kind_of(command),
             IoCommand::Reservation(_) => CommandKind::OtherIo,
         }
     }
@@ -104,12 +117,61 @@ impl IoCommand {
     pub(crate) fn bytes(self, namespace: Option<&Namespace>) -> Option<u64> {
         match self {
             IoCommand::Nvm(command) => nvm::bytes_of(command, namespace),
+            IoCommand::KeyValue(command) => Some(key_value::bytes_of(command).into()),
             IoCommand::Reservation(command) => Some(command.bytes()),
         }
     }
 }
 
 impl Subsystem {
+    /// The command sets that there are.
+    pub(crate) fn supported_sets(&self) -> &'static [CommandSet] {
+        CommandSet::of_drive(self.namespaces.can_hold_pairs())
+    }
+
+    /// The command set with this identifier (CSI), if there is one.
+    pub(crate) fn supported_set(&self, code: u8) -> Result<CommandSet, Status> {
+        let found = self.supported_sets().iter().find(|set| set.identifier() == code);
+        found.copied().ok_or(Status::COMMAND_SET_INVALID.do_not_retry())
+    }
+
+    /// Whether an entry of a queue is about a namespace of pairs.
+    pub(crate) fn is_about_pairs(&self, queue: u32, entry: &SubmissionEntry) -> bool {
+        let controller = self.queues.get(queue).map_or(0, |slot| slot.controller());
+        let namespace = self.namespaces.active(controller, entry.namespace_id.get());
+        namespace.is_ok_and(|it| it.holds_pairs())
+    }
+
+    /// The command that an entry of a queue is, whatever its namespace.
+    pub(crate) fn io_command(
+        &self,
+        queue: u32,
+        entry: &SubmissionEntry,
+    ) -> Result<IoCommand, Status> {
+        match self.is_about_pairs(queue, entry) {
+            true => IoCommand::parse_key_value(entry),
+            false => IoCommand::parse(entry),
+        }
+    }
+
+    /// Carries an entry out if it is about a namespace of pairs; whether it is.
+    #[inline(never)]
+    pub(crate) fn takes_key_value(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> bool {
+        if !self.is_about_pairs(queue, entry) {
+            return false;
+        }
+        match IoCommand::parse_key_value(entry) {
+            Ok(command) => self.carry_out(queue, entry, command, data),
+            Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
+        }
+        true
+    }
+
     /// Carries an I/O command out.
     pub(crate) fn carry_out(
         &mut self,
@@ -120,6 +182,7 @@ impl Subsystem {
     ) {
         let outcome = match command {
             IoCommand::Nvm(command) => self.nvm(queue, entry, command, data),
+            IoCommand::KeyValue(command) => self.key_value(queue, entry, command, data),
             IoCommand::Reservation(command) => self.reservation(queue, entry, command, data),
         };
         if let Err(status) = outcome {

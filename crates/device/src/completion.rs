@@ -1,6 +1,7 @@
 //! Completions, and the error log.
 
-use crate::output::{CommandKind, Completion, CompletionData, Output, Queue};
+use crate::key_value::is_answer;
+use crate::output::{CommandKind, Completion, CompletionData, Media, Output, Queue};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_stamp::StageSpans;
@@ -18,6 +19,10 @@ impl Subsystem {
         lba: u64,
         status: Status,
     ) -> Status {
+        if is_answer(status) {
+            // Nothing went wrong.
+            return status;
+        }
         let Some(slot) = self.queues.get(queue) else { return status };
         let queue_id = slot.queue_id();
         let Some(controller) = self.controllers.get_mut(slot.controller()) else {
@@ -37,10 +42,10 @@ impl Subsystem {
 
     /// A completion that nobody wants.
     pub fn discard(&mut self, completion: Completion) {
-        if let CompletionData::Media(media) = completion.data
-            && let Some(job) = media.job
-        {
-            self.media.forget(job);
+        match completion.data {
+            CompletionData::Media(Media { job: Some(job), .. }) => self.media.forget(job),
+            CompletionData::Value(value) => self.media.release_value(value.pinned),
+            _ => {}
         }
     }
 
@@ -62,7 +67,10 @@ impl Subsystem {
         done.queue_head.set(slot.complete());
         let held = match &data {
             CompletionData::Bytes(bytes) => Some(Box::new(slot.account().hold(bytes.len()))),
-            CompletionData::None | CompletionData::Media(_) | CompletionData::Connected(_) => None,
+            CompletionData::None
+            | CompletionData::Media(_)
+            | CompletionData::Value(_)
+            | CompletionData::Connected(_) => None,
         };
         let flow = slot.flow();
         Some(Completion {

@@ -22,7 +22,8 @@ pub struct SubsystemConfig {
     pub model_number: String,
     /// Firmware revision, at most 8 ASCII characters.
     pub firmware: String,
-    /// Namespaces, numbered from 1. None given: one over the whole drive.
+    /// Namespaces, numbered from 1. None given: one over all that the drive has for blocks, and one for
+    /// each of the model's namespaces of pairs, in order of these.
     pub namespaces: Vec<NamespaceConfig>,
     /// NQNs of the hosts that may connect; empty: any host.
     pub allowed_hosts: Vec<String>,
@@ -111,10 +112,21 @@ pub struct Neighbour {
 /// A namespace to begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceConfig {
-    /// Bytes, rounded down to whole mapping units; `None`: an equal share of what is left.
+    /// Bytes, rounded down to whole mapping units; `None`: an equal share of what is left. One of
+    /// pairs is a whole namespace of the model: the first that is not taken and has so many bytes, if
+    /// that is said.
     pub bytes: Option<u64>,
-    /// Bytes of a logical block: 512 or 4,096.
-    pub block_bytes: u32,
+    /// What it holds.
+    pub content: NamespaceContent,
+}
+
+/// What a namespace holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceContent {
+    /// Logical blocks of so many bytes: 512 or 4,096.
+    Blocks(u32),
+    /// Pairs of a key and a value.
+    Pairs,
 }
 
 /// An address of the subsystem.
@@ -227,6 +239,20 @@ pub enum SubsystemError {
         /// Bytes that it needs at least.
         grain: u64,
     },
+    /// There is no namespace of pairs left in the model.
+    #[error(
+        "namespace {namespace} is to hold pairs, and the drive has no such part left{}",
+        wanted.map_or_else(String::new, |bytes| format!(" of {}", readable(bytes)))
+    )]
+    NoPairs {
+        /// Which.
+        namespace: usize,
+        /// Bytes wanted.
+        wanted: Option<u64>,
+    },
+    /// The store has no place for values.
+    #[error("namespace {0} holds pairs, and this store has no place for their values")]
+    NoValues(usize),
     /// Too many namespaces.
     #[error("{0} namespaces are more than the limit of {1}")]
     TooManyNamespaces(usize, u32),

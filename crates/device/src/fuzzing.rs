@@ -2,8 +2,10 @@
 //! replay their corpora through. They may not panic, hang or allocate without bound.
 
 mod guest;
+mod key_value;
 
 pub use guest::guest;
+pub use key_value::key_value;
 
 use crate::{Now, Output, Queue, RamStore, Subsystem, SubsystemConfig, Timing, Transport};
 use mynah_model::Drive;

@@ -7,6 +7,7 @@
 use crate::command_set::IoCommand;
 use crate::config::{Timing, Transport};
 use crate::controllers::{Controller, Role};
+use crate::key_value;
 use crate::model::ModelRequest;
 use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::nvm::Plain;
@@ -18,7 +19,8 @@ use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_model::config::Priority;
 use mynah_model::io::{self, Operation, Queue as ModelQueue, QueueId, QueueKind};
-use mynah_wire::nvme::command::NvmCommand;
+use mynah_wire::nvme::command::{NvmCommand, admin_bytes};
+use mynah_wire::nvme::entry::Transfer;
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::property::Configuration;
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -239,6 +241,35 @@ impl Subsystem {
         }
     }
 
+    /// How many bytes a guest's command moves, and whether to the host.
+    pub(crate) fn guest_bytes(
+        &self,
+        slot: u32,
+        entry: &SubmissionEntry,
+    ) -> Result<(u32, bool), Status> {
+        let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
+        let bytes = match self.io_command(slot, entry) {
+            _ if queue.state() == State::Admin => admin_bytes(entry),
+            Ok(IoCommand::KeyValue(command)) => match self.guest_key(slot, entry)? {
+                Some(_) => key_value::bytes_of(command).into(),
+                None => 0,
+            },
+            Ok(command) => {
+                let namespace =
+                    self.namespaces.active(queue.controller(), entry.namespace_id.get());
+                match command.bytes(namespace.ok()) {
+                    Some(bytes) => bytes,
+                    None => return Ok((0, true)),
+                }
+            }
+            Err(_) => 0,
+        };
+        if bytes > u64::from(queue.transport().max_transfer_bytes) {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        Ok((bytes as u32, entry.transfer() == Transfer::ToHost))
+    }
+
     /// A command from guest memory, with all data from the host.
     pub(crate) fn submit_guest(&mut self, slot: u32, entry: &SubmissionEntry, data: &[u8]) {
         if entry.flags & 3 != 0 && !self.model.can_fuse(self.config.timing) {
@@ -266,9 +297,10 @@ impl Subsystem {
     /// A command that cannot be carried out, because of where its data lie perhaps.
     pub(crate) fn refuse_guest(&mut self, slot: u32, entry: &SubmissionEntry, status: Status) {
         let modelled = self.config.timing == Timing::Modelled;
+        let command = self.io_command(slot, entry);
         let Some(queue) = self.queues.get_mut(slot) else { return };
         queue.begin_command();
-        let kind = match IoCommand::parse(entry).map(IoCommand::kind) {
+        let kind = match command.map(IoCommand::kind) {
             _ if queue.state() == State::Admin => CommandKind::Admin,
             // A Flush that is refused has flushed nothing.
             Ok(CommandKind::Flush) | Err(_) => CommandKind::OtherIo,

@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod guest;
 mod health;
 mod held;
+mod key_value;
 mod lateness;
 mod media;
 mod model;
@@ -40,12 +41,13 @@ mod timers;
 mod transfer;
 
 pub use config::{
-    Limits, NamespaceConfig, Neighbour, Port, Shard, SubsystemConfig, SubsystemError, Timing,
-    Transport,
+    Limits, NamespaceConfig, NamespaceContent, Neighbour, Port, Shard, SubsystemConfig,
+    SubsystemError, Timing, Transport,
 };
 pub use controllers::AnaState;
+pub use key_value::{PatternValues, Place, RamValues, Values};
 pub use output::{
-    Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Queue,
+    Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Queue, Value,
 };
 pub use store::{
     Arena, ArenaSource, Condition, PatternStore, RamStore, Ready, Store, StoreError, StoreJob,

@@ -2,6 +2,7 @@
 
 use crate::StoreJob;
 use crate::held::Held;
+use crate::key_value::Place;
 use mynah_model::io::FlowId;
 use mynah_stamp::{StageSpans, Time};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, command};
@@ -84,6 +85,16 @@ pub enum CommandKind {
     Trim,
     /// Every other I/O command.
     OtherIo,
+    /// Store of a value under a key.
+    Store,
+    /// Retrieve of a value.
+    Retrieve,
+    /// Delete of a key and its value.
+    Delete,
+    /// Exist.
+    Exist,
+    /// List of keys.
+    List,
 }
 
 /// A completed command.
@@ -127,6 +138,8 @@ pub enum CompletionData {
     Bytes(Vec<u8>),
     /// Bytes of the media, which [`crate::Subsystem::fill`] copies.
     Media(Media),
+    /// Bytes of a value, which [`crate::Subsystem::fill`] copies.
+    Value(Value),
     /// None, but its transport has to know: the connection has become a queue.
     Connected(Connected),
 }
@@ -151,6 +164,7 @@ impl CompletionData {
             CompletionData::None | CompletionData::Connected(_) => 0,
             CompletionData::Bytes(bytes) => bytes.len(),
             CompletionData::Media(media) => media.bytes as usize,
+            CompletionData::Value(value) => value.bytes as usize,
         }
     }
 }
@@ -161,6 +175,15 @@ pub struct Media {
     pub(crate) at: u64,
     pub(crate) bytes: u32,
     pub(crate) job: Option<StoreJob>,
+}
+
+/// The beginning of a value, which stays what it is until its completion has taken it.
+#[derive(Debug)]
+pub struct Value {
+    pub(crate) pinned: Place,
+    pub(crate) bytes: u32,
+    /// Bytes of all of it.
+    pub(crate) size: u32,
 }
 
 #[cfg(test)]

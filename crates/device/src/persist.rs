@@ -75,11 +75,17 @@ impl Subsystem {
         put(&mut all, u64::from(state), 1);
         put(&mut all, u64::from(command), 4);
         put(&mut all, writes, 8);
-        put(&mut all, self.namespaces.iter().count() as u64, 4);
-        for namespace in self.namespaces.iter() {
+        put(&mut all, self.described().count() as u64, 4);
+        for namespace in self.described() {
             self.put_namespace(&mut all, namespace);
         }
         all
+    }
+
+    /// The namespaces that are kept: pairs do not outlive the process, and neither do namespaces of
+    /// them.
+    fn described(&self) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.iter().filter(|namespace| !namespace.holds_pairs())
     }
 
     fn put_namespace(&self, all: &mut Vec<u8>, namespace: &Namespace) {
@@ -121,7 +127,7 @@ impl Subsystem {
 
     /// Adds which blocks are marked.
     fn put_marks(&self, all: &mut Vec<u8>) {
-        for namespace in self.namespaces.iter() {
+        for namespace in self.described() {
             put(all, namespace.uncorrectable().count() as u64, MARKS_COUNT_BYTES);
             for (start, end) in namespace.uncorrectable().runs() {
                 put(all, start, 8);
@@ -132,7 +138,7 @@ impl Subsystem {
 
     /// Whether there is room for `more` bytes beside everything that is kept now.
     pub(crate) fn can_describe_more(&self, more: usize) -> bool {
-        let namespaces = self.namespaces.iter();
+        let namespaces = self.described();
         let marks = |it: &Namespace| MARKS_COUNT_BYTES + it.uncorrectable().count() * RUN_BYTES;
         let marks: usize = namespaces.map(marks).sum();
         self.description(false).len() + marks + more <= DESCRIPTION_BYTES_MAX

@@ -23,6 +23,18 @@ impl Subsystem {
             self.media.bring_back(self.model.pool_start(pool), unit);
         }
         self.media.forget_replaced();
+        for lost in self.model.take_lost_pairs() {
+            let mut namespaces = self.namespaces.iter_mut().filter_map(|it| it.pairs_mut());
+            let pairs = namespaces.find(|pairs| pairs.pool() == lost.namespace);
+            if let (Some(pairs), Ok(values)) = (pairs, self.media.values_mut()) {
+                pairs.lose(&lost, values);
+            }
+        }
+        for pairs in self.namespaces.iter_mut().filter_map(|it| it.pairs_mut()) {
+            if let Ok(values) = self.media.values_mut() {
+                pairs.forget_replaced(values);
+            }
+        }
         let queues: Vec<u32> = self.queues.iter().map(|(index, _)| index).collect();
         for queue in queues {
             if let Some(slot) = self.queues.get_mut(queue) {

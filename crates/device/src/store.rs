@@ -6,6 +6,8 @@ mod ram;
 pub use pattern::PatternStore;
 pub use ram::{Arena, ArenaSource, RamStore};
 
+use crate::key_value::Values;
+
 /// Names work that a store does in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoreJob(pub u64);
@@ -168,6 +170,11 @@ pub trait Store {
     /// state of the drive belongs to the bytes. The last call; it may block.
     fn close(&mut self, _state: Option<StateId>) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// What holds the values of pairs beside the bytes; `None`: it can hold none. Called once.
+    fn values(&mut self) -> Option<Box<dyn Values>> {
+        None
     }
 
     /// The next job that has finished, and how.

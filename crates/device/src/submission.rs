@@ -29,6 +29,7 @@ impl Subsystem {
         match IoCommand::parse(entry) {
             Ok(command) => self.carry_out(queue, entry, command, data),
             Err(_) if entry.opcode == FABRICS => self.submit_fabrics(queue, entry, data),
+            Err(_) if self.takes_key_value(queue, entry, data) => {}
             Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
         }
     }

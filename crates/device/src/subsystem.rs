@@ -2,9 +2,12 @@
 
 use crate::admin::AdminState;
 use crate::commands::Commands;
-use crate::config::{SubsystemConfig, SubsystemError, Timing, Transport};
+use crate::config::{
+    NamespaceConfig, NamespaceContent, SubsystemConfig, SubsystemError, Timing, Transport,
+};
 use crate::controllers::Controllers;
 use crate::health::Health;
+use crate::key_value::PairSpace;
 use crate::lateness::Lateness;
 use crate::media::Media as StoredMedia;
 use crate::model::Model;
@@ -17,6 +20,8 @@ use crate::tap::Tap;
 use crate::timers::Timers;
 use crate::{Now, Store, StoreError};
 use mynah_model::Drive;
+use mynah_model::config::NamespaceKind;
+use mynah_model::io::NamespaceId;
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN, check_nqn};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -78,13 +83,14 @@ impl Subsystem {
     ) -> Result<Subsystem, SubsystemError> {
         check(&config)?;
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
-        let space = Space::new(pool_sectors(&drive), unit_sectors.max(1));
+        let pair_space = PairSpace::of(&drive, drive.config());
+        let space = Space::new(pools(&drive), unit_sectors.max(1));
         let mut subsystem = Subsystem {
             now: Now { wall: Time::ZERO, model: Time::ZERO },
             queues: Queues::new(config.limits),
             controllers: Controllers::new(config.limits, config.shard),
             media: StoredMedia::new(store, space.bytes(), space.unit_sectors()),
-            namespaces: Namespaces::new(config.limits.namespaces_max, space),
+            namespaces: Namespaces::new(config.limits.namespaces_max, space, pair_space),
             commands: Commands::default(),
             model: Model::new(drive),
             health: Health::default(),
@@ -100,12 +106,17 @@ impl Subsystem {
             subsystem.namespaces.set_guarded(true);
         }
         subsystem.was_restored = subsystem.restore();
+        let expects_power_cut = subsystem.media.keeps_replaced();
         if subsystem.admin.sanitizes() {
             subsystem.restart_sanitize();
         }
         if !subsystem.was_restored {
             subsystem.create_configured()?;
             subsystem.describe();
+        }
+        if expects_power_cut {
+            let pairs = subsystem.namespaces.iter_mut().filter_map(|it| it.pairs_mut());
+            pairs.for_each(|pairs| pairs.expect_power_cut());
         }
         Ok(subsystem)
     }
@@ -119,14 +130,14 @@ impl Subsystem {
     /// Bytes that a store for this drive has: its capacity, and behind it room for the
     /// metadata of every sector.
     pub fn store_bytes(drive: &Drive) -> u64 {
-        let sectors: u64 = pool_sectors(drive).sum();
+        let sectors: u64 = pools(drive).map(|(sectors, _)| sectors).sum();
         sectors * (SECTOR_BYTES + crate::nvm::protection::METADATA_BYTES as u64)
     }
 
     fn create_configured(&mut self) -> Result<(), SubsystemError> {
         let mut wanted = self.config.namespaces.clone();
         if wanted.is_empty() {
-            wanted.push(crate::NamespaceConfig { bytes: None, block_bytes: 512 });
+            wanted = default_namespaces(self.model.drive());
         }
         let ids: Vec<usize> = self.config.shard.ids().take(wanted.len()).collect();
         let ids_max = self.config.limits.namespaces_max;
@@ -136,17 +147,23 @@ impl Subsystem {
         }
         for at in 0..wanted.len() {
             let namespace = wanted[at];
-            let format = match namespace.block_bytes {
-                512 => FORMATS[0],
-                4096 => FORMATS[1],
-                other => return Err(SubsystemError::BlockBytes(other)),
+            let format = match namespace.content {
+                NamespaceContent::Blocks(512) => FORMATS[0],
+                NamespaceContent::Blocks(4096) => FORMATS[1],
+                NamespaceContent::Blocks(other) => return Err(SubsystemError::BlockBytes(other)),
+                NamespaceContent::Pairs => {
+                    self.create_of_pairs(at + 1, ids[at] as u32, namespace.bytes)?;
+                    continue;
+                }
             };
             let left = self.namespaces.space().free_bytes();
             let grain = self.namespaces.space().grain() * SECTOR_BYTES;
             let bytes = namespace.bytes.map_or_else(
                 || {
-                    let fixed: u64 = wanted[at..].iter().filter_map(|it| it.bytes).sum();
-                    let sharing = wanted[at..].iter().filter(|it| it.bytes.is_none()).count();
+                    let blocks =
+                        wanted[at..].iter().filter(|it| it.content != NamespaceContent::Pairs);
+                    let fixed: u64 = blocks.clone().filter_map(|it| it.bytes).sum();
+                    let sharing = blocks.filter(|it| it.bytes.is_none()).count();
                     left.saturating_sub(fixed) / sharing as u64 / grain * grain
                 },
                 |bytes| bytes / grain * grain,
@@ -162,6 +179,25 @@ impl Subsystem {
             let namespace = self.namespaces.make(id, extents, format, attached, true);
             self.namespaces.insert(namespace);
         }
+        Ok(())
+    }
+
+    /// Creates a namespace of pairs, the `number`-th of those that are wanted.
+    fn create_of_pairs(
+        &mut self,
+        number: usize,
+        id: u32,
+        wanted: Option<u64>,
+    ) -> Result<(), SubsystemError> {
+        if !self.media.takes_values() {
+            return Err(SubsystemError::NoValues(number));
+        }
+        let pairs =
+            self.namespaces.unused_pairs(|bytes| wanted.is_none_or(|wanted| wanted == bytes));
+        let pairs = pairs.ok_or(SubsystemError::NoPairs { namespace: number, wanted })?;
+        let attached = ControllerSet::all(self.config.limits.controllers_max);
+        let namespace = self.namespaces.make_of_pairs(id, pairs, attached, true);
+        self.namespaces.insert(namespace);
         Ok(())
     }
 
@@ -318,7 +354,7 @@ impl Subsystem {
     }
 
     /// Copies a completion's data: exactly [`CompletionData::bytes`] of them. Called once for each
-    /// completion with [`CompletionData::Media`], unless [`Subsystem::discard`] is.
+    /// completion with [`CompletionData::Media`] or [`CompletionData::Value`], unless [`Subsystem::discard`] is.
     #[inline]
     pub fn fill(&mut self, completion: &mut Completion, into: &mut [u8]) {
         match &mut completion.data {
@@ -330,6 +366,12 @@ impl Subsystem {
             CompletionData::Media(media) => {
                 let length = (media.bytes as usize).min(into.len());
                 self.media.read(media.job.take(), media.at, &mut into[..length]);
+            }
+            CompletionData::Value(value) => {
+                let length = (value.bytes as usize).min(into.len());
+                self.media.read_value(value, 0, &mut into[..length]);
+                self.media.release_value(value.pinned);
+                completion.data = CompletionData::None;
             }
         }
     }
@@ -458,8 +500,26 @@ impl std::fmt::Debug for Subsystem {
     }
 }
 
-fn pool_sectors(drive: &Drive) -> impl Iterator<Item = u64> + '_ {
-    (1..).map_while(|id| drive.namespace_sectors(mynah_model::io::NamespaceId(id)))
+/// One namespace over all that a drive has for blocks, and one for each of its namespaces of pairs.
+fn default_namespaces(drive: &Drive) -> Vec<NamespaceConfig> {
+    let mut all = Vec::new();
+    let mut has_blocks = false;
+    for (_, is_for_blocks) in pools(drive) {
+        let content = match is_for_blocks {
+            true if std::mem::replace(&mut has_blocks, true) => continue,
+            true => NamespaceContent::Blocks(512),
+            false => NamespaceContent::Pairs,
+        };
+        all.push(NamespaceConfig { bytes: None, content });
+    }
+    all
+}
+
+/// Sectors of the model's namespaces, and whether they are for blocks: those that are not have none.
+fn pools(drive: &Drive) -> impl Iterator<Item = (u64, bool)> + '_ {
+    let kinds = drive.config().namespaces.iter().map(|it| it.kind == NamespaceKind::Blocks);
+    let sectors = (1..).map_while(|id| drive.namespace_sectors(NamespaceId(id)));
+    sectors.zip(kinds)
 }
 
 fn check(config: &SubsystemConfig) -> Result<(), SubsystemError> {

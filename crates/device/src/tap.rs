@@ -1,6 +1,7 @@
 //! Somebody who listens to everything that goes into the model.
 
 use mynah_model::io::{self, Control, QueueId, Request, Tag};
+use mynah_model::keys::{Decision, KeyRequest};
 use mynah_stamp::Time;
 
 /// Sees every input of the model, in order, and every completion.
@@ -11,6 +12,12 @@ pub trait Tap {
     /// A command that is no host's I/O was given to the model: what a shutdown leaves to be
     /// written, and the work of admin commands.
     fn own_command(&mut self, at: Time, queue: QueueId, request: &Request);
+
+    /// A host's command of keys was given to the model. Of no concern where the drive has no pairs.
+    fn key_command(&mut self, _at: Time, _queue: QueueId, _request: &KeyRequest) {}
+
+    /// The model was told what a command of keys is about.
+    fn decided(&mut self, _at: Time, _tag: Tag, _decision: &Decision) {}
 
     /// The host has put `count` commands into a memory queue.
     fn ring(&mut self, at: Time, queue: QueueId, count: u32);

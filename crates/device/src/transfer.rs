@@ -5,9 +5,6 @@
 //! 4.1.2). More is left alone, as Linux's target does with Dataset Management
 //! (nvmet_check_data_len_lte in drivers/nvme/target/core.c), for which Linux always sends 256 ranges.
 
-use crate::command_set::IoCommand;
-use crate::queue::State;
-use crate::subsystem::Subsystem;
 use mynah_wire::nvme::command::admin_bytes;
 use mynah_wire::nvme::entry::Transfer;
 use mynah_wire::nvme::opcode::admin;
@@ -38,32 +35,5 @@ pub(crate) fn check_admin(entry: &SubmissionEntry, data: &[u8]) -> Result<(), St
         _ if entry.opcode == admin::NAMESPACE_ATTACHMENT => Ok(()),
         _ if (data.len() as u64) < bytes => Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()),
         _ => Ok(()),
-    }
-}
-
-impl Subsystem {
-    /// How many bytes a guest's command moves, and whether to the host.
-    pub(crate) fn guest_bytes(
-        &self,
-        slot: u32,
-        entry: &SubmissionEntry,
-    ) -> Result<(u32, bool), Status> {
-        let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
-        let bytes = match IoCommand::parse(entry) {
-            _ if queue.state() == State::Admin => admin_bytes(entry),
-            Ok(command) => {
-                let namespace =
-                    self.namespaces.active(queue.controller(), entry.namespace_id.get());
-                match command.bytes(namespace.ok()) {
-                    Some(bytes) => bytes,
-                    None => return Ok((0, true)),
-                }
-            }
-            Err(_) => 0,
-        };
-        if bytes > u64::from(queue.transport().max_transfer_bytes) {
-            return Err(Status::INVALID_FIELD.do_not_retry());
-        }
-        Ok((bytes as u32, entry.transfer() == Transfer::ToHost))
     }
 }

@@ -1,7 +1,8 @@
 //! Two results side by side: what each flow got, what the drive did, where the time went,
 //! and by how much that differs.
 
-use crate::result::{Device, Flow, Latency, Result, StageTime};
+use crate::recorder::Kind;
+use crate::result::{Device, Flow, Latency, Result, Side, StageTime};
 use crate::summary::units::{bytes, count, duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -184,7 +185,13 @@ fn figure(group: &str, name: &str, unit: Unit, values: [Option<f64>; 2]) -> Opti
 }
 
 fn flow_figures(figures: &mut Vec<Figure>, flow: &Flow, other: &Flow) {
-    for ((kind, a), (_, b)) in flow.sides().into_iter().zip(other.sides()) {
+    let (sides, others) = (flow.sides(), other.sides());
+    let none = Side::default();
+    for kind in Kind::ALL {
+        let [a, b] = [&sides, &others].map(|sides| {
+            let side = sides.iter().find(|(of, _)| *of == kind);
+            side.map_or(&none, |&(_, side)| side)
+        });
         let group = match flow.name == other.name {
             true => format!("{} {}", flow.name, kind.name()),
             false => format!("{} / {} {}", flow.name, other.name, kind.name()),

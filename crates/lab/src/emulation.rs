@@ -10,7 +10,7 @@ use crate::saved_state::{self, Checksum, SavedStateError};
 use crate::simulation::SimulationError;
 use crate::workload::history;
 use mynah_model::Drive;
-use mynah_model::config::Config;
+use mynah_model::config::{Config, NamespaceKind};
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_model::warm::Access;
@@ -117,7 +117,12 @@ impl Emulation {
         };
         let occupancy: Vec<Occupancy> = match self.precondition {
             Precondition::None => Vec::new(),
-            _ => (1..=drive.config().namespaces.len() as u32).map(everything).collect(),
+            // Nobody knows which pairs there will be.
+            _ => {
+                let namespaces = (1..).zip(&drive.config().namespaces);
+                let blocks = namespaces.filter(|(_, it)| it.kind == NamespaceKind::Blocks);
+                blocks.map(|(id, _)| everything(id)).collect()
+            }
         };
         let preconditioned = match self.precondition {
             Precondition::None => None,

@@ -15,7 +15,8 @@ pub use table::{Checks, Paint, json, text};
 
 use crate::drive::{self, shipped};
 use crate::experiment::Precondition;
-use crate::result::Side;
+use crate::recorder::Kind;
+use crate::result::Flow;
 use crate::simulation::{Simulation, SimulationError};
 use crate::units::{Bandwidth, Duration, Fraction, Iops};
 use serde::Deserialize;
@@ -109,7 +110,8 @@ impl Start {
     }
 }
 
-/// What is compared. Of a load that reads and writes, latencies are those of its reads.
+/// What is compared. Of a load that reads and writes, latencies are those of its reads, rates those
+/// of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Figure {
@@ -159,13 +161,16 @@ impl Figure {
         number.map_err(|error| error.to_string())
     }
 
-    fn of(self, read: &Side, write: &Side) -> f64 {
-        let side = if read.ios > 0 { read } else { write };
-        let latency = || side.lat_ns.as_ref();
+    fn of(self, flow: &Flow) -> f64 {
+        let sides = flow.sides();
+        let reads = |kind: Kind| matches!(kind, Kind::Read | Kind::Retrieve);
+        let done = || sides.iter().filter(|(_, side)| side.ios > 0);
+        let side = done().find(|(kind, _)| reads(*kind)).or(done().next());
+        let latency = || side?.1.lat_ns.as_ref();
         let percentile = |which: fn(&crate::result::Latency) -> f64| latency().map_or(0.0, which);
         match self {
-            Figure::Iops => read.iops + write.iops,
-            Figure::Bandwidth => read.bw_bytes_per_s + write.bw_bytes_per_s,
+            Figure::Iops => sides.iter().map(|(_, side)| side.iops).sum(),
+            Figure::Bandwidth => sides.iter().map(|(_, side)| side.bw_bytes_per_s).sum(),
             Figure::Mean => percentile(|latency| latency.mean),
             Figure::P50 => percentile(|latency| latency.percentiles.p50),
             Figure::P99 => percentile(|latency| latency.percentiles.p99),
@@ -266,11 +271,11 @@ impl Evidence {
         name_or_path: &str,
         changes: &[String],
     ) -> Result<Vec<Compared>, SimulationError> {
-        let (read, write) = measurement.run(name_or_path, changes)?;
+        let flow = measurement.run(name_or_path, changes)?;
         let each = |(figure, published): (&Figure, &Published)| Compared {
             figure: *figure,
             published: published.ends(*figure).expect("checked when it was read"),
-            here: figure.of(&read, &write),
+            here: figure.of(&flow),
             tolerance: self.tolerance(measurement, *figure).expect("checked when it was read"),
         };
         Ok(measurement.figures.iter().map(each).collect())
@@ -278,16 +283,15 @@ impl Evidence {
 }
 
 impl Measurement {
-    /// What the load's reads and writes make of the drive.
-    fn run(&self, name_or_path: &str, changes: &[String]) -> Result<(Side, Side), SimulationError> {
+    /// What the load makes of the drive.
+    fn run(&self, name_or_path: &str, changes: &[String]) -> Result<Flow, SimulationError> {
         let changes: Vec<String> = self.set.iter().chain(changes).cloned().collect();
         let mut simulation = Simulation::on_changed(name_or_path, &changes)?
             .precondition(self.start.precondition())
             .flow("load", &format!("{} {}", self.load, self.length))?;
         simulation.options.ramp_time = self.ramp_time.unwrap_or_default().0;
         let mut result = simulation.run()?.result;
-        let flow = result.flows.remove(0);
-        Ok((flow.read, flow.write))
+        Ok(result.flows.remove(0))
     }
 
     /// The value of an option of the load.

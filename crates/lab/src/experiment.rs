@@ -586,7 +586,7 @@ fn flow(
         let OptionError { option, .. } = error;
         file.error(value_of(option), error.to_string())
     })?;
-    if spec.limits == Limits::default() && matches!(spec.source, Source::Synthetic(_)) {
+    if spec.limits == Limits::default() && !spec.has_an_end() {
         spec.limits.auto = true;
     }
     Ok(ExperimentFlow { spec, own_namespace: own })

@@ -75,6 +75,31 @@ impl Observers {
         }
     }
 
+    /// A key-value command of `flow` has completed, and moved `bytes`. `shown` has the number of its
+    /// key and the bytes of its value where a request has sectors.
+    pub(crate) fn completed_key(
+        &mut self,
+        flow: usize,
+        kind: Kind,
+        bytes: u32,
+        shown: &Request,
+        created: Time,
+        completion: &Completion,
+    ) -> Result<(), RequestLogError> {
+        if let Some(sampler) = &mut self.sampler {
+            let succeeded = completion.status == Status::Success;
+            let latency = completion.at.since(completion.rung);
+            sampler.completed(flow, kind, bytes.into(), latency, succeeded, completion.at);
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.completed_key(flow, kind, (shown.sector, bytes), created, completion);
+        }
+        match &mut self.log {
+            Some(log) => log.record_key(flow, kind, shown, created, completion),
+            None => Ok(()),
+        }
+    }
+
     /// The ramp is over, and the drive is about to count anew.
     pub(crate) fn ramp_ends(&mut self, drive: &Drive, now: Time) -> Result<(), OutputError> {
         match &mut self.sampler {

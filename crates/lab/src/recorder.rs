@@ -15,6 +15,7 @@
 use crate::histogram::{Buckets, Histogram, rank};
 use crate::result::{Side, StageTime};
 use mynah_model::io::{Completion, Operation, Status};
+use mynah_model::keys::KeyOperation;
 use mynah_stamp::{Span, Stage, Time};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,11 +32,34 @@ pub enum Kind {
     Trim,
     /// Flushes.
     Flush,
+    /// Stores of new keys.
+    Store,
+    /// Stores to keys that existed.
+    Update,
+    /// Retrieves.
+    Retrieve,
+    /// Deletes.
+    Delete,
+    /// Exists.
+    Exist,
+    /// Lists.
+    List,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Trim, Kind::Flush];
+    pub const ALL: [Kind; 10] = [
+        Kind::Read,
+        Kind::Write,
+        Kind::Trim,
+        Kind::Flush,
+        Kind::Store,
+        Kind::Update,
+        Kind::Retrieve,
+        Kind::Delete,
+        Kind::Exist,
+        Kind::List,
+    ];
 
     /// The kind's name in results, logs and reports.
     pub const fn name(self) -> &'static str {
@@ -44,6 +68,24 @@ impl Kind {
             Kind::Write => "write",
             Kind::Trim => "trim",
             Kind::Flush => "flush",
+            Kind::Store => "store",
+            Kind::Update => "update",
+            Kind::Retrieve => "retrieve",
+            Kind::Delete => "delete",
+            Kind::Exist => "exist",
+            Kind::List => "list",
+        }
+    }
+
+    /// What a key-value command counts as whose Store found its key, or not.
+    pub const fn of_key(operation: KeyOperation, existed: bool) -> Kind {
+        match operation {
+            KeyOperation::Store | KeyOperation::StoreIf if existed => Kind::Update,
+            KeyOperation::Store | KeyOperation::StoreIf => Kind::Store,
+            KeyOperation::Retrieve => Kind::Retrieve,
+            KeyOperation::Delete => Kind::Delete,
+            KeyOperation::Exist => Kind::Exist,
+            KeyOperation::List => Kind::List,
         }
     }
 }
@@ -421,18 +463,18 @@ impl Recorder {
     pub fn record(
         &mut self,
         flow: usize,
-        operation: Operation,
+        kind: impl Into<Kind>,
         bytes: u32,
         created: Time,
         completion: &Completion,
     ) {
         let Completion { at, rung, .. } = *completion;
+        let kind = kind.into();
         if completion.status != Status::Success {
             let status = Cow::Borrowed(status_name(completion.status));
-            return self.fail(flow, operation, (created, rung, at), status);
+            return self.fail(flow, kind, (created, rung, at), status);
         }
         let flow = self.ended(flow, (created, rung, at));
-        let kind = Kind::from(operation);
         let record = flow.kinds[kind as usize].get_or_insert_with(Record::boxed);
         record.bytes += u64::from(bytes);
         record.record(at.since(rung), rung.saturating_since(created), completion);
@@ -446,12 +488,12 @@ impl Recorder {
     pub fn record_failed(
         &mut self,
         flow: usize,
-        operation: Operation,
+        kind: impl Into<Kind>,
         rung: Time,
         at: Time,
         status: impl Into<Cow<'static, str>>,
     ) {
-        self.fail(flow, operation, (rung, rung, at), status.into());
+        self.fail(flow, kind.into(), (rung, rung, at), status.into());
     }
 
     #[cold]
@@ -459,11 +501,11 @@ impl Recorder {
     fn fail(
         &mut self,
         flow: usize,
-        operation: Operation,
+        kind: Kind,
         (created, rung, at): (Time, Time, Time),
         status: Cow<'static, str>,
     ) {
-        self.ended(flow, (created, rung, at)).failed(Kind::from(operation), status);
+        self.ended(flow, (created, rung, at)).failed(kind, status);
         self.failed_ps += u128::from(at.since(rung).as_ps());
     }
 
@@ -497,7 +539,7 @@ impl Recorder {
     pub fn record_many(
         &mut self,
         flow: usize,
-        operation: Operation,
+        kind: impl Into<Kind>,
         commands: u64,
         bytes: u64,
         latency: Span,
@@ -507,7 +549,7 @@ impl Recorder {
         let flow = &mut self.flows[flow];
         flow.first = flow.first.min(Time::from_ps(at.as_ps().saturating_sub(latency.as_ps())));
         flow.last = flow.last.max(at);
-        let record = flow.kinds[Kind::from(operation) as usize].get_or_insert_default();
+        let record = flow.kinds[kind.into() as usize].get_or_insert_default();
         record.bytes += bytes;
         if let Some(e2e) = &mut record.e2e {
             e2e.record_many(latency, commands);

@@ -601,7 +601,7 @@ fn percentile_table(out: &mut String, result: &Result) -> std::fmt::Result {
     let rows: Vec<_> = result
         .flows
         .iter()
-        .flat_map(|flow| flow.sides().map(|(kind, side)| (flow, kind, side)))
+        .flat_map(|flow| flow.sides().into_iter().map(move |(kind, side)| (flow, kind, side)))
         .flat_map(|(flow, kind, side)| {
             let name = format!("{} {}", flow.name, kind.name());
             [

@@ -9,7 +9,7 @@
 //! cannot occur.
 
 use crate::output::PendingFile;
-use crate::recorder::status_name;
+use crate::recorder::{Kind, status_name};
 use mynah_model::io::{Completion, Operation, Request};
 use mynah_stamp::{Span, Stage, Time};
 use std::fs::File;
@@ -79,13 +79,41 @@ impl<W: Write> RequestLog<W> {
         created: Time,
         completion: &Completion,
     ) -> Result<(), RequestLogError> {
+        self.row_of(flow, operation_name(request.operation), request, created, completion)
+    }
+
+    /// Writes the row of a completed key-value command: as its sector the number of its key, as its
+    /// sectors the bytes of its value or of the host's buffer.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    pub fn record_key(
+        &mut self,
+        flow: usize,
+        kind: Kind,
+        shown: &Request,
+        created: Time,
+        completion: &Completion,
+    ) -> Result<(), RequestLogError> {
+        self.row_of(flow, kind.name(), shown, created, completion)
+    }
+
+    #[inline]
+    fn row_of(
+        &mut self,
+        flow: usize,
+        name: &str,
+        request: &Request,
+        created: Time,
+        completion: &Completion,
+    ) -> Result<(), RequestLogError> {
         let row = &mut self.row;
         push_number(row, self.next_id);
         self.next_id += 1;
         push_text(row, &self.flows[flow]);
         row.push(b',');
         push_number(row, u64::from(completion.queue.0));
-        push_text(row, operation_name(request.operation));
+        push_text(row, name);
         row.push(b',');
         push_number(row, request.sector);
         row.push(b',');

@@ -9,6 +9,7 @@
 
 mod contention;
 mod device;
+mod key_value;
 mod precision;
 mod steadiness;
 mod trace_writes;
@@ -18,6 +19,7 @@ pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
 };
 pub use device::{Device, Wear};
+pub use key_value::{KeySides, KeyValueCounts, KeyValueParts, sum_of};
 pub use precision::{Estimate, JointPrecision, Precision};
 pub(crate) use steadiness::Grounds;
 pub use steadiness::{Settling, Steadiness, Verdict};
@@ -227,22 +229,24 @@ pub struct Flow {
     pub trim: Side,
     /// Its flushes.
     pub flush: Side,
+    /// Of a flow of key-value commands: these.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub key_value: Option<Box<KeySides>>,
     /// Mean latency shared over mean latency alone.
     pub slowdown: Option<f64>,
 }
 
 impl Flow {
     /// The flow's sides with their names, in the order of the document.
-    pub fn sides(&self) -> [(Kind, &Side); 4] {
-        Kind::ALL.map(|kind| {
-            let side = match kind {
-                Kind::Read => &self.read,
-                Kind::Write => &self.write,
-                Kind::Trim => &self.trim,
-                Kind::Flush => &self.flush,
-            };
-            (kind, side)
-        })
+    pub fn sides(&self) -> Vec<(Kind, &Side)> {
+        let blocks = [
+            (Kind::Read, &self.read),
+            (Kind::Write, &self.write),
+            (Kind::Trim, &self.trim),
+            (Kind::Flush, &self.flush),
+        ];
+        let keys = self.key_value.iter().flat_map(|sides| sides.each());
+        blocks.into_iter().chain(keys).collect()
     }
 }
 
@@ -371,6 +375,19 @@ pub struct Host {
     pub checked_blocks: Option<u64>,
     /// Blocks that had other contents than they should.
     pub mismatched_blocks: u64,
+    /// Values that were checked; absent if that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_values: Option<u64>,
+    /// Keys that had other values than they should, or none, or one in spite of a Delete.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub mismatched_values: u64,
+    /// Commands that found no such key; absent on a namespace of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What depends on the machine that ran the experiment.
@@ -435,6 +452,7 @@ impl Result {
                 write: recorder.side(flow, Kind::Write),
                 trim: recorder.side(flow, Kind::Trim),
                 flush: recorder.side(flow, Kind::Flush),
+                key_value: KeySides::of(recorder, flow),
                 slowdown,
             })
             .collect();

@@ -10,6 +10,8 @@ mod ageing;
 mod closed_loop;
 mod error;
 mod job;
+mod key_table;
+mod keys;
 mod occupancy;
 mod past;
 mod patience;
@@ -30,16 +32,18 @@ use crate::output::PendingFile;
 use crate::precision::{Goal, Search};
 use crate::recorder::Recorder;
 use crate::recording::Tape;
-use crate::result::{Precision, Steadiness, Steady, TraceWrites};
+use crate::result::{Precision, Steadiness, Steady, TraceWrites, sum_of};
 use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
 use crate::workload::{FlowSpec, Planned, When};
 use job::{Arrivals, Job};
+use keys::Keys;
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{Brief, Completed, Control, FlowId, Queue, QueueId, QueueKind, Request};
+use mynah_model::keys::PairCounts;
 use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
 use mynah_stamp::{Span, Time};
@@ -131,6 +135,8 @@ pub struct Outcome {
     pub stopped: Option<RunError>,
     /// Who had delayed whom when it ended.
     pub blame: Vec<Blame>,
+    /// What there is in key-value namespaces at the end, if flows used any.
+    pub key_value: Option<KeysLeft>,
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,
     /// Simulated time at the end.
@@ -149,6 +155,17 @@ pub struct Outcome {
     pub in_ramp: bool,
     /// Why the drive's state could not be saved at the end, if it was to be.
     pub unsaved: Option<RunError>,
+}
+
+/// What the flows of a run leave in key-value namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeysLeft {
+    /// Pairs, and what they take, of all namespaces together.
+    pub counts: PairCounts,
+    /// Bytes of keys and values.
+    pub live_bytes: u64,
+    /// Commands that found no key, in the measurement.
+    pub misses: u64,
 }
 
 struct Pending {
@@ -174,6 +191,8 @@ pub struct Runner {
     jobs: Vec<Job>,
     pending: Vec<Pending>,
     free: Vec<u32>,
+    /// What flows of key-value commands know, if there are any.
+    keys: Option<Box<Keys>>,
     /// Next arrivals of open loops and traces.
     arrivals: Arrivals,
     recorder: Recorder,
@@ -228,29 +247,19 @@ impl Runner {
     ) -> Result<Runner, RunError> {
         let flows: Vec<_> = flows.iter().map(|flow| flow.with_ramp(options.ramp_time)).collect();
         let flows = &flows[..];
-        let namespaces = config.namespaces.len();
-        let (entries, unit_sectors) = (config.queues.entries, config.mapping.unit_bytes / 512);
+        let unit_sectors = config.mapping.unit_bytes / 512;
         let mut drive = Drive::new(config)?;
-        for flow in flows {
-            if flow.namespace.0 == 0 || flow.namespace.0 as usize > namespaces {
-                return Err(RunError::NoSuchNamespace {
-                    flow: flow.name.clone(),
-                    namespace: flow.namespace.0,
-                    count: namespaces,
-                });
-            }
-            if let Some(depth) = flow.depth_max()
-                && depth >= entries
-            {
-                return Err(RunError::TooDeep { flow: flow.name.clone(), depth, entries });
-            }
-        }
+        check_queues(drive.config(), flows)?;
         if options.until_steady.is_some()
             && let Some(flow) = flows.iter().skip(1).find(|flow| flow.after_previous)
         {
             return Err(RunError::SteadyInStages(flow.name.clone()));
         }
         check_ends(flows, options)?;
+        let mut keys = Keys::new(&drive, flows, options.precondition)?;
+        if let (Some(_), Some(_)) = (&keys, &options.load_state) {
+            return Err(RunError::KeysInState);
+        }
         let mut notes = vec![];
         let precondition = match &options.load_state {
             None => options.precondition,
@@ -278,8 +287,12 @@ impl Runner {
                     .to_owned(),
             );
         }
+        if let Some(keys) = keys.as_mut().filter(|_| precondition != Precondition::None) {
+            keys.fill(&mut drive, flows)?;
+        }
         let preconditioned = match precondition {
             Precondition::None => None,
+            _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(drive.fill(&occupancy)?),
             Precondition::Steady | Precondition::SteadyRandom => {
                 Some(drive.precondition_with(&occupancy, &heats)?)
@@ -297,6 +310,7 @@ impl Runner {
             return Err(RunError::TooManyQueues(queues));
         }
         let mut runner = Runner::on(drive, flows, options, When::Run)?;
+        runner.keys = keys;
         runner.preconditioned = preconditioned;
         runner.occupancy = occupancy;
         runner.scattered = !heats.is_empty();
@@ -337,6 +351,7 @@ impl Runner {
             jobs: Vec::new(),
             pending: Vec::new(),
             free: Vec::new(),
+            keys: None,
             arrivals: BinaryHeap::new(),
             recorder: Recorder::new(flows.iter().map(|flow| flow.name.clone()).collect()),
             observers: None,
@@ -420,6 +435,8 @@ impl Runner {
                     self.drive.free(queue)?;
                 } else if let Brief::Fetch { queue } = output {
                     self.fetch(queue)?;
+                } else if let Brief::Decide { tag, .. } = output {
+                    self.decide(tag)?;
                 }
             }
             match self.drive.next_at() {
@@ -722,6 +739,11 @@ impl Runner {
         let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
         let mut turnover = self.drive.turnover();
         let expected = self.expected_waf();
+        let key_value = self.keys.as_ref().and_then(|keys| {
+            let counts = keys.namespaces().filter_map(|id| self.drive.pair_counts(id));
+            let (live_bytes, misses) = (keys.live_bytes(), keys.misses());
+            Some(KeysLeft { counts: sum_of(counts)?, live_bytes, misses })
+        });
         let unsaved = match self.save.take() {
             Some((file, name)) => self.write_state(&name, end, file).err(),
             None => None,
@@ -748,6 +770,7 @@ impl Runner {
             counters,
             blame_before,
             blame,
+            key_value,
             steady: found,
             end,
             recorder,
@@ -849,8 +872,8 @@ impl Runner {
             match output {
                 Brief::Fetch { queue } => self.fetch(queue)?,
                 Brief::Complete(completed) => self.complete(completed)?,
-                // There are no key-value commands here.
-                Brief::Move { .. } | Brief::Decide { .. } => {}
+                Brief::Decide { tag, .. } => self.decide(tag)?,
+                Brief::Move { .. } => {}
             }
         }
         Ok(())
@@ -860,6 +883,7 @@ impl Runner {
     #[inline(never)]
     fn fetch(&mut self, queue: QueueId) -> Result<(), Box<RunError>> {
         match self.jobs[usize::from(queue.0) - 1].submitted.pop_front() {
+            Some(tag) if self.jobs[usize::from(queue.0) - 1].keys => self.fetch_key(queue, tag),
             Some(tag) => {
                 let request = self.pending[tag as usize].request;
                 self.drive.command(self.drive.now(), queue, request)
@@ -878,9 +902,12 @@ impl Runner {
         let tag = completion.tag.0;
         // Its job is found without a look at what is pending, which may have to be fetched.
         let at = u32::from(completion.queue.0) - 1;
+        let job = &mut self.jobs[at as usize];
+        if job.keys {
+            return self.complete_key(completed);
+        }
         let Pending { request, created } = &self.pending[tag as usize];
         let created = *created;
-        let job = &mut self.jobs[at as usize];
         let bytes = request.sectors * 512;
         job.outstanding -= 1;
         self.completed += 1;
@@ -924,6 +951,9 @@ impl Runner {
             observers.ramp_ends(&self.drive, now)?;
         }
         self.drive.restart_counters();
+        if let Some(keys) = &mut self.keys {
+            keys.forget_misses();
+        }
         if let Some(rounds) = &mut self.rounds {
             rounds.begin(&self.drive);
         }
@@ -1019,6 +1049,9 @@ impl Runner {
         planned: Planned,
         created: Time,
     ) -> Result<(), Box<RunError>> {
+        if planned.key.is_some() {
+            return self.submit_key(at, tag, planned, created);
+        }
         let now = self.drive.now();
         self.recorder.issued(now);
         let job = &mut self.jobs[at as usize];
@@ -1034,6 +1067,21 @@ impl Runner {
         job.submitted.push_back(tag);
         self.drive.ring(now, job.queue)
     }
+}
+
+/// Whether the flows' namespaces are there, and queues of the depths that they want.
+fn check_queues(config: &Config, flows: &[FlowSpec]) -> Result<(), RunError> {
+    let (count, entries) = (config.namespaces.len(), config.queues.entries);
+    for flow in flows {
+        let (name, namespace) = (flow.name.clone(), flow.namespace.0);
+        if namespace == 0 || namespace as usize > count {
+            return Err(RunError::NoSuchNamespace { flow: name, namespace, count });
+        }
+        if let Some(depth) = flow.depth_max().filter(|depth| *depth >= entries) {
+            return Err(RunError::TooDeep { flow: name, depth, entries });
+        }
+    }
+    Ok(())
 }
 
 /// What a power cut left behind.

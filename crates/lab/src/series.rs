@@ -236,12 +236,12 @@ impl Sampler {
         flow.outstanding = flow.outstanding.saturating_sub(1);
         match kind {
             _ if !succeeded => flow.errors += 1,
-            Kind::Read | Kind::Write => {
-                let side = usize::from(kind == Kind::Write);
+            Kind::Read | Kind::Write | Kind::Store | Kind::Update | Kind::Retrieve => {
+                let side = usize::from(!matches!(kind, Kind::Read | Kind::Retrieve));
                 flow.latencies[side].record(latency);
                 flow.bytes[side] += bytes;
             }
-            Kind::Trim | Kind::Flush => {
+            Kind::Trim | Kind::Flush | Kind::Delete | Kind::Exist | Kind::List => {
                 flow.others += 1;
                 flow.other_bytes += bytes;
                 let index = Spread::index(latency.as_ps()) as u16;

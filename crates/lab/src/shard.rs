@@ -10,7 +10,8 @@
 
 use crate::emulation::Emulation;
 use mynah_model::config::{
-    Config, Fault, FaultExtent, Firmware, LinkProtocol, MappingTable, Namespace, WriteFrontiers,
+    Config, Fault, FaultExtent, Firmware, LinkProtocol, MappingTable, Namespace, NamespaceKind,
+    WriteFrontiers,
 };
 
 /// A drive that cannot be divided so.
@@ -66,7 +67,15 @@ pub fn part(config: &Config, index: u32, of: u32) -> Result<Config, ShardError> 
             format!("valid: {}", valid.join(", ")),
         ));
     }
-    if config.namespaces != [Namespace::whole_drive()] {
+    if of > 1 && config.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs) {
+        return Err(ShardError::new(
+            "the drive has key-value namespaces, and a List would have to merge the keys of all \
+             shards"
+                .into(),
+            "serve it without shards, or have no `[kv]`",
+        ));
+    }
+    if of > 1 && config.namespaces != [Namespace::whole_drive()] {
         return Err(ShardError::new(
             "the drive file says which channels its namespaces use, and shards divide them".into(),
             "leave its `[[namespace]]` sections out",
@@ -160,7 +169,9 @@ mod tests {
     fn a_part_is_the_smaller_drive_of_the_same_file() {
         for shipped in drive::shipped() {
             let whole = load(shipped.name, &[]);
-            for of in possible(&whole) {
+            let pairs = whole.key_value.is_some();
+            assert_eq!(pairs, part(&whole, 0, 2).is_err_and(|it| it.to_string().contains("List")));
+            for of in possible(&whole).into_iter().filter(|of| !pairs || *of == 1) {
                 for index in [0, of - 1] {
                     let part = part(&whole, index, of).unwrap();
                     let mut smaller = load(shipped.name, &overrides(&whole, of));

@@ -16,7 +16,9 @@ use crate::recording::{Header, RecordingError, Tape};
 use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
-use crate::result::{Parts, Result as RunResult, Run, Settling, Verdict};
+use crate::result::{
+    KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Verdict,
+};
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy, random_writes};
 use crate::saved_state::{self, SavedStateError};
 use crate::series::Sampler;
@@ -94,6 +96,15 @@ pub enum SimulationError {
     Word {
         /// The word.
         word: String,
+    },
+    /// Something that does not know keys yet.
+    #[error("flow `{flow}` is of key-value commands, of which {option} says nothing yet")]
+    #[diagnostic(help("leave out --record and --save-state; --request-log has every command"))]
+    KeysUnsaid {
+        /// Which flow.
+        flow: String,
+        /// What was asked for.
+        option: &'static str,
     },
     /// A change to a drive that did not come from a file.
     #[error("`{0}` cannot be set: this simulation was not built from a drive file")]
@@ -471,6 +482,11 @@ impl Simulation {
         &self,
         watch: &mut dyn FnMut(Step<'_>) -> bool,
     ) -> Result<Measured, SimulationError> {
+        let keys = self.flows.iter().find(|flow| flow.key_value().is_some());
+        if let Some(flow) = keys.filter(|_| self.record.is_some() || self.save_state.is_some()) {
+            let option = if self.record.is_some() { "a recording" } else { "a saved state" };
+            return Err(SimulationError::KeysUnsaid { flow: flow.name.clone(), option });
+        }
         watch(Step::Preparing);
         let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
         let mut pending = Vec::new();
@@ -592,6 +608,17 @@ impl Simulation {
             alone,
             run: Run::default(),
         });
+        if let (Some(left), Some(device)) = (outcome.key_value, &mut result.device) {
+            device.key_value = Some(KeyValueCounts::new(KeyValueParts {
+                counts: left.counts,
+                live_bytes: Some(left.live_bytes),
+                misses: left.misses,
+                unit_bytes: self.config.mapping.unit_bytes,
+                managers: self.config.key_value.as_ref().map_or(1, |kv| kv.managers),
+                counters: [&outcome.counters_before, &outcome.counters],
+                recorder: &outcome.recorder,
+            }));
+        }
         result.notes.extend(outcome.notes);
         result.point = self.point.iter().cloned().collect();
         if let Some(steady) = &outcome.steady
@@ -726,7 +753,13 @@ impl Simulation {
         };
         line(format_args!("drive: {} [{}]", self.name, drive_hash(&self.config)));
         for index in 0..self.config.namespaces.len() as u32 {
-            let sectors = drive.namespace_sectors(NamespaceId(index + 1)).unwrap_or(0);
+            let id = NamespaceId(index + 1);
+            if let Some(pairs) = drive.pair_counts(id) {
+                let capacity = pairs.capacity * u64::from(self.config.mapping.unit_bytes);
+                line(format_args!("  namespace {}: {} for pairs", id.0, size(capacity)));
+                continue;
+            }
+            let sectors = drive.namespace_sectors(id).unwrap_or(0);
             line(format_args!("  namespace {}: {}", index + 1, size(sectors * 512)));
         }
         for fault in &self.config.faults {
@@ -839,7 +872,7 @@ pub const DEFAULT_REQUESTS: u64 = 100_000;
 
 /// Whether nothing ends a flow.
 pub fn is_endless(flow: &FlowSpec) -> bool {
-    flow.limits == Limits::default() && matches!(flow.source, Source::Synthetic(_))
+    flow.limits == Limits::default() && !flow.has_an_end()
 }
 
 /// Gives a flow that would never end [`DEFAULT_REQUESTS`]; whether it did.
@@ -885,19 +918,11 @@ fn flow_text(flow: &FlowSpec) -> String {
             parts.push(kinds.join(" "));
             parts.push(addresses_text(&synthetic.addresses));
             parts.push(block_text(&synthetic.block));
-            parts.push(match synthetic.mode {
-                Mode::Closed { depth } => format!("iodepth {depth}"),
-                Mode::Open { arrivals, .. } => match arrivals {
-                    Arrivals::Fixed { per_second } => format!("{per_second} requests/s"),
-                    Arrivals::Every { interval } => format!("every {}", Duration(interval)),
-                    Arrivals::Exponential { mean } => {
-                        format!("every {} on average", Duration(mean))
-                    }
-                },
-            });
-            if let Mode::Open { depth: Some(depth), .. } = synthetic.mode {
-                parts.push(format!("iodepth {depth} at most"));
-            }
+            parts.push(mode_text(synthetic.mode));
+        }
+        Source::KeyValue(flow) => {
+            parts.push(flow.told());
+            parts.push(mode_text(flow.mode));
         }
     }
     parts.push(format!("namespace {}", flow.namespace.0));
@@ -930,6 +955,22 @@ fn flow_text(flow: &FlowSpec) -> String {
         parts.push(format!("a pause of {time} after every {requests} requests"));
     }
     parts.join(", ")
+}
+
+/// When requests are issued.
+fn mode_text(mode: Mode) -> String {
+    match mode {
+        Mode::Closed { depth } => format!("iodepth {depth}"),
+        Mode::Open { arrivals, depth } => {
+            let arrive = match arrivals {
+                Arrivals::Fixed { per_second } => format!("{per_second} requests/s"),
+                Arrivals::Every { interval } => format!("every {}", Duration(interval)),
+                Arrivals::Exponential { mean } => format!("every {} on average", Duration(mean)),
+            };
+            let most = depth.map(|depth| format!(", iodepth {depth} at most"));
+            arrive + most.as_deref().unwrap_or_default()
+        }
+    }
 }
 
 fn addresses_text(addresses: &crate::workload::Addresses) -> String {

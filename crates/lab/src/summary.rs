@@ -3,8 +3,8 @@
 //! every number.
 
 use crate::result::{
-    BlameEntry, Device, Flow, Host, Latency, Precision, Result, Settling, Side, StageTime,
-    Steadiness, Verdict,
+    BlameEntry, Device, Flow, Host, KeyValueCounts, Latency, Precision, Result, Settling, Side,
+    StageTime, Steadiness, Verdict,
 };
 use mynah_stamp::Stage;
 use std::fmt::Write;
@@ -158,6 +158,12 @@ fn write_host(out: &mut String, result: &Result, host: &Host) -> std::fmt::Resul
     if let Some(checked) = host.checked_blocks {
         writeln!(out, "  verified: {checked} blocks, {} wrong", host.mismatched_blocks)?;
     }
+    if let Some(checked) = host.checked_values {
+        writeln!(out, "  verified: {checked} values, {} wrong", host.mismatched_values)?;
+    }
+    if let Some(misses) = host.misses {
+        writeln!(out, "  misses: {misses} commands found no such key")?;
+    }
     Ok(())
 }
 
@@ -195,6 +201,38 @@ fn write_settled(out: &mut String, settled: &Settling) -> std::fmt::Result {
     }
 }
 
+/// What key-value namespaces hold, and how keys were found.
+fn write_key_value(out: &mut String, kv: &KeyValueCounts) -> std::fmt::Result {
+    write!(out, "  pairs: {} keys", kv.keys)?;
+    if let Some(live) = kv.live_bytes {
+        write!(out, ", {} of keys and values", bytes(live as f64))?;
+    }
+    let share = kv.allocated_bytes as f64 / (kv.capacity_bytes as f64).max(1.0);
+    write!(out, " in {}", bytes(kv.allocated_bytes as f64))?;
+    write!(out, " ({} of the room)", percent(share))?;
+    match kv.space_amplification {
+        Some(times) => writeln!(out, ",\n         space amplification {times:.3}")?,
+        None => writeln!(out)?,
+    }
+    let pages = match kv.index_dram_pages {
+        Some(dram) if dram < kv.index_pages => format!("{dram} of {} pages", kv.index_pages),
+        _ => format!("all of {} pages", kv.index_pages),
+    };
+    write!(out, "  index: {pages} in DRAM")?;
+    if let Some(ratio) = kv.index_hit_ratio {
+        write!(out, ", {} of {} look-ups hit", percent(ratio), kv.index_lookups)?;
+    }
+    match kv.flash_reads_per_retrieve {
+        Some(reads) => writeln!(out, ",\n         {reads:.3} flash reads for each Retrieve")?,
+        None => writeln!(out)?,
+    }
+    write!(out, "  request managers: busy {}", percent(kv.manager_utilisation))?;
+    match kv.misses {
+        0 => writeln!(out),
+        misses => writeln!(out, "; {misses} commands found no key"),
+    }
+}
+
 fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt::Result {
     let &Device { waf, gc_runs, erases, flash_reads, flash_programs, .. } = device;
     writeln!(
@@ -223,6 +261,9 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
     if switch_merges + partial_merges + full_merges > 0 {
         write!(out, "  merges: {switch_merges} switch, {partial_merges} partial")?;
         writeln!(out, ", {full_merges} full")?;
+    }
+    if let Some(kv) = &device.key_value {
+        write_key_value(out, kv)?;
     }
     if let Some(ratio) = device.cmt_hit_ratio {
         writeln!(out, "  mapping table: {} of {} CMT hits", percent(ratio), device.cmt_lookups)?;
@@ -286,7 +327,7 @@ pub(crate) fn breakdowns(result: &Result) -> Vec<(String, &[StageTime])> {
     let sides: Vec<_> = result
         .flows
         .iter()
-        .flat_map(|flow| flow.sides().map(|(kind, side)| (flow, kind, side)))
+        .flat_map(|flow| flow.sides().into_iter().map(move |(kind, side)| (flow, kind, side)))
         .filter(|(_, _, side)| !side.stages.is_empty())
         .map(|(flow, kind, side)| (format!("{} {}", flow.name, kind.name()), &side.stages[..]))
         .collect();

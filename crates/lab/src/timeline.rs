@@ -55,6 +55,7 @@ const COUNTER: u64 = 4;
 /// Annotations of an I/O.
 const SECTOR: u64 = 1;
 const BYTES: u64 = 2;
+const KEY: u64 = 3;
 
 const DIES: u64 = 1;
 const CHANNELS: u64 = 2;
@@ -111,7 +112,7 @@ pub struct Timeline {
     /// When each track of a flow becomes free.
     lanes: Vec<Vec<Time>>,
     names: BTreeMap<String, u64>,
-    annotated: bool,
+    annotated: [bool; 2],
     error: Option<std::io::Error>,
 }
 
@@ -138,7 +139,7 @@ impl Timeline {
             lanes: vec![Vec::new(); flows.len()],
             flows,
             names: BTreeMap::new(),
-            annotated: false,
+            annotated: [false; 2],
             error: None,
         };
         timeline.describe(drive.config().geometry);
@@ -187,6 +188,31 @@ impl Timeline {
         created: Time,
         completion: &Completion,
     ) {
+        let shown = [(SECTOR, request.sector), (BYTES, u64::from(request.sectors) * 512)];
+        self.draw_io(flow, Kind::from(request.operation), shown, created, completion);
+    }
+
+    /// A key-value command of `flow` has completed: the number of its key, and the bytes that it
+    /// moved.
+    pub(crate) fn completed_key(
+        &mut self,
+        flow: usize,
+        kind: Kind,
+        (key, bytes): (u64, u32),
+        created: Time,
+        completion: &Completion,
+    ) {
+        self.draw_io(flow, kind, [(KEY, key), (BYTES, bytes.into())], created, completion);
+    }
+
+    fn draw_io(
+        &mut self,
+        flow: usize,
+        kind: Kind,
+        shown: [(u64, u64); 2],
+        created: Time,
+        completion: &Completion,
+    ) {
         if created < self.window.from || completion.at > self.window.to {
             return;
         }
@@ -202,19 +228,21 @@ impl Timeline {
         };
         self.lanes[flow][lane] = completion.at;
         let track = (FIRST_FLOW + flow as u64) * GROUP + 1 + lane as u64;
-        if !self.annotated {
-            self.annotated = true;
+        let of_key = usize::from(shown[0].0 == KEY);
+        if !self.annotated[of_key] {
+            self.annotated[of_key] = true;
             let mut interned = Message::default();
-            for (id, name) in [(SECTOR, "sector"), (BYTES, "bytes")] {
+            let first = [(SECTOR, "sector"), (KEY, "key")][of_key];
+            for (id, name) in [first, (BYTES, "bytes")] {
                 let mut entry = Message::default();
                 entry.number(1, id).string(2, name);
                 interned.message(ANNOTATION_NAMES, &entry);
             }
             self.interned(&interned);
         }
-        let name = self.name(Kind::from(request.operation).name());
+        let name = self.name(kind.name());
         let mut event = Message::default();
-        for (id, value) in [(SECTOR, request.sector), (BYTES, u64::from(request.sectors) * 512)] {
+        for (id, value) in shown {
             let mut annotation = Message::default();
             annotation.number(1, id).number(3, value);
             event.message(ANNOTATIONS, &annotation);

@@ -462,7 +462,13 @@ impl TraceStream {
             }
         };
         let sector = self.fit(&record)?;
-        Ok(Some(Planned { operation: record.operation, sector, sectors: record.sectors, arrival }))
+        Ok(Some(Planned {
+            operation: record.operation,
+            key: None,
+            sector,
+            sectors: record.sectors,
+            arrival,
+        }))
     }
 
     /// When a record arrives on the drive's clock.

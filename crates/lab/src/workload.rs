@@ -11,6 +11,7 @@
 mod generator;
 pub mod heat;
 pub(crate) mod history;
+pub mod key_value;
 mod options;
 mod profile;
 mod random;
@@ -19,6 +20,7 @@ pub(crate) mod written;
 
 pub(crate) use generator::When;
 pub use generator::{Generator, Planned};
+pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
 pub use options::{FlowOptions, OptionError};
 pub use profile::WriteProfile;
 
@@ -119,6 +121,8 @@ pub enum Source {
     Synthetic(Synthetic),
     /// Read from a file.
     Trace(TraceSource),
+    /// Key-value commands.
+    KeyValue(KeyValueFlow),
 }
 
 /// When a job stops. The first limit that is reached counts; `None` is no limit.
@@ -425,6 +429,24 @@ impl FlowSpec {
         match &self.source {
             Source::Synthetic(synthetic) => synthetic.mix.read < 1.0,
             Source::Trace(_) => true,
+            Source::KeyValue(flow) => flow.mix.modifies(),
+        }
+    }
+
+    /// What the flow does, if it is one of key-value commands.
+    pub fn key_value(&self) -> Option<&KeyValueFlow> {
+        match &self.source {
+            Source::KeyValue(flow) => Some(flow),
+            Source::Synthetic(_) | Source::Trace(_) => None,
+        }
+    }
+
+    /// Whether it ends by itself.
+    pub fn has_an_end(&self) -> bool {
+        match &self.source {
+            Source::Synthetic(_) => false,
+            Source::Trace(_) => true,
+            Source::KeyValue(flow) => flow.mix.only_stores(),
         }
     }
 
@@ -446,8 +468,9 @@ impl FlowSpec {
     /// How many requests each job keeps outstanding, or `None` for an open loop.
     pub fn depth(&self) -> Option<u32> {
         match &self.source {
-            Source::Synthetic(Synthetic { mode: Mode::Closed { depth }, .. }) => Some(*depth),
-            Source::Synthetic(_) => None,
+            Source::Synthetic(Synthetic { mode: Mode::Closed { depth }, .. })
+            | Source::KeyValue(KeyValueFlow { mode: Mode::Closed { depth }, .. }) => Some(*depth),
+            Source::Synthetic(_) | Source::KeyValue(_) => None,
             Source::Trace(trace) => trace.depth,
         }
     }
@@ -456,7 +479,8 @@ impl FlowSpec {
     /// closed loop's depth, or an open loop's.
     pub fn depth_max(&self) -> Option<u32> {
         match &self.source {
-            Source::Synthetic(Synthetic { mode: Mode::Open { depth, .. }, .. }) => *depth,
+            Source::Synthetic(Synthetic { mode: Mode::Open { depth, .. }, .. })
+            | Source::KeyValue(KeyValueFlow { mode: Mode::Open { depth, .. }, .. }) => *depth,
             _ => self.depth(),
         }
     }
@@ -469,7 +493,7 @@ impl FlowSpec {
     pub fn range(&self, capacity_sectors: u64) -> Result<(u64, u64), WorkloadError> {
         match &self.source {
             Source::Synthetic(synthetic) => self.working_set(synthetic, capacity_sectors),
-            Source::Trace(_) => Ok((0, capacity_sectors)),
+            Source::Trace(_) | Source::KeyValue(_) => Ok((0, capacity_sectors)),
         }
     }
 

@@ -35,6 +35,11 @@ fn narrow(row: &str) -> String {
     row.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a line of a table is of a load.
+fn is_measurement(line: &str) -> bool {
+    line.starts_with("| rw=") || line.starts_with("| kv=")
+}
+
 /// The page, which is written first if that is wanted.
 fn page() -> String {
     static WRITTEN: Once = Once::new();
@@ -59,7 +64,7 @@ fn drives_do_what_is_known_of_the_real_ones() {
         assert!(missed.is_empty(), "{}: {missed:?}", drive.name);
         let table = text(&checks, Paint::default());
         println!("{table}");
-        for row in table.lines().filter(|line| line.starts_with("| rw=")) {
+        for row in table.lines().filter(|line| is_measurement(line)) {
             assert!(
                 page.contains(&narrow(row)),
                 "docs/drives.md lacks this row of {}; MYNAH_UPDATE_DOCS=1 writes it:\n{row}",
@@ -77,7 +82,7 @@ fn the_page_has_every_measurement() {
         let evidence = Evidence::of(drive.name).expect("it ships");
         let (_, after) = page.split_once(&format!("### {}\n", drive.name)).expect(drive.name);
         let section = after.split("### ").next().unwrap();
-        let rows = section.lines().filter(|line| line.starts_with("| rw=")).count();
+        let rows = section.lines().filter(|line| is_measurement(line)).count();
         let figures: usize = evidence.measurements.iter().map(|m| m.figures.len()).sum();
         assert_eq!(rows, figures, "{}: MYNAH_UPDATE_DOCS=1 writes the page", drive.name);
     }

@@ -67,6 +67,15 @@ impl Config {
         self.validate().map(|_| ())
     }
 
+    /// Capacities of the namespaces in mapping units.
+    ///
+    /// # Errors
+    /// See [`Config::check`].
+    pub fn capacities(&self) -> Result<Vec<u64>, ConfigError> {
+        let capacity = |it: &NamespaceSpace| it.pairs.map_or(it.units, |room| room.capacity);
+        Ok(self.validate()?.namespaces.iter().map(|it| capacity(it).into()).collect())
+    }
+
     pub(crate) fn validate(&self) -> Result<Plan, ConfigError> {
         self.validate_geometry()?;
         self.validate_parts()?;

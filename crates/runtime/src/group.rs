@@ -9,7 +9,7 @@ use crate::clock::{self, Clock, Rate};
 use crate::cpus::Cpus;
 use crate::engine::Control;
 use crate::record::Recording;
-use crate::server::{ServeError, ServeOptions, Server, Speed, Start, StartError};
+use crate::server::{self, ServeError, ServeOptions, Server, Speed, Start, StartError};
 use crate::status;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mynah_device::Neighbour;
@@ -258,6 +258,7 @@ fn serve(
     if let Some(cpus) = &options.cpus {
         cpus.keep_to().map_err(ServeError::from)?;
     }
+    let emulation = server::divide(emulation, &options, record.is_some())?;
     let mut start = Start::new(emulation, &options)?;
     if options.cpus.is_some() {
         anywhere.keep_to().map_err(ServeError::from)?;

@@ -1,6 +1,7 @@
 //! A drive served: put together from what somebody asked for, run until it is told to end,
 //! and turned into a result.
 
+mod pairs;
 mod store;
 
 pub use store::{Start, StartError, state_path};
@@ -19,12 +20,14 @@ use mynah_device::{
     Limits, Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, SubsystemError, Timing,
     Transport,
 };
-pub use mynah_device::{NamespaceConfig as Namespace, Shard};
+pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard};
+use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
 use mynah_model::stats::{Blame, Counters};
 use mynah_stamp::{Span, Time};
 use mynah_wire::tcp::target::Settings;
+pub use pairs::{PairsError, has_pairs};
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
@@ -151,6 +154,9 @@ pub enum ServeError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] crate::tls::TlsError),
+    /// There can be no key-value namespaces.
+    #[error("{0}")]
+    Pairs(#[from] PairsError),
     /// A fault names what the drive does not have.
     #[error("--fault: {0}")]
     Fault(#[from] FaultError),
@@ -255,8 +261,12 @@ impl Server {
     ///
     /// # Errors
     /// See [`ServeError`].
-    pub fn new(start: impl Into<Start>, options: ServeOptions) -> Result<Server, ServeError> {
+    pub fn new(start: impl Into<Start>, mut options: ServeOptions) -> Result<Server, ServeError> {
         let mut start = start.into();
+        if let Some(bytes) = pairs::transfer_bytes(start.drive.drive.config()) {
+            // A value is moved by one command.
+            options.connection.transfer_bytes = options.connection.transfer_bytes.max(bytes);
+        }
         raise_descriptor_limit();
         let (listeners, addresses) = listen(&options.tcp)?;
         let mut notes = Vec::new();
@@ -544,6 +554,23 @@ impl Served {
     }
 }
 
+/// A drive with the key-value namespaces that are wanted, which are the model's: unless its file has
+/// such ones, they are cut from it.
+///
+/// # Errors
+/// If it cannot have them.
+pub(crate) fn divide(
+    mut emulation: Emulation,
+    options: &ServeOptions,
+    is_recorded: bool,
+) -> Result<Emulation, ServeError> {
+    pairs::divide(&mut emulation.config, &options.namespaces)?;
+    if pairs::has_pairs(&emulation.config) {
+        pairs::check(options, is_recorded)?;
+    }
+    Ok(emulation)
+}
+
 /// The NQN of the subsystem called `name`, with a hyphen for each character that hosts may not
 /// take.
 pub fn nqn(name: &str) -> String {
@@ -600,7 +627,9 @@ fn functions(
     for (number, folder) in options.vfio_user.iter().enumerate() {
         let listener = Listener::new(folder)?;
         let of = (number, quotas);
-        let mut port = Port::new(start, subsystem, listener, options.doorbells, of)?;
+        let transfer_bytes = pairs::transfer_bytes(subsystem.drive().config());
+        let mut port =
+            Port::new(start, subsystem, listener, options.doorbells, transfer_bytes, of)?;
         if let Some(faults) = Faults::of_function(&options.faults, seed, number) {
             port.inject(faults);
         }

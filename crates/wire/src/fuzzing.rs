@@ -6,9 +6,11 @@ use crate::authentication::{
     SequenceNumbers, Target, TargetStep,
 };
 use crate::nvme::command::{
-    AdminCommand, FabricsCommand, NvmCommand, ReservationCommand, admin_bytes,
+    AdminCommand, FabricsCommand, KeyValueCommand, NvmCommand, ReservationCommand, admin_bytes,
+    key_value_bytes,
 };
 use crate::nvme::entry::Transfer;
+use crate::nvme::key::{KeyList, listed_keys};
 use crate::nvme::opcode::nvm;
 use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry};
@@ -373,6 +375,12 @@ pub fn submission_entry(data: &[u8]) {
         assert_eq!(NvmCommand::parse(&built), Ok(command));
     }
     built = SubmissionEntry::default();
+    if let Ok(command) = KeyValueCommand::parse(&entry) {
+        command.put(&mut built);
+        assert_eq!(KeyValueCommand::parse(&built), Ok(command));
+        assert_eq!(key_value_bytes(&entry), key_value_bytes(&built));
+    }
+    built = SubmissionEntry::default();
     if let Some(command) = ReservationCommand::parse(&entry) {
         command.put(&mut built);
         assert_eq!(ReservationCommand::parse(&built), Some(command));
@@ -384,4 +392,13 @@ pub fn submission_entry(data: &[u8]) {
         command.put(&mut built);
         assert_eq!(FabricsCommand::parse(&built), Ok(command));
     }
+}
+
+/// Reads the data of a List. Those that are read survive being written and read again.
+pub fn key_list(data: &[u8]) {
+    let Ok(keys) = listed_keys(data) else { return };
+    let mut built = vec![0; data.len() + 3];
+    let mut list = KeyList::new(&mut built).expect("there was a number of keys");
+    assert!(keys.iter().all(|key| list.push(key.as_slice())));
+    assert_eq!(listed_keys(&built), Ok(keys));
 }

@@ -13,6 +13,11 @@ fn authentication_messages() {
 }
 
 #[test]
+fn key_lists() {
+    replay("key_list", fuzzing::key_list);
+}
+
+#[test]
 fn keys() {
     replay("keys", fuzzing::keys);
 }

@@ -34,6 +34,35 @@ flow_args! {
     #[arg(long, value_name = "KIND")]
     #[arg(hide_possible_values = true, value_parser = suggest::values(&["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim"]))]
     rw,
+    /// Key-value commands: ycsb-a to ycsb-f, store, update, retrieve, read-modify-write, delete,
+    /// exist, list, retrieve-miss, or shares of them such as retrieve=95,update=5
+    #[arg(long, value_name = "MIX")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "store", "update", "retrieve", "read-modify-write", "delete", "exist", "list", "retrieve-miss", "retrieve="]))]
+    kv,
+    /// With --kv: keys on the drive when the flow begins (with only stores: that it stores), as in
+    /// 2.6m; k, m and g are powers of 1000 [default: 100k]
+    #[arg(long, value_name = "N")]
+    keys,
+    /// With --kv: bytes of a key, or MIN-MAX [default: 16]
+    #[arg(long = "key_size", alias = "key-size", value_name = "BYTES")]
+    key_size,
+    /// With --kv: size of a value, MIN-MAX, SIZE/PERCENT:…, normal:MEAN/DEVIATION or
+    /// zipf:THETA/MIN-MAX [default: 4k]
+    #[arg(long = "value_size", alias = "value-size", value_name = "SIZE")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["normal:", "zipf:"]))]
+    value_size,
+    /// With --kv: which keys are chosen, uniform, zipf:THETA, latest or sequential [default:
+    /// uniform; YCSB's: zipf:0.99, ycsb-d latest]
+    #[arg(long = "key_distribution", alias = "key-distribution", value_name = "DIST")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["uniform", "zipf:", "latest", "sequential"]))]
+    key_distribution,
+    /// With --kv: the percentage of Retrieves, Exists and Deletes that go to keys that there are
+    /// not [default: 0]
+    #[arg(long, value_name = "PERCENT")]
+    misses,
+    /// With --kv: keys that a List asks for, or MIN-MAX [default: 100; ycsb-e: 1-100]
+    #[arg(long = "list_keys", alias = "list-keys", value_name = "N")]
+    list_keys,
     /// Block size [default: 4k]
     #[arg(long, value_name = "SIZE")]
     bs,

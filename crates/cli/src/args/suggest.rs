@@ -89,13 +89,19 @@ mod tests {
             for value in suggested("sim", option) {
                 // Some take more behind a colon.
                 let more = match value.as_str() {
+                    "zipf:" if option == "value_size" => "1.2/16-4k",
                     "zipf:" => "1.2",
                     "hotcold:" => "90/10",
+                    "normal:" => "4k/1k",
+                    "retrieve=" => "100",
                     _ => "",
                 };
                 let mut options = FlowOptions::default();
                 if option.starts_with("trace_") {
                     assert!(options.set("trace", "a.trace"));
+                }
+                if ["key_distribution", "value_size"].contains(&option) {
+                    assert!(options.set("kv", "retrieve"));
                 }
                 if option == "trace_action" {
                     assert!(options.set("trace_format", "blkparse"));

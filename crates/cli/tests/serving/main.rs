@@ -2,6 +2,7 @@
 //!
 //! - `authentication`: hosts that prove who they are;
 //! - `bench`: everything that is written comes back over NVMe/TCP, whatever the connection does;
+//! - `key_value`: keys and values, one by one and under load;
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
 //! - `restart`: a drive comes back from its file, its own state too, or says why not;
@@ -11,6 +12,7 @@
 
 mod authentication;
 mod bench;
+mod key_value;
 mod record;
 mod restart;
 mod several;

@@ -216,6 +216,8 @@ fn what_cannot_be_served_is_said() {
     fail(&["--drives", "3", "--name", "a", "--name", "b"], &["--drives 3 with 2 names"]);
     fail(&["--shards", "2", "--name", "a", "--name", "b"], &["several --name with --shards"]);
     fail(&["--shards", "2", "--namespace", "1GiB"], &["--namespace 1 times with --shards 2"]);
+    let pairs = ["--shards", "2", "--namespace", "1GiB,kv", "--namespace", "1GiB"];
+    fail(&pairs, &["cannot be divided into shards: List would have to merge"]);
     fail(&["--drives", "2", "--tcp", "127.0.0.1:65535"], &["there is no port for each"]);
     // One drive's store is bad: none is served, and its place is free again.
     std::fs::create_dir(place("bytes.1")).unwrap();

@@ -8,7 +8,7 @@ use crate::namespaces::{FORMATS, Format, Namespace, WriteProtection};
 use crate::nvm::NAMESPACE_ALL;
 use crate::output::CommandKind;
 use crate::subsystem::{Outcome, Subsystem};
-use mynah_model::io::Operation;
+use mynah_model::io::{Control, Operation};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{FormatNvm, SecureErase};
 
@@ -47,6 +47,10 @@ impl Subsystem {
         for &id in &ids {
             let namespace = self.namespaces.active(context.controller, id)?;
             self.may_be_emptied(namespace, context.controller)?;
+            // Pairs have one format.
+            if namespace.holds_pairs() && (lba_format != 0 || protection != 0) {
+                return Err(Status::FORMAT_INVALID.do_not_retry());
+            }
         }
         self.admin.abort_self_test(4, self.now.wall);
         for &id in &ids {
@@ -102,9 +106,25 @@ impl Subsystem {
         self.part_done(command);
     }
 
+    /// Takes all pairs from a namespace of pairs; whether it is one.
+    pub(super) fn erase_pairs(&mut self, at: usize) -> bool {
+        let Some(pairs) = self.namespaces.get_mut(at).and_then(|it| it.pairs_mut()) else {
+            return false;
+        };
+        if let Ok(values) = self.media.values_mut() {
+            pairs.clear(values);
+        }
+        let pool = pairs.pool();
+        self.control(Control::Format(pool));
+        true
+    }
+
     /// Adds the emptying of a namespace to a command of the subsystem.
     pub(super) fn erase_namespace(&mut self, command: u32, at: usize) {
         self.need_own_queue();
+        if self.erase_pairs(at) {
+            return;
+        }
         let Some(namespace) = self.namespaces.get(at) else { return };
         // All of its space, of which its blocks may not fill the end.
         let blocks = namespace.blocks();

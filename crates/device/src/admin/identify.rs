@@ -3,8 +3,9 @@
 use super::{Context, event, feature};
 use crate::command_set::CommandSet;
 use crate::controllers::{Controller, ERROR_ENTRIES, Role};
+use crate::key_value;
 use crate::namespaces::{Format, Namespace, SECTOR_BYTES};
-use crate::nvm::{NAMESPACE_ALL, compare, copy};
+use crate::nvm::{self, NAMESPACE_ALL, compare, copy};
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::fabrics::nqn_field;
 use mynah_wire::nvme::Status;
@@ -44,39 +45,22 @@ impl Subsystem {
     ) -> Result<Outcome, Status> {
         let controller = self.controllers.need(context.controller)?;
         let (what, id) = (wanted.structure, context.entry.namespace_id.get());
-        let Identify { controller_id: of_controller, specific_id, command_set, .. } = wanted;
+        let Identify { controller_id: of_controller, specific_id, .. } = wanted;
         if controller.role() == Role::Discovery && what != cns::CONTROLLER {
             return Err(invalid());
         }
-        let set = CommandSet::from_code(command_set);
-        if set.is_none()
-            && matches!(
-                what,
-                cns::COMMAND_SET_NAMESPACE
-                    | cns::COMMAND_SET_CONTROLLER
-                    | cns::COMMAND_SET_ACTIVE_NAMESPACES
-                    | cns::COMMAND_SET_ALLOCATED_NAMESPACES
-                    | cns::COMMAND_SET_ALLOCATED_NAMESPACE
-            )
-        {
-            return Err(Status::COMMAND_SET_INVALID.do_not_retry());
+        if let Some(data) = self.of_command_set(controller, id, wanted)? {
+            return Ok(Outcome::Data(data));
         }
         let data = match what {
             cns::NAMESPACE if id == NAMESPACE_ALL => self.common_namespace(),
-            cns::NAMESPACE => self.namespace_page(self.reported(context.controller, id)?),
+            cns::NAMESPACE => self.namespace_page(self.reported(context.controller, id)?)?,
             cns::CONTROLLER => self.controller_page(controller),
-            cns::ACTIVE_NAMESPACES | cns::COMMAND_SET_ACTIVE_NAMESPACES => {
+            cns::ACTIVE_NAMESPACES => {
                 self.list_after(id, |namespace| namespace.is_attached(controller.id()))?
             }
             cns::NAMESPACE_DESCRIPTORS => {
                 self.descriptors(self.namespaces.active(context.controller, id)?)
-            }
-            cns::COMMAND_SET_NAMESPACE => match self.reported(context.controller, id)? {
-                Some(namespace) => namespace.command_set().namespace_page(),
-                None => vec![0; IDENTIFY_BYTES],
-            },
-            cns::COMMAND_SET_CONTROLLER => {
-                set.map_or_else(|| vec![0; IDENTIFY_BYTES], CommandSet::controller_page)
             }
             cns::INDEPENDENT_NAMESPACE => {
                 let namespace = self.reported(context.controller, id)?;
@@ -84,14 +68,8 @@ impl Subsystem {
                     .map_or(0, |namespace| self.admin.format_left(namespace.id(), self.now.wall));
                 independent_namespace(namespace, left)
             }
-            cns::ALLOCATED_NAMESPACES | cns::COMMAND_SET_ALLOCATED_NAMESPACES => {
-                self.list_after(id, |_| true)?
-            }
-            cns::ALLOCATED_NAMESPACE => self.namespace_page(self.existing(id)?),
-            cns::COMMAND_SET_ALLOCATED_NAMESPACE => match self.existing(id)? {
-                Some(namespace) => namespace.command_set().namespace_page(),
-                None => vec![0; IDENTIFY_BYTES],
-            },
+            cns::ALLOCATED_NAMESPACES => self.list_after(id, |_| true)?,
+            cns::ALLOCATED_NAMESPACE => self.namespace_page(self.existing(id)?)?,
             cns::NAMESPACE_CONTROLLERS => {
                 let namespace = self.existing(id)?.ok_or(invalid())?;
                 self.controller_list(of_controller, |it| namespace.is_attached(it.id()))
@@ -117,12 +95,89 @@ impl Subsystem {
             // A vector for each controller; the first combination is all that there are.
             cns::COMMAND_SETS => {
                 let mut page = vec![0; IDENTIFY_BYTES];
-                page[0] = CommandSet::ALL.iter().fold(0, |all, set| all | 1 << set.code());
+                page[0] =
+                    self.supported_sets().iter().fold(0, |all, set| all | 1 << set.identifier());
                 page
             }
             _ => return Err(invalid()),
         };
         Ok(Outcome::Data(data))
+    }
+
+    /// What Identify returns that depends on the command set asked for; `None`: it is nothing of
+    /// that kind.
+    fn of_command_set(
+        &self,
+        controller: &Controller,
+        id: u32,
+        wanted: Identify,
+    ) -> Result<Option<Vec<u8>>, Status> {
+        let set = || self.supported_set(wanted.command_set);
+        Ok(Some(match wanted.structure {
+            cns::COMMAND_SET_NAMESPACE => {
+                let namespace = set().and_then(|_| self.reported(controller.id(), id))?;
+                self.namespace_page_of(set()?, namespace, controller)?
+            }
+            cns::COMMAND_SET_CONTROLLER => set()?.controller_page(),
+            cns::COMMAND_SET_ACTIVE_NAMESPACES => {
+                let set = set()?;
+                let is_meant = |it: &Namespace| it.is_attached(controller.id());
+                self.list_after(id, |it| it.command_set() == set && is_meant(it))?
+            }
+            cns::COMMAND_SET_ALLOCATED_NAMESPACES => {
+                let set = set()?;
+                self.list_after(id, |it| it.command_set() == set)?
+            }
+            cns::COMMAND_SET_ALLOCATED_NAMESPACE => {
+                let namespace = set().and_then(|_| self.existing(id))?;
+                self.namespace_page_of(set()?, namespace, controller)?
+            }
+            // That of blocks says the same of all formats.
+            cns::COMMAND_SET_NAMESPACE_FORMAT if self.namespaces.can_hold_pairs() => {
+                self.format_page(set()?, wanted.specific_id, controller)?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// What Identify says of a namespace for a command set.
+    fn namespace_page_of(
+        &self,
+        set: CommandSet,
+        namespace: Option<&Namespace>,
+        controller: &Controller,
+    ) -> Result<Vec<u8>, Status> {
+        let Some(namespace) = namespace else { return Ok(vec![0; IDENTIFY_BYTES]) };
+        if namespace.command_set() != set {
+            return Err(Status::COMMAND_SET_INVALID.do_not_retry());
+        }
+        let Some(pairs) = namespace.pairs() else {
+            return Ok(nvm::identify::namespace_page());
+        };
+        let value_max = pairs.value_max(controller.max_transfer_bytes());
+        let mut page = key_value::identify::namespace_page(pairs, value_max);
+        page.multipath = u8::from(namespace.is_shared());
+        page.format_progress = 1 << 7 | self.admin.format_left(namespace.id(), self.now.wall);
+        page.ana_group.set(GROUP);
+        page.attributes = u8::from(namespace.protection() as u8 != 0);
+        page.endurance_group.set(GROUP as u16);
+        page.nguid = self.nguid(namespace);
+        page.eui64 = self.eui64(namespace);
+        Ok(page.as_bytes().to_vec())
+    }
+
+    /// What Identify says of a format of a command set.
+    fn format_page(
+        &self,
+        set: CommandSet,
+        index: u16,
+        controller: &Controller,
+    ) -> Result<Vec<u8>, Status> {
+        let layout = self.namespaces.pair_space().layout();
+        let layout = layout.filter(|_| set == CommandSet::KeyValue && index == 0);
+        let layout = layout.ok_or(invalid())?;
+        let value_max = layout.value_max(controller.max_transfer_bytes());
+        Ok(key_value::identify::format_page(layout, value_max).as_bytes().to_vec())
     }
 
     /// A namespace as Identify reports it: inactive ones look empty, identifiers that cannot
@@ -242,8 +297,8 @@ impl Subsystem {
         page.log_attributes = 1 << 5 | 1 << 2 | 1 << 1;
         page.warning_temperature.set(feature::WARNING_TEMPERATURE_K);
         page.critical_temperature.set(feature::CRITICAL_TEMPERATURE_K);
-        page.total_capacity = U128::new(u128::from(self.media.data_bytes()));
-        page.unallocated_capacity = U128::new(u128::from(self.namespaces.space().free_bytes()));
+        page.total_capacity = U128::new(u128::from(self.capacity_bytes()));
+        page.unallocated_capacity = U128::new(u128::from(self.unallocated_bytes()));
         page.endurance_group_max.set(GROUP as u16);
         page.endurance_group_capacity_max = page.total_capacity;
         page.ana_transition_time = 10;
@@ -302,8 +357,12 @@ impl Subsystem {
         }
     }
 
-    fn namespace_page(&self, namespace: Option<&Namespace>) -> Vec<u8> {
-        let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
+    fn namespace_page(&self, namespace: Option<&Namespace>) -> Result<Vec<u8>, Status> {
+        let Some(namespace) = namespace else { return Ok(vec![0; IDENTIFY_BYTES]) };
+        if namespace.holds_pairs() {
+            // It has no such page.
+            return Err(Status::COMMAND_SET_INVALID.do_not_retry());
+        }
         let per_unit =
             self.namespaces.space().unit_sectors().div_ceil(namespace.format().block_sectors());
         let granularity = U16::new((per_unit - 1).min(0xffff) as u16);
@@ -333,7 +392,7 @@ impl Subsystem {
             ..self.namespace_template()
         };
         page.lba_formats = Format::lba_formats();
-        page.as_bytes().to_vec()
+        Ok(page.as_bytes().to_vec())
     }
 
     fn descriptors(&self, namespace: &Namespace) -> Vec<u8> {
@@ -345,7 +404,7 @@ impl Subsystem {
         add(descriptor::EUI64, &self.eui64(namespace));
         add(descriptor::NGUID, &self.nguid(namespace));
         add(descriptor::UUID, &self.uuid(namespace));
-        add(descriptor::COMMAND_SET, &[namespace.command_set().code()]);
+        add(descriptor::COMMAND_SET, &[namespace.command_set().identifier()]);
         page.resize(IDENTIFY_BYTES, 0);
         page
     }

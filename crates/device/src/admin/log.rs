@@ -86,7 +86,13 @@ impl Subsystem {
                 Ok(slots.as_bytes().to_vec())
             }
             page::CHANGED_NAMESPACES => self.changed_namespaces(context.controller, keeps_event),
-            page::COMMANDS_SUPPORTED => Ok(effects(controller)),
+            page::COMMANDS_SUPPORTED => {
+                let set = match self.namespaces.can_hold_pairs() {
+                    true => self.supported_set(wanted.command_set)?,
+                    false => CommandSet::Nvm,
+                };
+                Ok(effects(controller, set))
+            }
             page::FEATURES_SUPPORTED => Ok(features(&self.supported_features())),
             page::ENDURANCE_GROUP if wanted.specific_id == identify::GROUP as u16 => {
                 Ok(self.endurance_group())
@@ -262,7 +268,7 @@ fn errors(controller: &Controller) -> Vec<u8> {
     page
 }
 
-fn effects(controller: &Controller) -> Vec<u8> {
+fn effects(controller: &Controller, set_of_commands: CommandSet) -> Vec<u8> {
     use effect::{ALONE, BLOCKS, INVENTORY, NAMESPACE, SUPPORTED};
     let mut page = vec![0; 4096];
     let mut set = |at: usize, opcode: u8, effects: u32| {
@@ -300,7 +306,7 @@ fn effects(controller: &Controller) -> Vec<u8> {
     if controller.has_shadow_doorbells() {
         set(0, admin::DOORBELL_BUFFER_CONFIG, 0);
     }
-    for (opcode, effects) in CommandSet::Nvm.effects().chain(RESERVATION_EFFECTS) {
+    for (opcode, effects) in set_of_commands.effects().chain(RESERVATION_EFFECTS) {
         set(1024, opcode, effects);
     }
     page

@@ -10,7 +10,7 @@ use crate::output::CommandKind;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{NamespaceManagement, NamespaceSelect};
-use mynah_wire::nvme::identify::IdentifyNamespace;
+use mynah_wire::nvme::identify::{IdentifyKeyValueNamespace, IdentifyNamespace};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::little_endian::U16;
 
@@ -27,13 +27,12 @@ impl Subsystem {
         context: Context<'_>,
         wanted: NamespaceManagement,
     ) -> Result<Outcome, Status> {
-        if CommandSet::from_code(wanted.command_set).is_none() {
-            return Err(Status::COMMAND_SET_INVALID.do_not_retry());
-        }
-        match wanted.select {
-            NamespaceSelect::Create => self.create_namespace(context),
-            NamespaceSelect::Delete => self.delete_namespaces(context),
-            NamespaceSelect::Reserved(_) => Err(invalid()),
+        let set = self.supported_set(wanted.command_set)?;
+        match (wanted.select, set) {
+            (NamespaceSelect::Create, CommandSet::KeyValue) => self.create_of_pairs_wished(context),
+            (NamespaceSelect::Create, CommandSet::Nvm) => self.create_namespace(context),
+            (NamespaceSelect::Delete, _) => self.delete_namespaces(context),
+            (NamespaceSelect::Reserved(_), _) => Err(invalid()),
         }
     }
 
@@ -53,10 +52,7 @@ impl Subsystem {
         if wish.ana_group.get() > 1 || wish.endurance_group.get() > 1 || wish.nvm_set.get() > 0 {
             return Err(invalid());
         }
-        let places = self.config.shard.ids().map(|id| id - 1);
-        let mut places = places.take_while(|at| *at < self.namespaces.places());
-        let place = places.find(|at| self.namespaces.get(*at).is_none());
-        let at = place.ok_or(Status::NAMESPACE_ID_UNAVAILABLE.do_not_retry())?;
+        let at = self.free_place()?;
         let insufficient = Status::NAMESPACE_INSUFFICIENT_CAPACITY.do_not_retry();
         let bytes = blocks.checked_mul(1 << block_format.shift).ok_or(insufficient)?;
         let extents = self.namespaces.space_mut().take(bytes).ok_or(insufficient)?;
@@ -72,6 +68,41 @@ impl Subsystem {
         }
         self.namespaces.insert(namespace);
         self.describe();
+        Ok(Outcome::Done(u64::from(id)))
+    }
+
+    /// Where a new namespace would have its place.
+    fn free_place(&self) -> Result<usize, Status> {
+        let places = self.config.shard.ids().map(|id| id - 1);
+        let mut places = places.take_while(|at| *at < self.namespaces.places());
+        let place = places.find(|at| self.namespaces.get(*at).is_none());
+        place.ok_or(Status::NAMESPACE_ID_UNAVAILABLE.do_not_retry())
+    }
+
+    /// A namespace of pairs, which is all of one that the model has for pairs: the smallest that is
+    /// not used and has as many bytes as wished.
+    fn create_of_pairs_wished(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
+        let (wish, _) = IdentifyKeyValueNamespace::ref_from_prefix(context.data)
+            .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
+        let bytes = wish.size.get();
+        if bytes == 0 || wish.multipath > 1 {
+            return Err(invalid());
+        }
+        if wish.format & 0xf != 0 {
+            return Err(Status::FORMAT_INVALID.do_not_retry());
+        }
+        if wish.ana_group.get() > 1 || wish.endurance_group.get() > 1 || wish.nvm_set.get() > 0 {
+            return Err(invalid());
+        }
+        let (at, shared) = (self.free_place()?, wish.multipath & 1 != 0);
+        let pairs = self.namespaces.unused_pairs(|its| its >= bytes);
+        let mut pairs = pairs.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY.do_not_retry())?;
+        if self.media.keeps_replaced() {
+            pairs.expect_power_cut();
+        }
+        let (id, nobody) = (at as u32 + 1, ControllerSet::none());
+        let namespace = self.namespaces.make_of_pairs(id, pairs, nobody, shared);
+        self.namespaces.insert(namespace);
         Ok(Outcome::Done(u64::from(id)))
     }
 
@@ -160,6 +191,16 @@ impl Subsystem {
 
     /// Bytes that lie in namespaces.
     pub fn allocated_bytes(&self) -> u64 {
-        self.media.data_bytes() - self.namespaces.space().free_bytes()
+        self.capacity_bytes() - self.unallocated_bytes()
+    }
+
+    /// Bytes that there are for namespaces.
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.media.data_bytes() + self.namespaces.bytes_for_pairs().0
+    }
+
+    /// Bytes that are in none.
+    pub(super) fn unallocated_bytes(&self) -> u64 {
+        self.namespaces.space().free_bytes() + self.namespaces.bytes_for_pairs().1
     }
 }

@@ -159,6 +159,9 @@ impl Subsystem {
         let command = self.new_command(NONE, CommandKind::Admin);
         let index = self.insert(command);
         let mut steps = Vec::new();
+        for at in 0..self.namespaces.places() {
+            self.erase_pairs(at);
+        }
         for id in (1..).map(NamespaceId) {
             let Some(sectors) = self.model.drive().namespace_sectors(id) else { break };
             let most = u64::from(u32::MAX) / self.namespaces.space().unit_sectors()

@@ -2,6 +2,7 @@
 
 use crate::StoreJob;
 use crate::held::Held;
+use crate::key_value::KeyWork;
 use crate::namespaces::{Extent, Format};
 use crate::nvm::protection::Check;
 use crate::output::{CommandKind, Completion};
@@ -38,6 +39,8 @@ pub(crate) enum Work {
     Media,
     /// Brings blocks together and does something with them.
     Blocks(Box<Blocks>),
+    /// Is about pairs.
+    Key(Box<KeyWork>),
     /// Stands in the model's queue for a command whose work is done beside it, with its completion
     /// when that is done.
     Place(Option<Box<Completion>>),

@@ -51,11 +51,16 @@ impl Subsystem {
 
     /// Ends a command: completes it, or forgets it if nobody listens.
     pub(crate) fn finish(&mut self, index: u32, data: CompletionData) {
-        self.end(index, data);
+        self.finish_with(index, data, 0);
+    }
+
+    /// The same of one that has a result.
+    pub(crate) fn finish_with(&mut self, index: u32, data: CompletionData, result: u64) {
+        self.end(index, data, result);
         self.has_ended(index);
     }
 
-    fn end(&mut self, index: u32, mut data: CompletionData) {
+    fn end(&mut self, index: u32, mut data: CompletionData, result: u64) {
         let Some(command) = self.commands.remove(index) else { return };
         self.health.end(self.commands.len(), self.now.wall);
         if command.exclusive {
@@ -85,7 +90,7 @@ impl Subsystem {
             status = self.command_failed(&command, status);
             data = CompletionData::None;
         }
-        let mut entry = CompletionEntry::new(command.command_id, status, 0);
+        let mut entry = CompletionEntry::new(command.command_id, status, result);
         entry.queue_head.set(head);
         self.post(Completion {
             queue: Queue(command.queue),

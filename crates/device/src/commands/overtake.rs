@@ -4,6 +4,7 @@
 //! what they have begun; what has overtaken them ends after them.
 
 use super::{Command, Then, Work};
+use crate::key_value::has_yet_to_change;
 use crate::namespaces::reservation::HostId;
 use crate::output::CommandKind;
 use crate::slots::NONE;
@@ -41,6 +42,7 @@ impl Subsystem {
                 blocks.then,
                 Then::Copy { .. } | Then::CompareAndWrite { .. } | Then::Overwrite { .. }
             ),
+            Work::Key(work) => has_yet_to_change(work),
             // A guest's data are fetched when the model says so.
             _ => command.opcode == nvm::WRITE && command.transfer != NONE,
         });
@@ -90,18 +92,19 @@ impl Subsystem {
     }
 }
 
-/// Whether a command reads or changes blocks of its namespace.
+/// Whether a command reads or changes blocks or pairs of its namespace.
 fn has_blocks(command: &Command) -> bool {
     let is_io = command.kind != CommandKind::Admin && !matches!(command.work, Work::Place(_));
     is_io
-        && matches!(
-            command.opcode,
-            nvm::READ
-                | nvm::WRITE
-                | nvm::COMPARE
-                | nvm::VERIFY
-                | nvm::COPY
-                | nvm::WRITE_ZEROES
-                | nvm::DATASET_MANAGEMENT
-        )
+        && (matches!(command.work, Work::Key(_))
+            || matches!(
+                command.opcode,
+                nvm::READ
+                    | nvm::WRITE
+                    | nvm::COMPARE
+                    | nvm::VERIFY
+                    | nvm::COPY
+                    | nvm::WRITE_ZEROES
+                    | nvm::DATASET_MANAGEMENT
+            ))
 }

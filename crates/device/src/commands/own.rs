@@ -21,7 +21,12 @@ impl Subsystem {
                 self.sanitized();
             }
             Work::ShutDown(controller) => self.shutdown_flushed(index, controller),
-            Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) | Work::Place(_) => {}
+            Work::None
+            | Work::Media
+            | Work::Blocks(_)
+            | Work::Key(_)
+            | Work::Fused(_)
+            | Work::Place(_) => {}
         }
     }
 

@@ -6,13 +6,16 @@
 mod before;
 
 use crate::commands::{Certain, Segment};
+use crate::key_value::{Place, Values};
 use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::nvm::protection::METADATA_BYTES;
+use crate::output::Value;
 use crate::store::{Ready, StateId};
 use crate::{Condition, Store, StoreError, StoreJob};
 use before::Before;
 use mynah_model::config::Config;
 use mynah_stamp::{Span, Time};
+use mynah_wire::nvme::Status;
 
 /// How often a store is asked to look after itself, where it wants that.
 const TEND_INTERVAL: Span = Span::from_secs(1);
@@ -20,6 +23,8 @@ const TEND_INTERVAL: Span = Span::from_secs(1);
 /// The media.
 pub(crate) struct Media {
     store: Box<dyn Store>,
+    /// Where the values of pairs are, if it can hold any.
+    values: Option<Box<dyn Values>>,
     /// Bytes of data; metadata begin behind them.
     data_bytes: u64,
     /// Sectors of a mapping unit.
@@ -38,8 +43,9 @@ pub(crate) struct Media {
 
 impl Media {
     /// A store with the data of so many bytes, in mapping units of so many sectors.
-    pub(crate) fn new(store: Box<dyn Store>, data_bytes: u64, unit_sectors: u64) -> Media {
+    pub(crate) fn new(mut store: Box<dyn Store>, data_bytes: u64, unit_sectors: u64) -> Media {
         Media {
+            values: store.values(),
             store,
             data_bytes,
             unit_sectors,
@@ -48,6 +54,58 @@ impl Media {
             next_tend: None,
             is_described: true,
             before: None,
+        }
+    }
+
+    /// Whether it can hold values of pairs.
+    pub(crate) fn takes_values(&self) -> bool {
+        self.values.is_some()
+    }
+
+    /// Where the values of pairs are.
+    ///
+    /// # Errors
+    /// If it can hold none.
+    #[inline]
+    pub(crate) fn values_mut(&mut self) -> Result<&mut dyn Values, Status> {
+        match &mut self.values {
+            Some(values) => Ok(&mut **values),
+            None => Err(Status::INTERNAL_ERROR),
+        }
+    }
+
+    /// The same to be looked at.
+    pub(crate) fn values(&self) -> Option<&dyn Values> {
+        self.values.as_deref()
+    }
+
+    /// Nobody needs a value any more for what it was pinned or reserved for.
+    #[inline]
+    pub(crate) fn release_value(&mut self, place: Place) {
+        if let Some(values) = &mut self.values {
+            values.release(place);
+        }
+    }
+
+    /// The bytes of a value that its command moves: where they are, or in `scratch`.
+    pub(crate) fn value_bytes<'a>(&'a self, value: &Value, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        let Value { pinned, bytes, size } = *value;
+        let values = self.values.as_deref();
+        if let Some(all) = values.and_then(|it| it.bytes(pinned, size)) {
+            return &all[..bytes as usize];
+        }
+        scratch.resize(bytes as usize, 0);
+        if let Some(values) = values {
+            values.read(pinned, size, 0, scratch);
+        }
+        scratch
+    }
+
+    /// Copies bytes of a value from `skip` on.
+    #[inline]
+    pub(crate) fn read_value(&self, value: &Value, skip: u32, into: &mut [u8]) {
+        if let Some(values) = &self.values {
+            values.read(value.pinned, value.size, skip, into);
         }
     }
 

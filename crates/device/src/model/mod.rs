@@ -9,6 +9,7 @@ use crate::namespaces::SECTOR_BYTES;
 use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::io::{self, Control, Direction, QueueId, Request, Tag};
+use mynah_model::keys::{Decision, KeyRequest, LostPair};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
@@ -136,6 +137,25 @@ impl Model {
         self.drive.command(at, queue, request).is_ok()
     }
 
+    /// Gives the drive a command of keys; false if the queue went with the power.
+    pub(crate) fn key_command(&mut self, now: Time, queue: QueueId, request: KeyRequest) -> bool {
+        let at = self.moment(now);
+        if let Some(tap) = &mut self.tap {
+            tap.key_command(at, queue, &request);
+        }
+        self.drive.key_command(at, queue, request).is_ok()
+    }
+
+    /// Tells the drive what a command is about that it has taken; whether it is so. `false`: there
+    /// is no room, or nobody waits any more.
+    pub(crate) fn decided(&mut self, now: Time, command: u32, decision: Decision) -> bool {
+        let (at, tag) = (self.moment(now), Tag(command));
+        if let Some(tap) = &mut self.tap {
+            tap.decided(at, tag, &decision);
+        }
+        self.drive.decided(at, tag, decision).unwrap_or(false)
+    }
+
     /// The drive has completed a command that was created at `created`.
     #[inline]
     pub(crate) fn completed(&mut self, completion: &io::Completion, created: Time) {
@@ -208,6 +228,11 @@ impl Model {
     pub(crate) fn take_power_loss(&mut self) -> Vec<(io::NamespaceId, u64)> {
         self.has_own_queue = false;
         self.drive.take_lost_units()
+    }
+
+    /// The pairs that were lost with the power.
+    pub(crate) fn take_lost_pairs(&mut self) -> Vec<LostPair> {
+        self.drive.take_lost_pairs()
     }
 
     /// The bytes of the store that belong to a pool: first, and behind the last.

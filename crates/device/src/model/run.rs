@@ -58,8 +58,7 @@ impl Subsystem {
                 io::Output::Fetch { queue, .. } => {
                     self.model.ask(ModelRequest::Fetch { queue: queue.0.into() });
                 }
-                // There are no key-value namespaces here.
-                io::Output::Decide { .. } => {}
+                io::Output::Decide { tag, .. } => self.decide_key(tag.0),
                 io::Output::Move { tag, queue, first_sector, sectors, direction, .. } => {
                     let (queue, command) = (queue.0.into(), tag.0);
                     let request =

@@ -9,6 +9,8 @@ pub(crate) mod uncorrectable;
 pub(crate) use namespace::{ControllerSet, FORMATS, Format, Namespace, WriteProtection};
 pub(crate) use space::{Extent, Space};
 
+use crate::key_value::{PairSpace, Pairs};
+use mynah_model::io::NamespaceId;
 use mynah_wire::nvme::Status;
 
 /// Bytes of a sector, the model's unit of addresses.
@@ -21,15 +23,16 @@ pub(crate) struct Namespaces {
     /// The serial number of the one that was made last.
     last_serial: u32,
     space: Space,
+    pair_space: PairSpace,
     /// Whether reads and writes need more checks than usual, in all of them.
     is_guarded: bool,
 }
 
 impl Namespaces {
-    /// Room for so many in a space, and none yet.
-    pub(crate) fn new(namespaces_max: u32, space: Space) -> Namespaces {
+    /// Room for so many in a space for blocks and one for pairs, and none yet.
+    pub(crate) fn new(namespaces_max: u32, space: Space, pair_space: PairSpace) -> Namespaces {
         let table = (0..namespaces_max).map(|_| None).collect();
-        Namespaces { table, last_serial: 0, space, is_guarded: false }
+        Namespaces { table, last_serial: 0, space, pair_space, is_guarded: false }
     }
 
     /// How many there can be.
@@ -110,6 +113,48 @@ impl Namespaces {
         Namespace::new(id, self.last_serial, extents, format, attached, shared)
     }
 
+    /// One of pairs that has yet to take its place.
+    pub(crate) fn make_of_pairs(
+        &mut self,
+        id: u32,
+        pairs: Pairs,
+        attached: ControllerSet,
+        shared: bool,
+    ) -> Namespace {
+        self.last_serial += 1;
+        Namespace::of_pairs(id, self.last_serial, pairs, attached, shared)
+    }
+
+    /// Whether there can be some of pairs.
+    pub(crate) fn can_hold_pairs(&self) -> bool {
+        self.pair_space.layout().is_some()
+    }
+
+    /// The space for pairs.
+    pub(crate) fn pair_space(&self) -> &PairSpace {
+        &self.pair_space
+    }
+
+    /// No pairs yet, in the smallest of the model's namespaces of pairs that is not taken and fits.
+    pub(crate) fn unused_pairs(&self, fits: impl Fn(u64) -> bool) -> Option<Pairs> {
+        let layout = self.pair_space.layout()?;
+        let unused = self.pair_space.pools().iter().filter(|(pool, _)| !self.takes_pool(*pool));
+        let (pool, bytes) = unused.filter(|(_, bytes)| fits(*bytes)).min_by_key(|it| it.1)?;
+        Some(Pairs::new(*pool, *bytes, *layout, self.pair_space.stores(*pool)))
+    }
+
+    /// Bytes that there are for pairs, and how many of these are in no namespace.
+    pub(crate) fn bytes_for_pairs(&self) -> (u64, u64) {
+        self.pair_space.pools().iter().fold((0, 0), |(all, unused), &(pool, bytes)| {
+            (all + bytes, unused + if self.takes_pool(pool) { 0 } else { bytes })
+        })
+    }
+
+    /// Whether one of them lies in this namespace of the model.
+    fn takes_pool(&self, pool: NamespaceId) -> bool {
+        self.iter().any(|namespace| namespace.pools().any(|its| its == pool))
+    }
+
     /// Puts one into its place.
     pub(crate) fn insert(&mut self, namespace: Namespace) {
         let at = namespace.id as usize - 1;
@@ -119,7 +164,11 @@ impl Namespaces {
 
     /// Takes one away; its space stays taken.
     pub(crate) fn remove(&mut self, at: usize) -> Option<Box<Namespace>> {
-        self.table.get_mut(at)?.take()
+        let gone = self.table.get_mut(at)?.take()?;
+        if let Some(pairs) = gone.pairs() {
+            self.pair_space.left(pairs.pool(), pairs.stores());
+        }
+        Some(gone)
     }
 
     /// The serial number of the one that was made last.

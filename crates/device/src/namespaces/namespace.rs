@@ -4,6 +4,8 @@ use super::reservation::Reservations;
 use super::uncorrectable::Uncorrectable;
 use super::{Extent, SECTOR_BYTES};
 use crate::command_set::CommandSet;
+use crate::key_value::Pairs;
+use mynah_model::io::NamespaceId;
 use mynah_wire::nvme::identify::LbaFormat;
 use zerocopy::byteorder::little_endian::U16;
 
@@ -123,7 +125,8 @@ pub(crate) enum WriteProtection {
     UntilPowerCycle = 2,
 }
 
-/// A namespace.
+/// A namespace: of blocks, or of pairs. One of pairs has no blocks and no extents: so whoever reads
+/// or writes blocks need not look which it is, but finds none.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     pub(super) id: u32,
@@ -147,6 +150,8 @@ pub(crate) struct Namespace {
     /// Whether reads and writes need none of the rarer checks: plain blocks in one extent,
     /// nothing reserved, protected, uncorrectable or under way.
     pub(super) plain: bool,
+    /// Its pairs, if it is one of pairs.
+    pairs: Option<Box<Pairs>>,
 }
 
 impl Namespace {
@@ -173,9 +178,46 @@ impl Namespace {
             formatting: false,
             exclusive: 0,
             plain: false,
+            pairs: None,
         };
         namespace.set_format(format);
         namespace
+    }
+
+    /// One of pairs.
+    pub(crate) fn of_pairs(
+        id: u32,
+        serial: u32,
+        pairs: Pairs,
+        attached: ControllerSet,
+        shared: bool,
+    ) -> Namespace {
+        let none = Namespace::new(id, serial, vec![], FORMATS[0], attached, shared);
+        Namespace { pairs: Some(Box::new(pairs)), ..none }
+    }
+
+    /// Whether it is one of pairs.
+    #[inline]
+    pub(crate) fn holds_pairs(&self) -> bool {
+        self.pairs.is_some()
+    }
+
+    /// Its pairs, if it is one of pairs.
+    #[inline]
+    pub(crate) fn pairs(&self) -> Option<&Pairs> {
+        self.pairs.as_deref()
+    }
+
+    /// The same to be changed.
+    #[inline]
+    pub(crate) fn pairs_mut(&mut self) -> Option<&mut Pairs> {
+        self.pairs.as_deref_mut()
+    }
+
+    /// The model's namespaces that it lies in.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = NamespaceId> + '_ {
+        let pairs = self.pairs().map(Pairs::pool);
+        self.extents.iter().map(|extent| extent.pool).chain(pairs)
     }
 
     #[inline]
@@ -185,7 +227,10 @@ impl Namespace {
 
     /// The command set that it is used with.
     pub(crate) fn command_set(&self) -> CommandSet {
-        CommandSet::Nvm
+        match self.pairs {
+            None => CommandSet::Nvm,
+            Some(_) => CommandSet::KeyValue,
+        }
     }
 
     #[inline]
@@ -348,7 +393,7 @@ impl Namespace {
         self.settle();
     }
 
-    /// Bytes of the drive's space.
+    /// Bytes of the drive's space for blocks.
     pub(crate) fn space(&self) -> u64 {
         self.extents.iter().map(|extent| extent.sectors * SECTOR_BYTES).sum()
     }

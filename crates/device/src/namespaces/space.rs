@@ -32,15 +32,15 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The space of pools of these sizes.
-    pub(crate) fn new(pools: impl Iterator<Item = u64>, unit_sectors: u64) -> Space {
+    /// The space of pools of these sizes, as far as they are for blocks.
+    pub(crate) fn new(pools: impl Iterator<Item = (u64, bool)>, unit_sectors: u64) -> Space {
         let mut free = Vec::new();
         let mut start = 0;
-        for (id, sectors) in (1..).zip(pools) {
+        for (id, (sectors, is_for_blocks)) in (1..).zip(pools) {
             // Namespaces begin and end with whole units, and 4 KiB blocks must fit.
             let grain = unit_sectors.max(8);
             let usable = sectors / grain * grain;
-            if usable > 0 {
+            if usable > 0 && is_for_blocks {
                 let pool = NamespaceId(id);
                 free.push(Extent { pool, sector: 0, sectors: usable, store: start * SECTOR_BYTES });
             }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn space_is_taken_given_back_and_joined() {
-        let mut space = Space::new([1000, 4096].into_iter(), 8);
+        let mut space = Space::new([(1000, true), (4096, true)].into_iter(), 8);
         assert_eq!(space.free_bytes(), (1000 + 4096) * 512);
         let first = space.take(1 << 20).unwrap();
         assert_eq!(first.len(), 1);

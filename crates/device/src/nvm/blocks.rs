@@ -75,6 +75,7 @@ impl Subsystem {
         let orphan = command.queue() == NONE;
         match command.work() {
             Work::None | Work::Media => return self.finish(index, CompletionData::None),
+            Work::Key(_) => return self.finish_key(index),
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
             // The power was lost, or its queue has gone.
             Work::Place(_) => return drop(self.remove_place(index)),

@@ -34,7 +34,10 @@ impl Subsystem {
         let id = entry.namespace_id.get();
         let namespace = self.namespaces.active(slot.controller(), id)?;
         let BlockCommand { start, blocks, .. } = io;
-        check_range(namespace, start, u64::from(blocks))?;
+        if let Err(status) = check_range(namespace, start, u64::from(blocks)) {
+            // A namespace of pairs has no blocks.
+            return if namespace.holds_pairs() { Ok(None) } else { Err(status) };
+        }
         let bytes = blocks << namespace.format().shift;
         if bytes > slot.transport().max_transfer_bytes {
             return Err(Status::INVALID_FIELD.do_not_retry());
@@ -199,6 +202,9 @@ impl Subsystem {
         entry: &SubmissionEntry,
         io: BlockCommand,
     ) -> Result<(), Status> {
+        if self.takes_key_value(queue, entry, &[]) {
+            return Ok(());
+        }
         let at = self.admit(queue, entry, Access::Read)?;
         let namespace = self.namespaces.need(at)?;
         let format = namespace.format();
@@ -243,6 +249,9 @@ impl Subsystem {
         io: BlockCommand,
         data: &[u8],
     ) -> Result<(), Status> {
+        if self.takes_key_value(queue, entry, data) {
+            return Ok(());
+        }
         let at = self.admit(queue, entry, Access::Write)?;
         if self.defer(queue, entry, IoCommand::Nvm(NvmCommand::Write(io)), data, at)? {
             return Ok(());
@@ -340,7 +349,7 @@ impl Subsystem {
         self.overwrite(index, overwrite);
     }
 
-    pub(super) fn flush(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
+    pub(crate) fn flush(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let controller = slot.controller();
         let mut namespaces = Vec::new();
@@ -366,11 +375,10 @@ impl Subsystem {
     /// Has a command put everything that namespaces hold on stable storage.
     pub(crate) fn flush_namespaces(&mut self, index: u32, namespaces: &[usize]) {
         let mut steps: Vec<Step> = Vec::new();
-        for extent in
-            namespaces.iter().filter_map(|&at| self.namespaces.get(at)).flat_map(|it| it.extents())
-        {
-            if steps.iter().all(|step| step.pool != extent.pool) {
-                let (operation, pool) = (Operation::Flush, extent.pool);
+        let namespaces = namespaces.iter().filter_map(|&at| self.namespaces.get(at));
+        for pool in namespaces.flat_map(|it| it.pools()) {
+            if steps.iter().all(|step| step.pool != pool) {
+                let operation = Operation::Flush;
                 steps.push(Step { operation, pool, sector: 0, sectors: 0 });
             }
         }

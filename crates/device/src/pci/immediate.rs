@@ -14,6 +14,15 @@ use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use zerocopy::{FromZeros, IntoBytes};
 
+/// Kinds of commands about pairs.
+const KEY_KINDS: [CommandKind; 5] = [
+    CommandKind::Store,
+    CommandKind::Retrieve,
+    CommandKind::Delete,
+    CommandKind::Exist,
+    CommandKind::List,
+];
+
 /// Entries of a queue that a turn deals with.
 const BATCH: usize = 64;
 
@@ -141,6 +150,7 @@ impl Function {
         let mut segments = self.spare();
         let (mut ended, mut counts) = (0, [Count::default(); 2]);
         let mut others = false;
+        let mut keys = [Count::default(); KEY_KINDS.len()];
         for at in 0..count {
             let (entry, mut plain) = (batch.entries[at], batch.plain[at]);
             if others {
@@ -148,8 +158,18 @@ impl Function {
                 plain = plain_of(subsystem, slot, &entry).unwrap_or_default();
             }
             if plain.bytes == 0 {
-                others = true;
-                self.submit(subsystem, memory, id, &entry);
+                if !others {
+                    others = true;
+                    subsystem.bring_keys_near(slot, &batch.entries[at..count]);
+                }
+                match self.serve_key(subsystem, memory, slot, &entry, &mut segments, &mut keys) {
+                    Ok(Some(completion)) => {
+                        batch.completions[ended] = completion;
+                        ended += 1;
+                    }
+                    Ok(None) => self.submit(subsystem, memory, id, &entry),
+                    Err(status) => subsystem.refuse_guest(slot, &entry, status),
+                }
                 continue;
             }
             if let Err(status) = self.move_plain(subsystem, memory, &entry, plain, &mut segments) {
@@ -174,6 +194,45 @@ impl Function {
                 watch.plain(flow, kind, count.commands, count.bytes);
             }
         }
+        if others {
+            for (kind, count) in KEY_KINDS.into_iter().zip(keys) {
+                if count.commands > 0 {
+                    watch.plain(flow, kind, count.commands, count.bytes);
+                }
+            }
+        }
+    }
+
+    /// Carries out a command about pairs; `None`: it is another one.
+    #[inline(never)]
+    fn serve_key<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        slot: u32,
+        entry: &SubmissionEntry,
+        segments: &mut Segments,
+        counts: &mut [Count; KEY_KINDS.len()],
+    ) -> Result<Option<CompletionEntry>, Status> {
+        if !subsystem.is_about_pairs(slot, entry) {
+            return Ok(None);
+        }
+        let Some(wanted) = subsystem.guest_key(slot, entry)? else { return Ok(None) };
+        let failed = |_: Unmapped| Status::DATA_TRANSFER_ERROR;
+        segments.find(memory, entry, wanted.bytes, wanted.is_to_host())?;
+        let (status, result, moved) = subsystem.guest_key_at_once(
+            &wanted,
+            |into| segments.read(memory, 0, into).map_err(failed),
+            |from| segments.write(memory, 0, from).map_err(failed),
+        )?;
+        if status.is_success() {
+            subsystem.health.count(entry.opcode, moved);
+        }
+        if let Some(at) = KEY_KINDS.iter().position(|kind| *kind == wanted.kind()) {
+            counts[at].commands += 1;
+            counts[at].bytes += u64::from(moved);
+        }
+        Ok(Some(CompletionEntry::new(entry.command_id.get(), status, result.into())))
     }
 
     /// Moves the data of a plain read or write.

@@ -94,7 +94,7 @@ pub trait Watch {
     /// A command. Its data have been moved; [`Completion::data`] means nothing any more.
     fn completed(&mut self, completion: &Completion);
 
-    /// So many reads or writes that did nothing out of the ordinary, of a subsystem without
+    /// So many reads or writes that did nothing out of the ordinary, or commands about pairs, of a subsystem without
     /// timing ([`crate::Timing::Immediate`]): all came and ended in this very turn. They belong to
     /// `flow` ([`Completion::flow`]).
     fn plain(&mut self, flow: FlowId, kind: CommandKind, commands: u32, bytes: u64);

@@ -96,9 +96,61 @@ impl Function {
                     }
                 }
             }
-            Ok(None) => self.submit(subsystem, memory, id, &entry),
+            Ok(None) => self.fetch_other(subsystem, memory, (id, slot), &entry),
             Err(status) => subsystem.refuse_guest(slot, &entry, status),
         }
+    }
+
+    /// The next entry is no plain read or write.
+    fn fetch_other<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        (id, slot): (u16, u32),
+        entry: &SubmissionEntry,
+    ) {
+        let wanted = match subsystem.is_about_pairs(slot, entry) {
+            true => subsystem.guest_key(slot, entry),
+            false => Ok(None),
+        };
+        let wanted = match wanted {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => return self.submit(subsystem, memory, id, entry),
+            Err(status) => return subsystem.refuse_guest(slot, entry, status),
+        };
+        let mut segments = self.spare();
+        if let Err(status) = segments.find(memory, entry, wanted.bytes, wanted.is_to_host()) {
+            self.reuse(segments);
+            return subsystem.refuse_guest(slot, entry, status);
+        }
+        let transfer = self.keep(slot, segments);
+        if let Err(status) = subsystem.begin_guest_key(slot, entry, &wanted, transfer) {
+            self.forget(transfer);
+            subsystem.refuse_guest(slot, entry, status);
+        }
+    }
+
+    /// A value, or keys, cross the link.
+    fn move_value<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        command: u32,
+        transfer: u32,
+        direction: Direction,
+    ) -> Result<(), Status> {
+        let Some(transfer) = self.transfers.get(transfer) else { return Ok(()) };
+        let segments = &transfer.segments;
+        let moved = match direction {
+            Direction::ToHost => {
+                segments.write(memory, 0, subsystem.answer_bytes(command, &mut self.scratch))
+            }
+            Direction::FromHost => match subsystem.staged_mut(command) {
+                Some(into) => segments.read(memory, 0, into),
+                None => Ok(()),
+            },
+        };
+        moved.map_err(|Unmapped| Status::DATA_TRANSFER_ERROR)
     }
 
     /// Data of a read or write cross the link.
@@ -127,7 +179,10 @@ impl Function {
                         .map_err(|Unmapped| Status::DATA_TRANSFER_ERROR)
                 }
             },
-            Err(status) => Err(status),
+            Err(status) => match subsystem.key_transfer(command) {
+                Some(transfer) => self.move_value(subsystem, memory, command, transfer, direction),
+                None => Err(status),
+            },
         };
         if let Err(status) = moved {
             subsystem.transfer_failed(command, status);

@@ -7,7 +7,7 @@ use super::queue::{Aggregation, Backlogged, Signal};
 use super::{Function, NONE};
 use crate::Now;
 use crate::admin::event;
-use crate::output::{Completion, CompletionData};
+use crate::output::{Completion, CompletionData, Media};
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -447,16 +447,22 @@ impl Function {
     ) -> Result<(), Unmapped> {
         let data = std::mem::replace(&mut completion.data, CompletionData::None);
         let Some(transfer) = self.transfers.get(transfer) else {
-            if let CompletionData::Media(media) = data
-                && let Some(job) = media.job
-            {
-                subsystem.media.forget(job);
+            match data {
+                CompletionData::Media(Media { job: Some(job), .. }) => subsystem.media.forget(job),
+                CompletionData::Value(value) => subsystem.media.release_value(value.pinned),
+                _ => {}
             }
             return Ok(());
         };
         match data {
             CompletionData::None | CompletionData::Connected(_) => Ok(()),
             CompletionData::Bytes(bytes) => transfer.segments.write(memory, 0, &bytes),
+            CompletionData::Value(value) => {
+                let bytes = subsystem.media.value_bytes(&value, &mut self.scratch);
+                let written = transfer.segments.write(memory, 0, bytes);
+                subsystem.media.release_value(value.pinned);
+                written
+            }
             CompletionData::Media(media) => {
                 self.scratch.resize(media.bytes as usize, 0);
                 subsystem.media.read(media.job, media.at, &mut self.scratch);

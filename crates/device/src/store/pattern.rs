@@ -1,6 +1,7 @@
 //! Bytes that nobody keeps.
 
 use super::{Ready, Store, StoreError, StoreJob};
+use crate::key_value::{PatternValues, Values};
 
 /// Every aligned eight bytes hold their own address, little endian; writes are dropped. For
 /// work on performance, where the bytes do not matter and memory does.
@@ -41,6 +42,10 @@ impl Store for PatternStore {
 
     fn flush(&mut self) -> Ready {
         Ready::Now
+    }
+
+    fn values(&mut self) -> Option<Box<dyn Values>> {
+        Some(Box::new(PatternValues))
     }
 
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {

@@ -5,6 +5,7 @@ mod frames;
 pub use frames::{Arena, ArenaSource};
 
 use super::{Ready, Store, StoreError, StoreJob};
+use crate::key_value::{RamValues, Values};
 use frames::{FRAME_BYTES, Frame, Frames};
 
 /// What was never written reads as.
@@ -20,6 +21,8 @@ pub struct RamStore<A = Vec<u8>> {
     groups: Vec<Option<Box<Group>>>,
     spare: Vec<Box<Group>>,
     frames: Frames<A>,
+    /// What will hold values of pairs.
+    values: Option<Box<dyn Values>>,
 }
 
 /// A part of the table.
@@ -91,7 +94,17 @@ impl<A> std::fmt::Debug for RamStore<A> {
 impl<A: Arena> RamStore<A> {
     /// An empty store that will have its memory from `source`.
     pub fn from_source(source: ArenaSource<A>) -> RamStore<A> {
-        RamStore { groups: Vec::new(), spare: Vec::new(), frames: Frames::new(source) }
+        let (groups, spare) = (Vec::new(), Vec::new());
+        RamStore { groups, spare, frames: Frames::new(source), values: None }
+    }
+
+    /// The same, which will have the memory for values of pairs from `source`.
+    #[must_use]
+    pub fn with_values_from(self, source: ArenaSource<A>) -> RamStore<A>
+    where
+        A: 'static,
+    {
+        RamStore { values: Some(Box::new(RamValues::from_source(source))), ..self }
     }
 
     fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
@@ -241,6 +254,10 @@ impl<A: Arena> Store for RamStore<A> {
             (self.groups, self.spare) = Default::default();
         }
         Ready::Now
+    }
+
+    fn values(&mut self) -> Option<Box<dyn Values>> {
+        Some(self.values.take().unwrap_or_else(|| Box::new(RamValues::new())))
     }
 
     fn flush(&mut self) -> Ready {

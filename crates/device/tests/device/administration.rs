@@ -3,7 +3,8 @@
 use crate::support::*;
 use mynah_device::store::DESCRIPTION_BYTES_MAX;
 use mynah_device::{
-    NamespaceConfig, Queue, RamStore, Shard, Subsystem, SubsystemConfig, SubsystemError, Timing,
+    NamespaceConfig, NamespaceContent, Queue, RamStore, Shard, Subsystem, SubsystemConfig,
+    SubsystemError, Timing,
 };
 use mynah_model::Drive;
 use mynah_stamp::Span;
@@ -50,7 +51,10 @@ fn roomy() -> World {
     World::with(
         Timing::Modelled,
         |config| {
-            config.namespaces = vec![NamespaceConfig { bytes: Some(3 << 20), block_bytes: 512 }];
+            config.namespaces = vec![NamespaceConfig {
+                bytes: Some(3 << 20),
+                content: NamespaceContent::Blocks(512),
+            }];
             config.limits.namespaces_max = 4;
         },
         |_| {},
@@ -72,7 +76,13 @@ fn parts_of_a_subsystem_share_no_identifier() {
     for index in 0..3 {
         let change = |config: &mut SubsystemConfig| {
             config.shard = Shard { index, of: 3 };
-            config.namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 512 }; 2];
+            config.namespaces = vec![
+                NamespaceConfig {
+                    bytes: Some(1 << 20),
+                    content: NamespaceContent::Blocks(512)
+                };
+                2
+            ];
             config.limits.namespaces_max = 12;
         };
         let mut world = World::with(Timing::Immediate, change, |_| {});
@@ -119,7 +129,11 @@ fn parts_of_a_subsystem_share_no_identifier() {
     let too_many = build(|config| {
         config.shard = Shard { index: 2, of: 3 };
         config.limits.namespaces_max = 4;
-        config.namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 512 }; 2];
+        config.namespaces =
+            vec![
+                NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(512) };
+                2
+            ];
     });
     assert_eq!(too_many, Some(SubsystemError::TooManyNamespaces(6, 4)));
 }
@@ -229,7 +243,11 @@ fn namespaces_outlive_the_process_with_their_store() {
     let kept = Description::default();
     let store = |before: Vec<u8>| Box::new(Kept::new(&kept, before));
     let two = |config: &mut SubsystemConfig| {
-        config.namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 4096 }; 2];
+        config.namespaces =
+            vec![
+                NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(4096) };
+                2
+            ];
     };
     let mut world = World::with_store(Timing::Immediate, two, |_| {}, store(vec![]));
     assert!(!world.subsystem.has_restored_namespaces());
@@ -273,7 +291,10 @@ fn configurations_that_are_refused() {
         built.err().map(|error| error.to_string())
     };
     assert_eq!(build(&|_| {}), None);
-    let namespace = |bytes, block_bytes| NamespaceConfig { bytes, block_bytes };
+    let namespace = |bytes, block_bytes| NamespaceConfig {
+        bytes,
+        content: NamespaceContent::Blocks(block_bytes),
+    };
     for (change, message) in [
         (
             Box::new(|config: &mut SubsystemConfig| config.nqn = "iqn.x".into())
@@ -500,7 +521,8 @@ fn replies_that_nobody_takes_are_bounded() {
 #[test]
 fn as_many_namespaces_can_be_as_identify_says() {
     let change = |config: &mut SubsystemConfig| {
-        config.namespaces = vec![NamespaceConfig { bytes: Some(4096), block_bytes: 512 }];
+        config.namespaces =
+            vec![NamespaceConfig { bytes: Some(4096), content: NamespaceContent::Blocks(512) }];
     };
     let kept = Description::default();
     let start = |before: Vec<u8>| {

@@ -2,7 +2,7 @@
 //! closed, nothing panics, and what is read is what was written.
 
 use crate::support::*;
-use mynah_device::{NamespaceConfig, Queue, Timing};
+use mynah_device::{NamespaceConfig, NamespaceContent, Queue, Timing};
 use mynah_stamp::Span;
 use mynah_wire::fabrics::DISCOVERY_NQN;
 use mynah_wire::nvme::opcode::{FABRICS, nvm};
@@ -59,7 +59,7 @@ proptest! {
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
         let size = if large { 4096 } else { 512 };
-        let namespace = NamespaceConfig { bytes: Some(1 << 20), block_bytes: size as u32 };
+        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32) };
         let mut world = World::with(timing, |config| config.namespaces = vec![namespace], |_| {});
         let (_, first, id) = world.host();
         let second = world.io_queue_as(HOST, id, 2);

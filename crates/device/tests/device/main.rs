@@ -9,10 +9,16 @@ mod features;
 mod hosts;
 mod identifying;
 mod io;
+mod key_value;
+mod key_value_admin;
+mod key_value_laws;
 mod laws;
 mod nvm;
+mod pairs;
 mod persistence;
 mod protection;
 mod slow_store;
 mod support;
 mod transfers;
+
+use support as shared;

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use mynah_device::{
-    Condition, NamespaceConfig, Queue, RamStore, Ready, Store, StoreError, StoreJob,
-    SubsystemConfig, Timing,
+    Condition, NamespaceConfig, NamespaceContent, Queue, RamStore, Ready, Store, StoreError,
+    StoreJob, SubsystemConfig, Timing,
 };
 use mynah_model::config::Fault;
 use mynah_stamp::{Span, Time};
@@ -114,7 +114,8 @@ fn slow_world(timing: Timing) -> (World, Shared) {
 /// kept.
 fn slow_world_with_space(timing: Timing, will_fail: bool) -> (World, Shared) {
     let store = Shared::default();
-    let namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 512 }; 2];
+    let namespaces =
+        vec![NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(512) }; 2];
     let at = Time::ZERO + Span::from_secs(3600);
     let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
     let world = World::with_store(

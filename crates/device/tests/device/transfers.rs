@@ -1,7 +1,7 @@
 //! Commands that give the host's data, or room for the drive's, of another length than they move.
 
 use crate::support::*;
-use mynah_device::{NamespaceConfig, Queue, Timing};
+use mynah_device::{NamespaceConfig, NamespaceContent, Queue, Timing};
 use mynah_wire::nvme::feature::{id, select};
 use mynah_wire::nvme::identify::cns;
 use mynah_wire::nvme::log::page;
@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 /// A part in one namespace, the rest free.
 fn roomy() -> World {
-    let half = NamespaceConfig { bytes: Some(4 << 20), block_bytes: 512 };
+    let half = NamespaceConfig { bytes: Some(4 << 20), content: NamespaceContent::Blocks(512) };
     World::with(Timing::Modelled, |config| config.namespaces = vec![half], |_| {})
 }
 

@@ -7,7 +7,7 @@ use crate::shared::{
 };
 use crate::support::*;
 use mynah_device::pci::FunctionConfig;
-use mynah_device::{NamespaceConfig, RamStore, Store, SubsystemConfig, Timing};
+use mynah_device::{NamespaceConfig, NamespaceContent, RamStore, Store, SubsystemConfig, Timing};
 use mynah_model::Drive;
 use mynah_model::io::{
     Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind, Request, Tag,
@@ -84,7 +84,7 @@ proptest! {
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
         let size = if large { 4096 } else { 512 };
-        let namespace = NamespaceConfig { bytes: Some(1 << 20), block_bytes: size as u32 };
+        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32) };
         let store: Box<dyn Store> =
             if lazy { Box::<LazyStore>::default() } else { Box::new(RamStore::new()) };
         let config = |config: &mut SubsystemConfig, _: &mut FunctionConfig| {

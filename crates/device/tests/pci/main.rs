@@ -4,6 +4,7 @@ mod boot;
 mod corpus;
 mod hostile;
 mod io;
+mod key_value;
 mod laws;
 mod lazy;
 mod queues;
@@ -12,3 +13,7 @@ mod support;
 #[allow(dead_code)]
 #[path = "../device/support.rs"]
 mod shared;
+
+#[allow(dead_code)]
+#[path = "../device/pairs.rs"]
+mod pairs;

@@ -39,6 +39,8 @@ pub(crate) struct Heard {
 pub(crate) struct Ears {
     pub(crate) heard: Vec<Heard>,
     pub(crate) plain: [(u32, u64); 2],
+    /// Commands about pairs that were answered at once.
+    pub(crate) keys: BTreeMap<String, u32>,
     /// Whose its commands are.
     pub(crate) flow: Option<FlowId>,
     /// Of the next completions that ask for it.
@@ -74,6 +76,10 @@ impl Watch for Ears {
 
     fn plain(&mut self, flow: FlowId, kind: CommandKind, commands: u32, bytes: u64) {
         self.belongs_to(flow);
+        if !matches!(kind, CommandKind::Read | CommandKind::Write) {
+            *self.keys.entry(format!("{kind:?}")).or_default() += commands;
+            return;
+        }
         let place = &mut self.plain[usize::from(kind == CommandKind::Write)];
         *place = (place.0 + commands, place.1 + bytes);
     }

@@ -457,9 +457,13 @@ fn keys_of(section: &str) -> Option<String> {
     (!keys.is_empty()).then(|| format!("valid keys: {}", keys.join(", ")))
 }
 
-/// Whether `name` may be one time or a table of a time for each page type.
+/// Whether `name` may be one time or a table of times: for each page type, or by the size of a
+/// value.
 fn one_or_each(name: &str) -> bool {
-    matches!(name, "read" | "program")
+    matches!(
+        name,
+        "read" | "program" | "store" | "update" | "retrieve" | "delete" | "exist" | "list"
+    )
 }
 
 fn text(value: &DeValue<'_>) -> String {

@@ -58,7 +58,7 @@ unit = "4KiB"
 const BASE_SAYS: [&str; 1] = ["mapping.unit"];
 
 /// What opens the sections that a drive may have, or not.
-const SECTIONS: [&[&str]; 5] = [
+const SECTIONS: [&[&str]; 7] = [
     &[],
     &[
         "cache.write_back=lru",
@@ -77,7 +77,12 @@ const SECTIONS: [&[&str]; 5] = [
     &["gc.victim=random-p", "scheduler.flin.epoch=10ms", "gc.preemptible=true"],
     &["mapping.kind=hybrid", "mapping.unit=16KiB"],
     &["link={protocol = \"sata\", generation = 3}"],
+    &["kv={}", "kv.index.kind=hash", "allocation.placement=striped"],
+    &["kv={}", "kv.index.kind=lsm", "allocation.placement=striped", "over_provisioning=40%"],
 ];
+
+/// What is never left out: namespaces are counted, and what is said of one is said.
+const NEVER: &str = "namespace.";
 
 /// Identifies a drive by what it does: the first 16 hexadecimal digits of the SHA-256 of its
 /// settings that are not at their default. Comments, sources, names, how quantities are spelt and
@@ -116,7 +121,9 @@ fn defaults() -> &'static BTreeMap<String, String> {
                     .filter(|(path, _)| !said(path))
                     .map(|(path, value)| (path.to_owned(), value)),
             );
-            let unsaid = settings.into_iter().filter(|setting| setting.source == Source::Default);
+            let unsaid = settings.into_iter().filter(|setting| {
+                setting.source == Source::Default && !setting.path.starts_with(NEVER)
+            });
             for Sourced { path, value, .. } in unsaid {
                 defaults.entry(path).or_insert(value);
             }

@@ -34,5 +34,8 @@ pub fn shipped() -> &'static [Shipped] {
         "sata-850-pro",
         "samsung-pm9a3",
         "samsung-980-pro",
+        "kv-tlc",
+        "moke",
+        "samsung-kv",
     ]
 }

@@ -5,18 +5,20 @@
 
 mod controller;
 mod ftl;
+mod key_value;
 mod room;
 mod wear;
 
 use std::ops::Range;
 
 pub(super) use ftl::UNPACED_START;
+pub use key_value::{default_key_value, takes_pairs};
 
 use mynah_model::config::{
     Bus, BusCycles, BusRounding, CachedTable, CellType, Config, DataCache, Dimension, Dram, Fault,
     Firmware, FlashTiming, Flin, Gc, Geometry, Link, Mapping, MappingScheme, MappingTable,
-    Namespace, PageTimes, Placement, PlaneOrder, Precedence, Queues, Scheduler, Suspension,
-    UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
+    Namespace, NamespaceKind, PageTimes, Placement, PlaneOrder, Precedence, Queues, Scheduler,
+    Suspension, UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
 };
 use mynah_stamp::Span;
 
@@ -80,7 +82,13 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
     if !check.problems.is_empty() {
         return Err(check.problems);
     }
-    let mapping = check.mapping(file, &geometry, unit_bytes);
+    let mut mapping = check.mapping(file, &geometry, unit_bytes);
+    let namespaces = check.namespaces(file, &geometry, unit_bytes);
+    if namespaces.iter().all(|namespace| namespace.kind == NamespaceKind::Pairs) {
+        // What else it says has been refused, or an override has taken its effect.
+        mapping.table = MappingTable::Ideal;
+        mapping.unmapped_reads = UnmappedReads::Zeroes;
+    }
     let hybrid = mapping.scheme != MappingScheme::Page;
     if hybrid {
         check.hybrid(file);
@@ -110,8 +118,8 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         },
         energy: check.energy(file),
         scheduler: check.scheduler(file),
-        namespaces: check.namespaces(file, &geometry, unit_bytes),
-        key_value: None,
+        namespaces,
+        key_value: check.key_value(file, &geometry, unit_bytes),
         faults: Vec::new(),
         seed: or(&file.seed, 1),
     };

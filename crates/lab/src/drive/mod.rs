@@ -33,7 +33,7 @@ pub use identity::drive_hash;
 pub use library::{Shipped, shipped};
 pub use lower::{
     FLIN, MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, MAX_STEP, MAX_UNITS,
-    NV_DDR2_CYCLES, parse_order, print_order,
+    NV_DDR2_CYCLES, default_key_value, parse_order, print_order, takes_pairs,
 };
 pub use render::to_toml;
 
@@ -180,6 +180,24 @@ fn file_key(field: &'static str) -> &'static str {
         "gc.victim.d" => "gc.d",
         "gc.victim.pages" => "gc.invalid_pages",
         "geometry.page_bytes" => "geometry.page_size",
+        "key_value" => "kv",
+        "key_value.header_bytes" => "kv.header",
+        "key_value.index" => "kv.index",
+        "key_value.index.dram_bytes" => "kv.index.dram",
+        "key_value.index.entry_bytes" => "kv.index.entry",
+        "key_value.index.keys_max" => "kv.index.keys",
+        "key_value.index.fanout" => "kv.index.fanout",
+        "key_value.index.filter_bits" => "kv.index.filter",
+        "key_value.index.memtable_bytes" => "kv.index.memtable",
+        "key_value.index.pages" => "kv.index.pages",
+        "key_value.index.pinned_levels" => "kv.index.pinned",
+        "key_value.index.signature_bits" => "kv.index.signature",
+        "key_value.key_fetch_holds" => "kv.key_fetch",
+        "key_value.key_inline" => "kv.key_inline",
+        "key_value.key_max" => "kv.key_max",
+        "key_value.managers" => "kv.managers",
+        "key_value.times" => "kv.time",
+        "key_value.value_max" => "kv.value_max",
         "link.bytes_per_s" => "link.bandwidth",
         "mapping.cached.bytes" => "mapping.cmt.size",
         "mapping.cached.entry_bytes" => "mapping.cmt.entry",

@@ -4,9 +4,11 @@
 //! Schema. Nothing here is checked beyond its type; [`lower`](super::lower) turns a [`File`]
 //! into the model's configuration.
 
+mod key_value;
 mod value;
 mod words;
 
+pub(super) use key_value::*;
 pub(super) use value::*;
 pub(super) use words::*;
 
@@ -66,6 +68,8 @@ pub(super) struct File {
     /// Flash transaction scheduling.
     #[serde(default)]
     pub(super) scheduler: Scheduler,
+    /// Key-value namespaces. Default: there are none.
+    pub(super) kv: Maybe<KeyValue>,
     /// The namespaces, in order, numbered from 1. Default: one over the whole drive.
     #[serde(default)]
     pub(super) namespace: Vec<At<Namespace>>,
@@ -591,6 +595,8 @@ pub(super) struct Namespace {
     pub(super) planes: Vec<At<u32>>,
     /// What of it the data cache holds. Default: what `cache.mode` says.
     pub(super) cache: Maybe<NamespaceCacheName>,
+    /// What it holds. Default: block.
+    pub(super) kind: Maybe<NamespaceKindName>,
 }
 
 /// A fault to inject: the kind and the settings of `--fault KIND:SETTING=VALUE,…`.

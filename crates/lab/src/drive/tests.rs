@@ -1,8 +1,10 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_model::config::{
-    CmtSharing, CollectionUnit, Fault, Flin, HotData, MappingScheme, MappingTable, MediaOperation,
-    Placement, VictimPolicy, WriteFrontiers,
+    CmtSharing, CollectionUnit, Fault, Flin, HotData, KeyIndexKind, KeyTime, KeyTimes,
+    MappingScheme, MappingTable, MediaOperation, NamespaceKind, Placement, VictimPolicy,
+    WriteFrontiers,
 };
+use mynah_stamp::Span;
 use proptest::prelude::*;
 
 use super::*;
@@ -742,6 +744,107 @@ fn errors_of_faults_and_sources() {
     );
 }
 
+/// The small drive as one key-value namespace.
+fn pairs(overrides: &[&str]) -> Result<DriveFile, DriveError> {
+    small(&[&["kv={}", "allocation.placement=striped"], overrides].concat())
+}
+
+#[test]
+fn key_value_namespaces_are_as_the_file_says() {
+    let read = |overrides: &[&str]| {
+        let loaded = pairs(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        let text = to_toml(&loaded.name, "", &loaded.config, &[]);
+        let again = parse("written.toml", &text, &[]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        assert_eq!(again.config, loaded.config, "{text}");
+        assert_eq!(again.hash, loaded.hash, "{text}");
+        let kind = loaded.config.namespaces[0].kind;
+        assert_eq!(kind, NamespaceKind::Pairs);
+        loaded.config.key_value.unwrap()
+    };
+    // What a drive has that says nothing is what drives get that are given such a namespace.
+    let usual = read(&[]);
+    assert_eq!(usual, default_key_value(&small(&[]).unwrap().config));
+    assert_eq!((usual.managers, usual.times.clone()), (8, KeyTimes::all(Span::from_us(3))));
+    assert_eq!(usual.index.dram_bytes, Some((256 << 20) / 1000 / 16384 * 16384));
+    let own = small(&["namespace.0.kind=kv", "allocation.placement=striped"]).unwrap().config;
+    assert_eq!(own.key_value, Some(usual));
+
+    let times = read(&[
+        "kv.managers=1",
+        "kv.time.store=4.4us",
+        "kv.time.retrieve=[[\"99%\", \"4.2us\"], [0.01, \"64.2us\"]]",
+        "kv.time.exist={fixed = [[0.5, \"1us\"], [0.5, \"3us\"]], per_kib = \"0.5us\"}",
+    ])
+    .times;
+    let ns = Span::from_ns;
+    assert_eq!(times.update, KeyTime::constant(ns(4400)), "as a new key");
+    assert_eq!(times.retrieve.fixed, [(0.99, ns(4200)), (0.01, ns(64_200))]);
+    assert_eq!(times.exist.per_kib, ns(500));
+
+    let keys = read(&["kv.key_max=8", "kv.value_max=32MiB", "kv.header=0"]);
+    assert_eq!((keys.key_max, keys.key_inline, keys.value_max), (8, 8, 32 << 20));
+    assert!(!read(&["kv.key_fetch=overlaps"]).key_fetch_holds);
+    assert_eq!(read(&["kv.index.dram=all"]).index.dram_bytes, None);
+    let hash = |set: &[&str]| read(&[&["kv.index.kind=hash"], set].concat()).index.kind;
+    let pages = |pages| KeyIndexKind::Hash { pages };
+    assert_eq!(hash(&[]), pages((256 << 20) / 4096 / 1024));
+    assert_eq!(hash(&["kv.index.keys=5000"]), pages(5));
+    assert_eq!(hash(&["kv.index.pages=77"]), pages(77));
+    let lsm =
+        |set: &[&str]| read(&[&["kv.index.kind=lsm", "over_provisioning=40%"], set].concat()).index;
+    let usual = KeyIndexKind::Lsm { memtable_bytes: 1 << 20, fanout: 10, pinned_levels: 0 };
+    assert_eq!((lsm(&[]).kind, lsm(&[]).filter_bits), (usual, 10));
+    let own = ["kv.index.memtable=64KiB", "kv.index.fanout=4", "kv.index.pinned=2"];
+    let kind = KeyIndexKind::Lsm { memtable_bytes: 65_536, fanout: 4, pinned_levels: 2 };
+    assert_eq!(lsm(&own).kind, kind);
+    let index = read(&["kv.index.filter=8", "kv.index.signature=32"]).index;
+    assert_eq!((index.filter_bits, index.signature_bits), (8, 32));
+}
+
+#[test]
+fn errors_of_key_value_namespaces() {
+    let set = |overrides: &[&str]| shown(&pairs(overrides).unwrap_err());
+    let section = |text: &str| {
+        let text = SMALL.replace("[mapping]\n", &format!("{text}\n[mapping]\n"));
+        shown(&parse("small.toml", &text, &[]).unwrap_err())
+    };
+    let rewritable = SMALL.replace("erase = \"3ms\"", "rewritable = true");
+    let rewritable = rewritable.replace("unit = \"4KiB\"\n", "");
+    let placed = "[allocation]\nplacement = \"striped\"\n";
+    snapshot!(
+        [
+            section("[kv]\nmanagers = 8\n"),
+            section("[allocation]\nplacement = \"static\"\n[[namespace]]\nkind = \"kv\"\n"),
+            section(&format!("{placed}[kv]\n[[namespace]]\nsize = \"64MiB\"\n")),
+            section(&format!("{placed}[kv]\nkey_max = 16\nkey_fetch = \"overlaps\"\n")),
+            section(&format!("{placed}[kv]\nkey_max = 8\nkey_inline = 12\n")),
+            section(&format!("{placed}[kv.index]\npages = 12\n")),
+            section(&format!("{placed}[kv.index]\nfanout = 4\nmemtable = \"1MiB\"\npinned = 1\n")),
+            section(&format!("{placed}[kv.index]\nkind = \"lsm\"\nsignature = 8\npages = 1\n")),
+            set(&[
+                "kv.index.kind=lsm",
+                "kv.index.fanout=1",
+                "kv.index.memtable=1",
+                "kv.index.filter=65"
+            ]),
+            section(&format!("{placed}[kv]\n[mapping.cmt]\nsize = \"64KiB\"\n")),
+            shown(&parse("small.toml", &(rewritable + "[kv]\n"), &[]).unwrap_err()),
+            set(&["mapping.kind=hybrid", "mapping.unit=16KiB"]),
+            set(&["kv.managers=65", "kv.value_max=33MiB", "kv.key_max=0", "kv.header=1MiB"]),
+            set(&["kv.index.dram=16KiB", "kv.index.entry=4", "kv.index.keys=1000000"]),
+            set(&["kv.index.dram=some"]),
+            set(&["kv.index.kind=btree"]),
+            set(&["kv.time.read=3us"]),
+            set(&["kv.time.store=[[0.9, \"4us\"], [0.2, \"9us\"]]"]),
+            set(&["kv.time.store.per_kib=1us"]),
+            set(&["kv.time.store=fast"]),
+            set(&["kv.time.store=20s"]),
+            set(&["namespace.0.kind=key-value"]),
+        ]
+        .join("----\n")
+    );
+}
+
 #[test]
 fn errors_of_names() {
     let named = |name: &str| shown(&load(name, &[]).unwrap_err());
@@ -864,7 +967,7 @@ fn the_hash_follows_every_setting() {
     names.dedup();
     names.extend(["order CWDP", "CWDP", "PDWC", "PWDC", "1-2", "off"].map(str::to_owned));
     let cached = ["mapping.table=cached", "mapping.cmt.size=64KiB"];
-    let bases: [&[&str]; 4] = [
+    let bases: [&[&str]; 7] = [
         &[
             "geometry.page_spare=1KiB",
             "bus.rate=800MT/s",
@@ -902,6 +1005,28 @@ fn the_hash_follows_every_setting() {
         ],
         &["mapping.kind=hybrid", "mapping.unit=16KiB", "cache.size=0B"],
         &["link={protocol = \"sata\", generation = 3}"],
+        &[
+            "kv={}",
+            "allocation.placement=striped",
+            "kv.time.retrieve=[[0.99, \"4.2us\"], [0.01, \"64.2us\"]]",
+            "kv.time.store={fixed = \"7.2us\", per_kib = \"0.7us\"}",
+            "kv.index.keys=1000",
+        ],
+        &[
+            "kv={}",
+            "allocation.placement=striped",
+            "kv.index.kind=lsm",
+            "kv.index.memtable=64KiB",
+            "over_provisioning=40%",
+        ],
+        &[
+            "namespace.0.kind=kv",
+            "namespace.0.size=64MiB",
+            "namespace.1.channels=[1]",
+            "allocation.placement=least-loaded",
+            "kv.index.kind=hash",
+            "kv.index.dram=all",
+        ],
     ];
     let mut drives: std::collections::BTreeMap<String, Config> = Default::default();
     let mut changed = std::collections::BTreeMap::<String, bool>::new();

@@ -81,9 +81,9 @@ pub fn picture(
             family.iter().min_by_key(|(other, _)| (other < &depth, other.abs_diff(depth)));
         let (at, model) = *nearest.expect("a family has members");
         let load = format!("{} iodepth={depth}", model.without("iodepth"));
-        let (read, write) = Measurement { load, ..model.clone() }.run(name_or_path, changes)?;
+        let flow = Measurement { load, ..model.clone() }.run(name_or_path, changes)?;
         for trace in &mut traces {
-            trace.predicted.push((depth, trace.figure.of(&read, &write)));
+            trace.predicted.push((depth, trace.figure.of(&flow)));
             let published = model.figures.get(&trace.figure).filter(|_| at == depth);
             if let Some(Published::One(_)) = published {
                 let [value, _] = published.expect("it is one").ends(trace.figure).expect("read");

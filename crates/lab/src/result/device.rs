@@ -1,5 +1,6 @@
 //! What the drive itself counted, as results say it.
 
+use super::key_value::KeyValueCounts;
 use super::waf::WafParts;
 use mynah_model::stats::Counters;
 use mynah_stamp::Span;
@@ -106,6 +107,9 @@ pub struct Device {
     /// null unless the drive says what they cost.
     #[serde(default)]
     pub energy_j: Option<f64>,
+    /// What key-value namespaces hold and did, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_value: Option<KeyValueCounts>,
 }
 
 /// How worn a drive's blocks are, since it was built.
@@ -223,6 +227,7 @@ impl Device {
             energy_j: after
                 .energy_nj
                 .map(|after| after.saturating_sub(before.energy_nj.unwrap_or(0)) as f64 * 1e-9),
+            key_value: None,
         }
     }
 }

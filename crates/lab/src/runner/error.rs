@@ -45,6 +45,74 @@ pub enum RunError {
         /// How many there are.
         count: usize,
     },
+    /// Blocks are read or written where pairs are.
+    #[error("flow `{flow}` is of blocks, and namespace {namespace} holds pairs")]
+    #[diagnostic(help("give it kv=retrieve, say, or a namespace of blocks (kind = \"block\")"))]
+    BlocksOnPairs {
+        /// Which flow.
+        flow: String,
+        /// The namespace.
+        namespace: u32,
+    },
+    /// Pairs are stored or asked for where blocks are.
+    #[error("flow `{flow}` is of key-value commands, and namespace {namespace} holds blocks")]
+    #[diagnostic(help(
+        "{}", match fits.as_str() {
+            "" => "a drive file with [kv] has key-value namespaces: the shipped kv-tlc, say".to_owned(),
+            fits => format!("of pairs: {fits} (namespace)"),
+        }
+    ))]
+    PairsOnBlocks {
+        /// Which flow.
+        flow: String,
+        /// The namespace.
+        namespace: u32,
+        /// Which ones would fit.
+        fits: String,
+    },
+    /// Keys or values that the drive does not take.
+    #[error("flow `{flow}` has {what} of {is} bytes, and the drive takes {most} at most")]
+    #[diagnostic(help("lower key_size or value_size, or raise kv.key_max or kv.value_max"))]
+    PairTooLarge {
+        /// Which flow.
+        flow: String,
+        /// What is too large.
+        what: &'static str,
+        /// How large it is.
+        is: u32,
+        /// How large it may be.
+        most: u32,
+    },
+    /// More keys than the namespace has mapping units.
+    #[error("flow `{flow}` has {keys} keys, and its namespace has room for {room} pairs at most")]
+    #[diagnostic(help("lower keys, or make mapping.unit smaller or the namespace larger"))]
+    TooManyKeys {
+        /// Which flow.
+        flow: String,
+        /// How many it has.
+        keys: u64,
+        /// How many there may be.
+        room: u64,
+    },
+    /// Flows of one namespace whose keys are of several lengths.
+    #[error(
+        "flow `{flow}` has keys of another length than a flow before it on namespace {namespace}"
+    )]
+    #[diagnostic(help("give them the same key_size: flows of one namespace share its keys"))]
+    KeySizes {
+        /// Which flow.
+        flow: String,
+        /// The namespace.
+        namespace: u32,
+    },
+    /// Random writes in place of key-value commands.
+    #[error("flow `{0}` is of key-value commands, which random writes of blocks do not age")]
+    #[diagnostic(help("use --precondition steady, which runs the flow itself, or fill"))]
+    KeyPrecondition(String),
+    /// A saved state says nothing of keys.
+    #[error("a saved state says nothing of keys, so flows of key-value commands cannot use it")]
+    #[diagnostic(help("leave out --load-state; --precondition fill stores the keys in no time"))]
+    KeysInState,
     /// A search for the steady state of flows of which some begin when others end.
     #[error("flow `{0}` waits for those before it, and such a run has no steady state")]
     #[diagnostic(help("leave out wait_for_previous (stonewall), or --until-steady"))]

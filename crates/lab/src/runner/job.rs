@@ -20,6 +20,8 @@ pub(super) struct Job {
     /// One more than the job's number.
     pub(super) queue: QueueId,
     namespace: NamespaceId,
+    /// Its commands are key-value commands.
+    pub(super) keys: bool,
     pub(super) generator: Generator,
     /// Requests drawn ahead; those before `next_ahead` are used up.
     ahead: Vec<Planned>,
@@ -71,6 +73,7 @@ impl Job {
             flow,
             queue: QueueId(number + 1),
             namespace: spec.namespace,
+            keys: spec.key_value().is_some(),
             generator,
             ahead: Vec::with_capacity(DRAWN_AHEAD),
             next_ahead: 0,
@@ -114,6 +117,10 @@ impl Job {
         self.gate = gated.then(|| Box::new(gate));
     }
 
+    pub(super) fn namespace(&self) -> NamespaceId {
+        self.namespace
+    }
+
     #[inline]
     pub(super) fn request(&self, tag: u32, planned: Planned) -> Request {
         Request {
@@ -123,6 +130,13 @@ impl Job {
             sector: planned.sector,
             sectors: planned.sectors,
         }
+    }
+
+    /// Nothing more is drawn.
+    pub(super) fn issue_no_more(&mut self) {
+        self.ahead.clear();
+        self.next_ahead = 0;
+        self.exhausted = true;
     }
 
     /// The job's runtime is over at `end`, which is about to come. Whatever of it waits for its
@@ -178,6 +192,9 @@ impl Job {
         }
         self.generator.draw(&mut self.ahead, DRAWN_AHEAD);
         self.exhausted = self.ahead.len() < DRAWN_AHEAD;
+        if self.keys {
+            return;
+        }
         let sectors = self.ahead.iter().map(|planned| planned.sector);
         drive.warm(self.namespace, sectors);
     }

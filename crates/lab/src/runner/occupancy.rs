@@ -4,6 +4,7 @@ use super::{RunError, closed_loop};
 use crate::result::TraceWrites;
 use crate::workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 use mynah_model::Drive;
+use mynah_model::config::NamespaceKind;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
 
@@ -19,6 +20,9 @@ pub fn occupancy(
 ) -> Result<Vec<Occupancy>, RunError> {
     let mut all = vec![];
     for index in 0..drive.config().namespaces.len() {
+        if drive.config().namespaces[index].kind == NamespaceKind::Pairs {
+            continue;
+        }
         let namespace = NamespaceId(index as u32 + 1);
         let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
         let units = sectors / u64::from(unit_sectors);

@@ -38,7 +38,8 @@ impl Runner {
             None => (&self.specs, false),
         };
         for (index, flow) in flows.iter().enumerate() {
-            if !all && !self.jobs.iter().any(|job| job.flow as usize == index) {
+            let ours = all || self.jobs.iter().any(|job| job.flow as usize == index);
+            if !ours || flow.key_value().is_some() {
                 continue;
             }
             let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
@@ -60,7 +61,7 @@ impl Runner {
     fn is_saturated_by(&self, flow: &FlowSpec) -> bool {
         let writes = match &flow.source {
             Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
-            Source::Trace(_) => false,
+            Source::Trace(_) | Source::KeyValue(_) => false,
         };
         let of_namespace = |on: &&Occupancy| on.namespace == flow.namespace;
         let classes = self.occupancy.iter().filter(of_namespace).flat_map(|on| &on.classes);

@@ -10,6 +10,7 @@
 //! How long that takes is decided by what was simulated and never by the machine's clock, so one
 //! seed gives the same bytes everywhere.
 
+use super::job::Job;
 use super::{Progress, RunError, RunOptions, Runner, Taped};
 use crate::experiment::Settle;
 use crate::result::{Grounds, Steadiness, Verdict};
@@ -138,6 +139,7 @@ impl Runner {
             drive.begin_anew(lasting);
         }
         let mut inner = Runner::on(drive, &flows, &options, When::Before)?;
+        inner.keys = self.keys.take();
         let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
         let settled = inner.settle_for(self.settle, expected, progress);
         let settled = settled.map_err(|error| match error {
@@ -150,16 +152,37 @@ impl Runner {
             // collections.
             inner.drain()?;
         }
+        inner.end_keys()?;
+        let mut keys = inner.keys.take();
         let mut drive = inner.drive.into_drive();
         drive.keep_activity(watched);
         drive.begin_anew(faults);
+        if let Some(keys) = &mut keys {
+            keys.stopped(&drive.take_lost_pairs());
+        }
         Ok(Runner {
             drive: Taped::new(drive, self.seed),
+            keys,
             settled: Some(settled),
             // The settling has warmed the cache further.
             warmed: 0,
             ..self
         })
+    }
+
+    /// Lets what is under way of flows of keys come to its end: a key that is being stored anew is
+    /// to be there when the run begins.
+    fn end_keys(&mut self) -> Result<(), RunError> {
+        self.jobs.iter_mut().filter(|job| job.keys).for_each(Job::issue_no_more);
+        while self.jobs.iter().any(|job| job.keys && job.outstanding > 0) && self.advance() {
+            let now = self.drive.now();
+            self.react()?;
+            self.take_arrivals(now)?;
+            if now >= self.horizon {
+                self.reach_horizon()?;
+            }
+        }
+        Ok(())
     }
 
     /// How much longer a settling lasts that has come to its end at `now`. Looks come with
@@ -178,6 +201,7 @@ impl Runner {
         let writes = |source: &Source| match source {
             Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
             Source::Trace(_) => true,
+            Source::KeyValue(flow) => flow.mix.modifies(),
         };
         if !self.warms_cache {
             Some("it does not start from its steady state (--precondition steady)")
@@ -187,6 +211,11 @@ impl Runner {
             None
         } else if !sources.clone().any(writes) {
             Some("no flow writes")
+        } else if self.specs.iter().filter_map(FlowSpec::key_value).any(|it| it.mix.changes_keys())
+        {
+            Some(
+                "a flow stores new keys or deletes some, and would not find those that it begins with",
+            )
         } else if sources.any(|source| matches!(source, Source::Trace(_))) {
             Some(
                 "a trace ends, and cannot go on for as long as that takes (--precondition \

@@ -2,7 +2,8 @@
 
 use super::RunError;
 use crate::recording::Tape;
-use mynah_model::io::{Completed, Control, QueueId, Request};
+use mynah_model::io::{Completed, Control, QueueId, Request, Tag};
+use mynah_model::keys::{Decision, KeyRequest};
 use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
 use std::ops::{Deref, DerefMut};
@@ -73,6 +74,34 @@ impl Taped {
         }
         let done = self.drive.command(at, queue, request);
         self.checked(done)
+    }
+
+    /// The same of a key-value command.
+    pub(super) fn submit_key(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: KeyRequest,
+    ) -> Result<(), Box<RunError>> {
+        let done = self.drive.submit_key(at, queue, request);
+        self.checked(done)
+    }
+
+    /// Hands a key-value command over. Of those there is no recording yet: who wants one is refused.
+    pub(super) fn key_command(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: KeyRequest,
+    ) -> Result<(), Box<RunError>> {
+        let done = self.drive.key_command(at, queue, request);
+        self.checked(done)
+    }
+
+    /// Says what a command is about; whether the drive agrees.
+    pub(super) fn decided(&mut self, tag: Tag, decision: Decision) -> Result<bool, Box<RunError>> {
+        let done = self.drive.decided(self.drive.now(), tag, decision);
+        done.map_err(|error| Box::new(RunError::Input(error, self.seed)))
     }
 
     /// The host has seen a completion, of a request that was `created` then.

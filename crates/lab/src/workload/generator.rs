@@ -7,6 +7,7 @@
 //! The order of draws within a request is fixed: operation, length, address, interval; each
 //! only if the flow leaves it open.
 
+use super::key_value::{DrawnKeys, KeyAction};
 use super::random::{Bounded, Scatter, Zipf, bound, chance, exponential, normal};
 use super::seed;
 use super::{
@@ -38,11 +39,14 @@ impl When {
 /// A request of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// What it does.
+    /// What it does; [`Operation::Other`] of a key-value command.
     pub operation: Operation,
-    /// First sector (of 512 bytes) in the namespace.
+    /// What a key-value command does.
+    pub key: Option<KeyAction>,
+    /// First sector (of 512 bytes) in the namespace; of a key-value command the key's number.
     pub sector: u64,
-    /// Sectors; 0 only for a flush.
+    /// Sectors; 0 only for a flush. Of a key-value command bytes: of the value that is stored, or
+    /// of the host's buffer.
     pub sectors: u32,
     /// When it arrives, from the run's start; `None` in a closed loop.
     pub arrival: Option<Time>,
@@ -67,6 +71,7 @@ pub struct Generator {
 #[derive(Debug)]
 enum Stream {
     Synthetic(Drawn),
+    Keys(Box<DrawnKeys>),
     Trace { stream: Box<TraceStream>, error: Option<TraceError> },
 }
 
@@ -115,7 +120,7 @@ enum Turn {
 }
 
 #[derive(Debug)]
-enum Clock {
+pub(super) enum Clock {
     Closed,
     /// The next arrival is at `next` plus `remainder / rate` picoseconds.
     Fixed {
@@ -177,6 +182,19 @@ impl FlowSpec {
                 let stream = Box::new(TraceStream::open(source, capacity_sectors)?);
                 Stream::Trace { stream, error: None }
             }
+            Source::KeyValue(flow) => {
+                let limited = requests.is_some() || runtime.is_some() || auto;
+                if !limited && !flow.mix.only_stores() {
+                    let problem = "it would never end; give it a limit: runtime or number_ios";
+                    return Err(self.error(problem));
+                }
+                let seed_of = |job| seed::derive(run_seed, u64::from(flow_index), self.seed, job);
+                let (own, of_flow) =
+                    (seed_of(when.first_stream() + u64::from(job_index)), seed_of(seed::ALL_JOBS));
+                let clock = self.clock(flow.mode)?;
+                let drawn = DrawnKeys::new(flow, (job_index, self.jobs), own, of_flow, clock);
+                Stream::Keys(Box::new(drawn.map_err(|problem| self.error(problem))?))
+            }
             Source::Synthetic(synthetic) => {
                 if requests.is_none() && bytes.is_none() && runtime.is_none() && !auto {
                     return Err(self.error(
@@ -199,7 +217,7 @@ impl FlowSpec {
                 let (_, length) = self.range(capacity_sectors)?;
                 let smallest = match &self.source {
                     Source::Synthetic(synthetic) => u64::from(synthetic.block.smallest().max(1)),
-                    Source::Trace(_) => 1,
+                    Source::Trace(_) | Source::KeyValue(_) => 1,
                 };
                 // A share of less than a block is a block.
                 ((length as f64 * share) as u64 / smallest * smallest).max(1)
@@ -428,6 +446,13 @@ impl Generator {
         }
         let mut planned = match &mut self.stream {
             Stream::Synthetic(drawn) => drawn.next(),
+            Stream::Keys(drawn) => match drawn.next() {
+                Some(planned) => planned,
+                None => {
+                    self.remaining = 0;
+                    return None;
+                }
+            },
             Stream::Trace { stream, error } => match stream.next() {
                 Ok(planned) => planned?,
                 Err(problem) => {
@@ -485,7 +510,7 @@ impl Generator {
     /// What ended the stream before its time, if anything did.
     pub fn take_error(&mut self) -> Option<WorkloadError> {
         match &mut self.stream {
-            Stream::Synthetic(_) => None,
+            Stream::Synthetic(_) | Stream::Keys(_) => None,
             Stream::Trace { error, .. } => error.take().map(WorkloadError::from),
         }
     }
@@ -493,7 +518,7 @@ impl Generator {
     /// What was done to a trace beside reading it.
     pub fn mended(&self) -> Mended {
         match &self.stream {
-            Stream::Synthetic(_) => Mended::default(),
+            Stream::Synthetic(_) | Stream::Keys(_) => Mended::default(),
             Stream::Trace { stream, .. } => stream.mended(),
         }
     }
@@ -521,7 +546,7 @@ impl Drawn {
             Clock::Closed => None,
             _ => Some(self.clock.next(&mut self.rng)),
         };
-        Planned { operation, sector, sectors, arrival }
+        Planned { operation, key: None, sector, sectors, arrival }
     }
 
     #[inline(always)]
@@ -602,7 +627,7 @@ impl LengthDraw {
 }
 
 impl Clock {
-    fn next(&mut self, rng: &mut Xoshiro256PlusPlus) -> Time {
+    pub(super) fn next(&mut self, rng: &mut Xoshiro256PlusPlus) -> Time {
         match self {
             Clock::Closed => Time::ZERO,
             Clock::Fixed { next, step, remainder, step_remainder, rate } => {

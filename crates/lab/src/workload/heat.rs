@@ -22,6 +22,7 @@ impl FlowSpec {
                 synthetic.mix.write() > 0.0 && zipf(&synthetic.addresses)
             }
             Source::Trace(trace) => trace.writes.as_ref().is_none_or(zipf),
+            Source::KeyValue(_) => false,
         }
     }
 
@@ -48,6 +49,7 @@ impl FlowSpec {
                 let align = synthetic.align_sectors.max(1);
                 (synthetic.addresses, base, span, align, mean_sectors(synthetic))
             }
+            Source::KeyValue(_) => return Ok(None),
             Source::Trace(trace) => match trace.writes {
                 Some(addresses) => (addresses, 0, capacity_sectors, unit, unit),
                 None => return self.add_trace(weights, capacity_sectors, unit).map(Some),

@@ -3,6 +3,9 @@
 //!
 //! An option that would change nothing is refused rather than ignored.
 
+use super::key_value::{
+    KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize, count, list_keys,
+};
 use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowSpec, Limits, Mix, Mode, Positions,
     SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think,
@@ -60,6 +63,26 @@ macro_rules! flow_options {
 flow_options! {
     /// What results call the flow.
     name,
+    /// Makes it a flow of key-value commands: `ycsb-a` to `ycsb-f`, `store`, `update`, `retrieve`,
+    /// `read-modify-write`, `delete`, `exist`, `list`, `retrieve-miss`, or shares of them such as
+    /// `retrieve=95,update=5`.
+    kv,
+    /// Keys on the drive when the flow begins (of a flow that only stores: that it stores), as in
+    /// `2.6m`; k, m and g are powers of 1000. 100k if not given.
+    keys,
+    /// Bytes of a key, or `MIN-MAX`; 16 if not given.
+    key_size,
+    /// Size of a value, `MIN-MAX`, `SIZE/PERCENT:…`, `normal:MEAN/DEVIATION`, or
+    /// `zipf:THETA/MIN-MAX`; 4k if not given.
+    value_size,
+    /// Which keys are chosen: `uniform`, `zipf:THETA`, `latest` or `sequential`; if not given
+    /// `uniform`, but `zipf:0.99` in YCSB's mixes, and `latest` in `ycsb-d`.
+    key_distribution,
+    /// The percentage of Retrieves, Exists and Deletes that go to keys that there are not; 0 if not
+    /// given.
+    misses,
+    /// Keys that a List asks for, or `MIN-MAX`; 100 if not given, and 1-100 in `ycsb-e`.
+    list_keys,
     /// `read`, `write`, `randread`, `randwrite`, `rw`, `randrw`, `trim` or `randtrim`;
     /// `read` if not given.
     rw,
@@ -196,6 +219,32 @@ const STARTS: [(&str, Start); 2] = [("beginning", Start::Beginning), ("random", 
 const POSITIONS: [(&str, Positions); 2] =
     [("each", Positions::EachOperation), ("shared", Positions::Shared)];
 
+/// Keys of a flow that does not say how many it has.
+pub(super) const KEYS: u64 = 100_000;
+/// Options that only key-value flows have.
+const KEY_VALUE: [&str; 6] =
+    ["keys", "key_size", "value_size", "key_distribution", "misses", "list_keys"];
+/// Options that only flows of blocks have, beside those of traces.
+const BLOCKS: [&str; 17] = [
+    "rw",
+    "bs",
+    "bsrange",
+    "bssplit",
+    "bsnormal",
+    "blockalign",
+    "rwmixread",
+    "rwmixtrim",
+    "random_distribution",
+    "percentage_random",
+    "random_turn",
+    "sequential_start",
+    "sequential_positions",
+    "offset",
+    "size",
+    "io_size",
+    "occupancy",
+];
+
 /// What `rw` says.
 struct Access {
     random: bool,
@@ -205,15 +254,30 @@ struct Access {
 impl FlowOptions {
     /// The flow these options stand for, called `default_name` unless they say otherwise.
     pub fn flow(&self, default_name: &str) -> Result<FlowSpec, OptionError> {
-        let source = match &self.trace {
-            Some(path) => Source::Trace(self.trace_source(path)?),
-            None => Source::Synthetic(self.synthetic()?),
+        let source = match (&self.kv, &self.trace) {
+            (Some(mix), _) => Source::KeyValue(self.key_value(mix)?),
+            (None, Some(path)) => Source::Trace(self.trace_source(path)?),
+            (None, None) => Source::Synthetic(self.synthetic()?),
         };
+        if self.kv.is_none() {
+            for option in KEY_VALUE {
+                self.refuse(option, "without kv there are no keys, so this has no effect")?;
+            }
+        }
         if self.flag("time_based")? && self.runtime.is_none() {
             return Err(self.error("time_based", "it needs runtime, the time to run"));
         }
-        const SIZES: [&str; 8] =
-            ["bs", "bsrange", "bssplit", "bsnormal", "blockalign", "offset", "size", "io_size"];
+        const SIZES: [&str; 9] = [
+            "bs",
+            "bsrange",
+            "bssplit",
+            "bsnormal",
+            "blockalign",
+            "offset",
+            "size",
+            "io_size",
+            "value_size",
+        ];
         if SIZES.iter().all(|name| self.get(name).is_none()) {
             self.refuse("kb_base", "no size is given, so this has no effect")?;
         }
@@ -381,6 +445,52 @@ impl FlowOptions {
             share: self.read("trace_percent", parse_share)?.unwrap_or(1.0),
             repeat: self.positive("trace_repeat", 1, u32::MAX)?,
         })
+    }
+
+    fn key_value(&self, mix: &str) -> Result<KeyValueFlow, OptionError> {
+        let blocks = FlowOptions::NAMES
+            .iter()
+            .copied()
+            .filter(|name| BLOCKS.contains(name) || *name == "trace" || name.starts_with("trace_"));
+        for option in blocks {
+            self.refuse(
+                option,
+                "it is about blocks, so a key-value flow (kv) does not have it; keys, key_size, \
+                 value_size and key_distribution say what that does",
+            )?;
+        }
+        let (mix, defaults) = KeyMix::parse(mix).map_err(|problem| self.error("kv", problem))?;
+        let share = |action: KeyAction| mix.share(action);
+        if mix.only_stores() {
+            let choice = self.read("key_distribution", KeyChoice::parse)?;
+            if matches!(choice, Some(KeyChoice::Zipf { .. } | KeyChoice::Latest { .. })) {
+                let problem = "each key is stored once: valid are uniform and sequential";
+                return Err(self.error("key_distribution", problem));
+            }
+        }
+        if share(KeyAction::List) == 0.0 {
+            self.refuse("list_keys", "nothing is listed, so this has no effect")?;
+        }
+        let can_miss = [KeyAction::Retrieve, KeyAction::Exist, KeyAction::Delete];
+        if !can_miss.into_iter().any(|action| share(action) > 0.0) {
+            self.refuse("misses", "no command of this mix can miss, so this has no effect")?;
+        }
+        let flow = KeyValueFlow {
+            mode: self.mode()?,
+            mix,
+            keys: self.read("keys", count)?.unwrap_or(KEYS),
+            key_size: self.read("key_size", KeySize::parse)?.unwrap_or(KeySize::Fixed(16)),
+            value_size: self
+                .read("value_size", |text| ValueSize::parse(text, |text| self.bytes(text)))?
+                .unwrap_or(ValueSize::Fixed(4096)),
+            choice: self.read("key_distribution", KeyChoice::parse)?.unwrap_or(defaults.choice),
+            misses: self.read("misses", parse_share)?.unwrap_or(defaults.misses),
+            list_keys: self.read("list_keys", list_keys)?.unwrap_or(defaults.list_keys),
+        };
+        match flow.problem() {
+            None => Ok(flow),
+            Some(problem) => Err(self.error(if flow.keys > 1 { "keys" } else { "kv" }, problem)),
+        }
     }
 
     fn synthetic(&self) -> Result<Synthetic, OptionError> {

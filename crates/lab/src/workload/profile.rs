@@ -74,6 +74,8 @@ impl FlowSpec {
                 let units = capacity_sectors / unit;
                 return Ok(WriteProfile::Uniform { first_unit: 0, units });
             }
+            // Pairs lie anywhere.
+            Source::KeyValue(_) => return Ok(WriteProfile::None),
             Source::Synthetic(synthetic) => synthetic,
         };
         let (offset, size) = self.working_set(synthetic, capacity_sectors)?;

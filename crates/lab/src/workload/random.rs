@@ -144,8 +144,20 @@ impl Scatter {
         }
     }
 
+    /// How many numbers it has.
+    pub(super) fn len(&self) -> u64 {
+        self.n
+    }
+
     #[inline]
     pub(super) fn place(&self, rank: u64) -> u64 {
+        self.place_below(rank, self.n)
+    }
+
+    /// The same of `0..n`, with fewer numbers than there are. Most places stay what they are when
+    /// there are a few more.
+    #[inline]
+    pub(super) fn place_below(&self, rank: u64, n: u64) -> u64 {
         let mut x = rank;
         loop {
             x = x.wrapping_add(self.keys[0]) & self.mask;
@@ -154,7 +166,7 @@ impl Scatter {
             x = x.wrapping_add(self.keys[1]) & self.mask;
             x = x.wrapping_mul(0xd1b5_4a32_d192_ed03) & self.mask;
             x ^= x >> self.shift;
-            if x < self.n {
+            if x < n {
                 return x;
             }
         }

@@ -4,7 +4,8 @@
 //! Every value is written so that it is read as the very same; only what differs from the
 //! default is written.
 
-use super::options::{ACTIONS, PRIORITIES, RATE_MAX, TICKS};
+use super::key_value::{KeyDefaults, KeySize, KeyValueFlow, ValueSize, list_keys_text};
+use super::options::{ACTIONS, KEYS, PRIORITIES, RATE_MAX, TICKS};
 use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode,
     Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
@@ -20,6 +21,7 @@ impl FlowOptions {
     pub fn of(flow: &FlowSpec) -> Option<FlowOptions> {
         let mut options = match &flow.source {
             Source::Synthetic(synthetic) => drawn(synthetic),
+            Source::KeyValue(flow) => key_value(flow),
             Source::Trace(trace) => replayed(trace),
         };
         options.name = Some(flow.name.clone());
@@ -55,6 +57,21 @@ impl FlowOptions {
     }
 }
 
+fn key_value(flow: &KeyValueFlow) -> FlowOptions {
+    let mut options = FlowOptions::default();
+    let KeyValueFlow { mode, mix, keys, key_size, value_size, choice, misses, list_keys } = flow;
+    options.kv = Some(mix.text());
+    arriving(&mut options, *mode);
+    options.keys = (*keys != KEYS).then(|| keys.to_string());
+    options.key_size = (*key_size != KeySize::Fixed(16)).then(|| key_size.text());
+    options.value_size = (*value_size != ValueSize::Fixed(4096)).then(|| value_size.text(bytes));
+    let defaults = KeyDefaults::default();
+    options.key_distribution = (*choice != defaults.choice).then(|| choice.text());
+    options.misses = (*misses != defaults.misses).then(|| percent(*misses));
+    options.list_keys = (*list_keys != defaults.list_keys).then(|| list_keys_text(*list_keys));
+    options
+}
+
 fn drawn(synthetic: &Synthetic) -> FlowOptions {
     let mut options = FlowOptions::default();
     let Synthetic { mode, mix, addresses, block, align_sectors, offset, size } = synthetic;
@@ -70,26 +87,7 @@ fn drawn(synthetic: &Synthetic) -> FlowOptions {
         options.rwmixread = Some(percent(mix.read));
         options.rwmixtrim = (mix.trim > 0.0).then(|| percent(mix.trim));
     }
-    let depth;
-    match *mode {
-        Mode::Closed { depth: outstanding } => depth = unless(outstanding, 1),
-        Mode::Open { arrivals, depth: most } => {
-            depth = most.map(|most| most.to_string());
-            match arrivals {
-                Arrivals::Fixed { per_second } => options.rate_iops = Some(per_second.to_string()),
-                Arrivals::Every { interval } => options.rate_interval = Some(time(interval)),
-                Arrivals::Exponential { mean } => {
-                    options.rate_process = Some("poisson".to_owned());
-                    let rate = RATE_MAX.checked_div(mean.as_ps()).filter(|rate| *rate > 0);
-                    match rate.filter(|rate| RATE_MAX / rate == mean.as_ps()) {
-                        Some(rate) => options.rate_iops = Some(rate.to_string()),
-                        None => options.rate_interval = Some(time(mean)),
-                    }
-                }
-            }
-        }
-    }
-    options.iodepth = depth;
+    arriving(&mut options, *mode);
     match *addresses {
         Addresses::Sequential { start, positions } => {
             options.sequential_start = (start == Start::Random).then(|| "random".to_owned());
@@ -125,6 +123,30 @@ fn drawn(synthetic: &Synthetic) -> FlowOptions {
     options.offset = (*offset != Extent::ZERO).then(|| extent(*offset));
     options.size = (*size != Extent::ALL).then(|| extent(*size));
     options
+}
+
+/// When requests are issued.
+fn arriving(options: &mut FlowOptions, mode: Mode) {
+    let depth;
+    match mode {
+        Mode::Closed { depth: outstanding } => depth = unless(outstanding, 1),
+        Mode::Open { arrivals, depth: most } => {
+            depth = most.map(|most| most.to_string());
+            match arrivals {
+                Arrivals::Fixed { per_second } => options.rate_iops = Some(per_second.to_string()),
+                Arrivals::Every { interval } => options.rate_interval = Some(time(interval)),
+                Arrivals::Exponential { mean } => {
+                    options.rate_process = Some("poisson".to_owned());
+                    let rate = RATE_MAX.checked_div(mean.as_ps()).filter(|rate| *rate > 0);
+                    match rate.filter(|rate| RATE_MAX / rate == mean.as_ps()) {
+                        Some(rate) => options.rate_iops = Some(rate.to_string()),
+                        None => options.rate_interval = Some(time(mean)),
+                    }
+                }
+            }
+        }
+    }
+    options.iodepth = depth;
 }
 
 fn replayed(trace: &TraceSource) -> FlowOptions {
@@ -246,6 +268,14 @@ mod tests {
             "rw=randread rate_interval=35us runtime=1",
             "rw=randread thinktime=5us thinktime_blocks=9 runtime=1 offset=10% size=512",
             "rw=randread runtime=1 priority=urgent occupancy=75 randseed=18446744073709551609",
+            "kv=retrieve runtime=1",
+            "kv=ycsb-a keys=2600000 key_size=20 value_size=1k iodepth=64 number_ios=100",
+            "kv=ycsb-d keys=10k runtime=auto numjobs=4",
+            "kv=ycsb-e list_keys=10-20 runtime=1 rate_iops=1000 iodepth=7",
+            "kv=retrieve=90,exist=5,delete=2.5,store=2.5 key_size=8-32 misses=12.5% runtime=1",
+            "kv=store keys=77 key_distribution=sequential value_size=512/60:4k/40",
+            "kv=list=50,read-modify-write=50 value_size=normal:4k/1k list_keys=7 runtime=1",
+            "kv=retrieve-miss value_size=zipf:0.99/16-64k key_distribution=zipf:1.2 runtime=1",
             "trace=a.csv trace_format=msr trace_speed=250 trace_percent=9 trace_repeat=2",
             "trace=a trace_format=blkparse trace_action=Q trace_no_stall=true iodepth=9",
             "trace=a trace_time_unit=us trace_remap=modulo trace_distribution=zipf:0.9",

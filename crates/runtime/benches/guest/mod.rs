@@ -6,8 +6,8 @@ use mynah_device::pci::{
     DOORBELL_BYTES, Function, FunctionConfig, Guest, GuestMemory, Region, Unmapped, Watch,
 };
 use mynah_device::{
-    Arena, CommandKind, Completion, NamespaceConfig, Now, RamStore, Subsystem, SubsystemConfig,
-    Timing,
+    Arena, CommandKind, Completion, NamespaceConfig, NamespaceContent, Now, RamStore, Subsystem,
+    SubsystemConfig, Timing,
 };
 use mynah_model::Drive;
 use mynah_model::io::FlowId;
@@ -132,7 +132,7 @@ impl Bench {
         assert!((1..=QUEUES_MAX).contains(&queues), "1 to {QUEUES_MAX} queues");
         let mut config = SubsystemConfig { timing, ..SubsystemConfig::new(shared::SUBSYSTEM) };
         let bytes = Some(namespace_bytes);
-        config.namespaces = vec![NamespaceConfig { bytes, block_bytes: 512 }];
+        config.namespaces = vec![NamespaceConfig { bytes, content: NamespaceContent::Blocks(512) }];
         let mut drive = shared::small();
         drive.geometry.blocks_per_plane = 2048;
         let drive = Drive::new(drive).expect("a drive");

@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::{HostError, describe};
 use mynah_wire::fabrics::{CONNECT_NO_FLOW_CONTROL, Connect, ConnectData, nqn_field};
+use mynah_wire::nvme::command::{AdminCommand, Identify};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, feature, opcode};
 use mynah_wire::tcp::host::{Event, Movement, Payload};
 use std::time::Duration;
@@ -79,11 +80,11 @@ pub(super) fn command(
     }
 }
 
-/// Identify: `what` is the CNS.
-pub(super) fn identify(what: u8, namespace: u32) -> SubmissionEntry {
-    let mut entry = SubmissionEntry { opcode: opcode::admin::IDENTIFY, ..Default::default() };
+/// Identify.
+pub(super) fn identify(what: &Identify, namespace: u32) -> SubmissionEntry {
+    let mut entry = SubmissionEntry::default();
     entry.namespace_id.set(namespace);
-    entry.dword10.set(u32::from(what));
+    AdminCommand::Identify(*what).put(&mut entry);
     entry
 }
 

@@ -6,11 +6,13 @@ use super::authentication::{self, Credentials};
 use super::connection::{self, Connection};
 #[cfg(feature = "tls")]
 use super::encryption::Encryption;
+use super::namespace;
 use super::transport::{Completed, Data as Bytes, Facts, IoQueue, Remote, Source};
 use crate::clock::{Clock, Rate};
 use mynah_stamp::Span;
 use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
-use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
+use mynah_wire::nvme::command::Identify;
+use mynah_wire::nvme::identify::{IDENTIFY_BYTES, IdentifyController, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
 use mynah_wire::tcp::digest::Digests;
@@ -104,24 +106,6 @@ impl Options {
     }
 }
 
-/// A namespace, as far as a host must know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Namespace {
-    /// Its identifier.
-    pub id: u32,
-    /// Blocks.
-    pub blocks: u64,
-    /// Bytes of a block, as a power of two.
-    pub block_shift: u8,
-}
-
-impl Namespace {
-    /// Its size.
-    pub fn bytes(&self) -> u64 {
-        self.blocks.saturating_mul(1 << self.block_shift)
-    }
-}
-
 /// What I/O queues need to know about the controller they belong to.
 #[derive(Clone, Debug)]
 pub struct Association {
@@ -192,8 +176,7 @@ impl Controller {
             identity: Box::default(),
         };
         controller.enable()?;
-        let bytes = controller.identify(cns::CONTROLLER, 0, "identifying the controller")?;
-        *controller.identity = read(&bytes);
+        *controller.identity = controller.identify_controller()?;
         Ok(controller)
     }
 
@@ -263,8 +246,7 @@ impl Controller {
         self.capabilities = self.property(offset::CAP, true)?;
         // The time to become ready is in units of 500 ms (CAP.TO).
         let patience = Duration::from_millis(500 * (self.capabilities >> 24 & 0xff).max(1));
-        // Enabled, NVM command set, pages of 4 KiB, entries of 64 and 16 bytes.
-        self.set_configuration(1 | 6 << 16 | 4 << 20)?;
+        self.set_configuration(enabled(self.capabilities))?;
         if !self.wait_status(status::READY, status::READY, patience)? {
             let what = "that the controller is to become ready";
             return Err(HostError::Timeout { what, seconds: patience.as_secs() });
@@ -272,15 +254,9 @@ impl Controller {
         Ok(())
     }
 
-    fn identify(
-        &mut self,
-        what: u8,
-        namespace: u32,
-        name: &'static str,
-    ) -> Result<Vec<u8>, HostError> {
-        let (_, bytes) =
-            self.command(&admin::identify(what, namespace), Data::Back(4_096), name)?;
-        Ok(bytes)
+    fn identify_controller(&mut self) -> Result<IdentifyController, HostError> {
+        let what = Identify { structure: cns::CONTROLLER, ..Identify::default() };
+        Ok(read(&self.identify(&what, 0, "identifying the controller")?))
     }
 
     /// The active namespaces, the first 1,024.
@@ -288,18 +264,9 @@ impl Controller {
     /// # Errors
     /// If the controller does not say.
     pub fn namespaces(&mut self) -> Result<Vec<u32>, HostError> {
-        let bytes = self.identify(cns::ACTIVE_NAMESPACES, 0, "listing the namespaces")?;
-        let (ids, _) = bytes.as_chunks::<4>();
-        Ok(ids.iter().map(|id| u32::from_le_bytes(*id)).take_while(|&id| id != 0).collect())
-    }
-
-    /// A namespace.
-    ///
-    /// # Errors
-    /// If it does not exist, or has a format that hosts here cannot use.
-    pub fn namespace(&mut self, id: u32) -> Result<Namespace, HostError> {
-        let bytes = self.identify(cns::NAMESPACE, id, "identifying the namespace")?;
-        usable_namespace(id, &bytes)
+        let what = Identify { structure: cns::ACTIVE_NAMESPACES, ..Identify::default() };
+        let bytes = self.identify(&what, 0, "listing the namespaces")?;
+        Ok(namespace::active(&bytes).collect())
     }
 
     /// Asks for `count` I/O queues.
@@ -465,8 +432,15 @@ impl Remote for Controller {
         Controller::model(self)
     }
 
-    fn namespace(&mut self, id: u32) -> Result<Namespace, HostError> {
-        Controller::namespace(self, id)
+    fn identify(
+        &mut self,
+        what: &Identify,
+        namespace: u32,
+        name: &'static str,
+    ) -> Result<Vec<u8>, HostError> {
+        let entry = admin::identify(what, namespace);
+        let (_, bytes) = self.command(&entry, Data::Back(IDENTIFY_BYTES), name)?;
+        Ok(bytes)
     }
 
     fn request_queues(&mut self, count: u16) -> Result<(), HostError> {
@@ -498,35 +472,6 @@ impl Remote for Controller {
     }
 }
 
-/// A namespace from its Identify data, if hosts here can use it.
-///
-/// # Errors
-/// If it does not exist, or has a format that they cannot.
-pub(super) fn usable_namespace(id: u32, bytes: &[u8]) -> Result<Namespace, HostError> {
-    let fields: IdentifyNamespace = read(bytes);
-    // The index has two more bits (6:5) where there are more than 16 formats.
-    let index = fields.format & 0xf | fields.format >> 1 & 0x30;
-    let format = fields.lba_formats[usize::from(index)];
-    let blocks = fields.size.get();
-    if blocks == 0 {
-        return Err(HostError::Unusable(format!("the target has no active namespace {id}")));
-    }
-    if format.metadata.get() > 0 {
-        return Err(HostError::Unusable(format!(
-            "namespace {id} has {} bytes of metadata to each block, which this host does \
-             not support",
-            format.metadata.get()
-        )));
-    }
-    if !(9..=16).contains(&format.data_shift) || blocks >= 1 << (63 - format.data_shift) {
-        return Err(HostError::Nonsense(format!(
-            "namespace {id} has {blocks} blocks of 2^{} bytes",
-            format.data_shift
-        )));
-    }
-    Ok(Namespace { id, blocks, block_shift: format.data_shift })
-}
-
 /// Whether as many I/O queues were granted as were asked for.
 ///
 /// # Errors
@@ -547,6 +492,13 @@ pub(super) fn transfer_bytes_max(identity: &IdentifyController, page_shift: u32)
         0 => u64::MAX,
         shift => 1u64.checked_shl(page_shift + u32::from(shift)).unwrap_or(u64::MAX),
     }
+}
+
+/// A controller's configuration that enables it: all I/O command sets that it has, if it lets the host
+/// choose (CAP.CSS, bit 6), else the NVM command set; pages of 4 KiB, entries of 64 and 16 bytes.
+pub(super) fn enabled(capabilities: u64) -> u32 {
+    let command_sets = if capabilities >> 43 & 1 != 0 { 6 } else { 0 };
+    1 | command_sets << 4 | 6 << 16 | 4 << 20
 }
 
 /// A structure that fills `bytes`.

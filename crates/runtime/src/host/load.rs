@@ -6,50 +6,49 @@
 //! which at a given rate is the moment at which it was meant to be issued.
 
 mod access;
+mod blocks;
+mod draw;
+mod gate;
 mod job;
+mod keys;
 mod link;
 mod outcome;
+mod plans;
 mod stages;
+mod stamp;
 mod tally;
+mod values;
 mod verify;
+mod work;
 
 pub use outcome::Outcome;
 pub use stages::run_all;
-pub use verify::Mismatch;
+pub use verify::{Mismatch, Place};
 
-use super::controller::{Controller, Namespace, Options};
-use super::transport::{Facts, Remote, Source as QueueSource};
+use super::controller::{Controller, Options};
+use super::namespace::{self, KeyValueNamespace, Namespace};
+use super::transport::{Remote, Source as QueueSource};
 use super::vfio_user::{self, VfioUserOptions};
 use super::{HostError, persist};
 use crate::clock::{Clock, Rate};
-use crate::cpus::{self, Cpus};
-use job::{Job, Plan};
+use crate::cpus::Cpus;
+use gate::Gate;
+use job::{Job, Plan, Shared};
 use link::Link;
-use mynah_lab::workload::{BlockSize, Extent, FlowSpec, SECTOR_BYTES, Source, WorkloadError, heat};
+use mynah_lab::workload::{FlowSpec, WorkloadError};
 use mynah_stamp::Span;
 use outcome::End;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tally::Tally;
-use verify::Verify;
+use work::Work;
 
-/// The longest I/O of drawn lengths without an upper end.
-const NORMAL_BYTES_MAX: u64 = 1 << 20;
 /// How often the calling thread looks around.
 const LOOK: Duration = Duration::from_millis(50);
 /// The pause between attempts to connect anew, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Entries of a queue whose I/Os come at their times, if the target has so many.
-const OPEN_ENTRIES: u32 = 1_024;
-/// Queues do not have fewer entries than this unless it is asked for.
-const ENTRIES_MIN: u32 = 32;
-/// Looks without result before a job waits in the system: with a core to itself, and without.
-const SPINS_ALONE: u32 = 20_000;
-const SPINS_SHARED: u32 = 20;
-
 /// Where a load goes, and how to get there.
 #[derive(Clone, Debug)]
 pub enum Where {
@@ -75,8 +74,12 @@ impl std::fmt::Display for Where {
 pub struct Load {
     /// Where.
     pub target: Where,
-    /// The workload; its namespace is the one to use.
+    /// The workload; of blocks, its namespace is the one to use.
     pub flow: FlowSpec,
+    /// The namespace of a workload of keys; `None`: the only one of them.
+    pub namespace: Option<u32>,
+    /// Keys that the workload finds are stored before it begins.
+    pub loads_keys: bool,
     /// Its place among the flows of the run, from 0.
     pub index: u32,
     /// The seed of its streams.
@@ -85,7 +88,7 @@ pub struct Load {
     pub queue_entries: Option<u16>,
     /// Time before results are taken, which makes the flow's runtime longer.
     pub ramp: Span,
-    /// Whether blocks carry what they are, and are checked.
+    /// Whether blocks and values carry what they are, and are checked.
     pub verify: bool,
     /// A flush follows so many writes of a job; 0: none.
     pub flush_every: u64,
@@ -102,6 +105,13 @@ pub struct Load {
 pub enum Progress {
     /// The controller is being connected.
     Connecting,
+    /// The keys are stored that the workload finds.
+    Loading {
+        /// How many of them are, 0 to 1.
+        done: f64,
+        /// How many they are.
+        stored: u64,
+    },
     /// The jobs begin.
     Started,
     /// They are at work.
@@ -157,32 +167,69 @@ fn run_on<R: Remote>(
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, LoadError> {
     let load = &Load { flow: load.flow.with_ramp(load.ramp), ..load.clone() };
-    let clock = Clock::start(Rate::REAL);
     watch(Progress::Connecting);
-    let failed = |error| match error {
+    let attached = persist(load.wait, || attach::<R>(load, options));
+    let (controller, space, source) = attached.map_err(|error| failed(load, error))?;
+    let timeout = Span::from_ns(R::timeout(options).as_nanos() as u64);
+    let facts = source.facts();
+    let target = Attached { options, controller, space, source };
+    match space {
+        Space::Blocks(namespace) => {
+            run_jobs(load, target, plans::of_blocks(load, namespace, facts, timeout)?, watch)
+        }
+        Space::Keys(namespace) => {
+            run_jobs(load, target, plans::of_keys(load, namespace, facts, timeout)?, watch)
+        }
+    }
+}
+
+/// Why there is no load, if this came of connecting to its target.
+fn failed(load: &Load, error: HostError) -> LoadError {
+    match error {
         HostError::Closed | HostError::Lost(_) => {
             LoadError::Connecting { target: load.target.to_string(), error }
         }
         other => LoadError::Host(other),
-    };
-    let attached = persist(load.wait, || attach::<R>(load, options));
-    let (controller, namespace, source) = attached.map_err(failed)?;
+    }
+}
+
+/// A target that is connected.
+struct Attached<'a, R: Remote> {
+    options: &'a R::Options,
+    controller: R,
+    space: Space,
+    source: R::Source,
+}
+
+/// Has jobs do their work.
+fn run_jobs<R: Remote, W: Work>(
+    load: &Load,
+    target: Attached<'_, R>,
+    plans: Vec<(Plan, W)>,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Outcome, LoadError> {
+    let Attached { options, controller, space, source } = target;
+    let clock = Clock::start(Rate::REAL);
     let model = controller.model();
     let mut controller = Some(controller);
-    let timeout = Span::from_ns(R::timeout(options).as_nanos() as u64);
     let transition = source.facts().transition;
-    let plans = plans(load, namespace, source.facts(), timeout)?;
     let jobs = plans.len();
     let limits = load.flow.limits;
-    let requests = limits.requests.or(requests_of_bytes(&load.flow, &plans));
+    let requests = plans.first().and_then(|(plan, _)| plan.requests);
     let link = Link::new(source, jobs);
+    let prepares = plans.iter().any(|(_, work)| work.prepares());
+    let gate = Gate::new(jobs);
     let counters: Vec<_> = (0..jobs).map(|_| Arc::new(AtomicU64::new(0))).collect();
     let mut connected = Vec::new();
-    for ((plan, verify), counter) in plans.into_iter().zip(&counters) {
-        connected.push(Job::connect(plan, verify, &link, &clock, counter).map_err(failed)?);
+    for ((plan, work), counter) in plans.into_iter().zip(&counters) {
+        let shared = Shared { link: &link, clock: &clock, gate: &gate };
+        let job = Job::connect(plan, work, shared, counter);
+        connected.push(job.map_err(|error| failed(load, error))?);
     }
-    watch(Progress::Started);
-    let start = clock.wall();
+    if !prepares {
+        gate.open(&clock);
+        watch(Progress::Started);
+    }
     let mut interrupted = false;
     let (tally, reconnects) = std::thread::scope(|scope| {
         let jobs: Vec<_> = connected
@@ -194,23 +241,35 @@ fn run_on<R: Remote>(
                         // They were there when the list was read.
                         let _ = cpus.keep_to();
                     }
-                    let tally = job.run(start);
+                    let tally = job.run();
                     link.done();
                     tally
                 })
             })
             .collect();
         let count = jobs.len() as u64;
+        let mut told = !prepares;
         let mut done = |lost: bool| {
             let completed = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
-            let passed = clock.wall().saturating_since(start).as_secs_f64();
-            let by_time = limits.runtime.map_or(0.0, |runtime| passed / runtime.as_secs_f64());
-            let by_count = requests
-                .map_or(0.0, |requests| completed as f64 / (requests as f64 * count as f64));
-            let done = by_time.max(by_count).clamp(0.0, 1.0);
-            let progress = match lost {
-                true => Progress::Reconnecting,
-                false => Progress::Running { done, completed },
+            let progress = match gate.opened() {
+                _ if lost => Progress::Reconnecting,
+                None => {
+                    let keys = load.flow.key_value().map_or(0, |keys| keys.initial_keys());
+                    let done = completed as f64 / keys.max(1) as f64;
+                    Progress::Loading { done, stored: completed }
+                }
+                Some(_) if !told => {
+                    told = true;
+                    Progress::Started
+                }
+                Some(start) => {
+                    let passed = clock.wall().saturating_since(start).as_secs_f64();
+                    let runtime = limits.runtime;
+                    let by_time = runtime.map_or(0.0, |runtime| passed / runtime.as_secs_f64());
+                    let all = |requests: u64| completed as f64 / (requests as f64 * count as f64);
+                    let by_count = requests.map_or(0.0, all);
+                    Progress::Running { done: by_time.max(by_count).clamp(0.0, 1.0), completed }
+                }
             };
             if !watch(progress) && !interrupted {
                 interrupted = true;
@@ -219,8 +278,9 @@ fn run_on<R: Remote>(
             interrupted
         };
         let reconnects =
-            supervise(load, options, &namespace, &mut controller, &link, &clock, &mut done);
+            supervise(load, options, &space, &mut controller, &link, &clock, &mut done);
         let mut tally = Tally::default();
+        let start = gate.opened().unwrap_or_else(|| clock.wall());
         tally.start(start + load.ramp);
         for job in jobs {
             tally.merge(job.join().expect("a job ends"));
@@ -236,23 +296,37 @@ fn run_on<R: Remote>(
     Ok(end.outcome(load, &model, tally))
 }
 
-/// How many I/Os the bytes of each job come to, on average.
-fn requests_of_bytes(flow: &FlowSpec, plans: &[(Plan, Option<Verify>)]) -> Option<u64> {
-    let sectors = plans.first()?.0.generator.sectors_limit()?;
-    let Source::Synthetic(synthetic) = &flow.source else { return None };
-    Some(sectors.div_ceil(heat::mean_sectors(synthetic).max(1)))
+/// The namespace that a load is put on.
+#[derive(Clone, Copy, Debug)]
+enum Space {
+    Blocks(Namespace),
+    Keys(KeyValueNamespace),
+}
+
+impl Space {
+    /// Whether it is the same one, however full.
+    fn is(&self, other: &Space) -> bool {
+        match (self, other) {
+            (Space::Blocks(one), Space::Blocks(other)) => one == other,
+            (Space::Keys(one), Space::Keys(other)) => one.is(other),
+            _ => false,
+        }
+    }
 }
 
 /// Connects to the controller and asks for what the load needs.
 fn attach<R: Remote>(
     load: &Load,
     options: &R::Options,
-) -> Result<(R, Namespace, R::Source), HostError> {
+) -> Result<(R, Space, R::Source), HostError> {
     let mut controller = R::connect(options)?;
-    let namespace = controller.namespace(load.flow.namespace.0)?;
+    let space = match load.flow.key_value() {
+        Some(_) => Space::Keys(namespace::key_value(&mut controller, load.namespace)?),
+        None => Space::Blocks(namespace::block(&mut controller, load.flow.namespace.0)?),
+    };
     controller.request_queues(load.flow.jobs as u16)?;
     let source = controller.source();
-    Ok((controller, namespace, source))
+    Ok((controller, space, source))
 }
 
 /// Looks after the controller until the jobs have ended; how often it was connected anew.
@@ -260,7 +334,7 @@ fn attach<R: Remote>(
 fn supervise<R: Remote>(
     load: &Load,
     options: &R::Options,
-    namespace: &Namespace,
+    space: &Space,
     controller: &mut Option<R>,
     link: &Link<R::Source>,
     clock: &Clock,
@@ -299,7 +373,7 @@ fn supervise<R: Remote>(
                 break;
             }
             match attach::<R>(load, options) {
-                Ok((found, same, source)) if same == *namespace => {
+                Ok((found, same, source)) if same.is(space) => {
                     *controller = Some(found);
                     reconnects += 1;
                     heard = clock.wall();
@@ -316,143 +390,4 @@ fn supervise<R: Remote>(
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
-}
-
-/// What each job is to do.
-fn plans(
-    load: &Load,
-    namespace: Namespace,
-    facts: Facts,
-    timeout: Span,
-) -> Result<Vec<(Plan, Option<Verify>)>, LoadError> {
-    let unfit = |problem: String| Err(LoadError::Unfit(problem));
-    let flow = &load.flow;
-    let block_bytes = 1u64 << namespace.block_shift;
-    let capacity = namespace.bytes() / SECTOR_BYTES;
-    let Source::Synthetic(synthetic) = &flow.source else {
-        return unfit("a trace cannot be replayed on a target yet; --rw draws a workload".into());
-    };
-    let (alignment, bytes_max) = lengths(&synthetic.block);
-    if alignment % block_bytes != 0
-        || !(synthetic.align_sectors * SECTOR_BYTES).is_multiple_of(block_bytes)
-    {
-        return unfit(format!(
-            "the namespace has blocks of {block_bytes} bytes; block sizes (--bs) and alignment \
-             (--blockalign) must be multiples of that"
-        ));
-    }
-    let most = facts.transfer_bytes_max.min(65_536 * block_bytes).min(1 << 30);
-    if bytes_max > most {
-        return unfit(format!(
-            "the target takes at most {most} bytes in a command, and block sizes (--bs) reach \
-             {bytes_max}"
-        ));
-    }
-    let entries = entries(load, facts)?;
-    let cores = match &load.cpus {
-        Some(cpus) => cpus.count(),
-        None => cpus::cores_to_spare(),
-    };
-    let spins = if (flow.jobs as usize) <= cores { SPINS_ALONE } else { SPINS_SHARED };
-    let run = RandomState::new().build_hasher().finish();
-    let mut plans = Vec::new();
-    for job in 0..flow.jobs {
-        let mut own = flow.clone();
-        let mut verify = None;
-        if load.verify {
-            // Jobs that write the same blocks could not tell what should be there.
-            let range = share(flow, capacity, block_bytes, job)?;
-            if let Source::Synthetic(synthetic) = &mut own.source {
-                synthetic.offset = Extent::Bytes(range.0);
-                synthetic.size = Extent::Bytes(range.1);
-            }
-            let (base, blocks) = (range.0 / block_bytes, range.1 / block_bytes);
-            let flushed = load.flush_every > 0;
-            verify = Some(Verify::new(namespace.block_shift, base, blocks, run, flushed));
-        }
-        let generator = own.generator(capacity, load.seed, load.index, job)?;
-        let plan = Plan {
-            queue_id: job as u16 + 1,
-            queue_entries: entries,
-            namespace,
-            generator,
-            depth: flow.depth().map(|depth| depth as usize),
-            depth_max: flow.depth_max().map_or(usize::MAX, |depth| depth as usize),
-            bytes_max: bytes_max as usize,
-            ramp: load.ramp,
-            runtime: flow.limits.runtime,
-            flush_every: load.flush_every,
-            timeout,
-            transition: facts.transition,
-            spins,
-        };
-        plans.push((plan, verify));
-    }
-    Ok(plans)
-}
-
-/// Entries of each queue.
-fn entries(load: &Load, facts: Facts) -> Result<u16, LoadError> {
-    let most = facts.queue_entries_max;
-    if let Some(entries) = load.queue_entries {
-        return match u32::from(entries) <= most {
-            true => Ok(entries),
-            false => Err(LoadError::Unfit(format!(
-                "queues have at most {most} entries here, and --queue-size asks for {entries}"
-            ))),
-        };
-    }
-    let Some(depth) = load.flow.depth_max() else {
-        return Ok(OPEN_ENTRIES.min(most) as u16);
-    };
-    // One entry of a queue is always free; the last I/O may wait for it here.
-    if depth > most {
-        return Err(LoadError::Unfit(format!(
-            "the target's queues hold at most {} commands, and --iodepth asks for {depth}; more \
-             queues (--numjobs) hold more",
-            most - 1
-        )));
-    }
-    Ok((depth + 1).max(ENTRIES_MIN).min(most) as u16)
-}
-
-/// What all block sizes are multiples of, and the longest, in bytes.
-fn lengths(block: &BlockSize) -> (u64, u64) {
-    let bytes = |sectors: u32| u64::from(sectors) * SECTOR_BYTES;
-    match block {
-        BlockSize::Fixed(sectors) => (bytes(*sectors), bytes(*sectors)),
-        BlockSize::Normal { .. } => (SECTOR_BYTES, NORMAL_BYTES_MAX),
-        BlockSize::Range { min, max } => (bytes(*min), bytes(*max)),
-        BlockSize::Split(parts) => {
-            let all = || parts.iter().map(|&(sectors, _)| sectors);
-            let common = all().fold(0, greatest_common_divisor);
-            (bytes(common), bytes(all().max().unwrap_or(1)))
-        }
-    }
-}
-
-fn greatest_common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
-}
-
-/// The part of the flow's working set that is one job's own: offset and length in bytes.
-fn share(
-    flow: &FlowSpec,
-    capacity_sectors: u64,
-    block_bytes: u64,
-    job: u32,
-) -> Result<(u64, u64), LoadError> {
-    let Source::Synthetic(synthetic) = &flow.source else { unreachable!("traces are refused") };
-    let align = (synthetic.align_sectors * SECTOR_BYTES).max(block_bytes);
-    let (offset, size) = flow.range(capacity_sectors)?;
-    let (offset, size) = (offset * SECTOR_BYTES, size * SECTOR_BYTES);
-    let each = size / u64::from(flow.jobs) / align * align;
-    if each == 0 {
-        let jobs = flow.jobs;
-        return Err(LoadError::Unfit(format!(
-            "with --verify every job has its own part of the working set, and {size} bytes are \
-             too few for {jobs} jobs"
-        )));
-    }
-    Ok((offset + each * u64::from(job), each))
 }

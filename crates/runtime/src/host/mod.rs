@@ -11,7 +11,9 @@ mod controller;
 mod discovery;
 #[cfg(feature = "tls")]
 mod encryption;
+pub mod key_value;
 pub mod load;
+mod namespace;
 mod patience;
 mod target;
 mod transport;
@@ -19,10 +21,11 @@ mod vfio_user;
 
 pub use authentication::Credentials;
 pub use connection::Connection;
-pub use controller::{Association, Controller, Namespace, Options};
+pub use controller::{Association, Controller, Options};
 pub use discovery::{Subsystem, discover};
 #[cfg(feature = "tls")]
 pub use encryption::Encryption;
+pub use namespace::{KeyValueNamespace, Namespace};
 pub use patience::persist;
 pub use target::{Target, TargetError, default_host_nqn, host_id};
 pub use vfio_user::VfioUserOptions;
@@ -108,6 +111,20 @@ pub enum HostError {
     /// The target has not got what the host needs.
     #[error("{0}")]
     Unusable(String),
+    /// A namespace is of another kind than what is to be done with it.
+    #[error("namespace {id} is a {} namespace", if *is_key_value { "key-value" } else { "block" })]
+    OtherKind {
+        /// The namespace.
+        id: u32,
+        /// What it is.
+        is_key_value: bool,
+    },
+    /// There is no key-value namespace.
+    #[error("the target has no key-value namespace")]
+    NoKeyValue,
+    /// There are several, of which none was named.
+    #[error("the target has {} key-value namespaces; name one of them", .0.len())]
+    SeveralKeyValue(Vec<u32>),
     /// The target's answers make no sense.
     #[error("the target says something that cannot be: {0}")]
     Nonsense(String),
@@ -149,6 +166,18 @@ impl HostError {
             HostError::Tls(crate::tls::TlsError::Handshake(_)) => {
                 Some("does the target want TLS, and has it this key for this host (--host-nqn)?")
             }
+            HostError::OtherKind { is_key_value: true, .. } => Some(
+                "`mynah kv TARGET` uses its keys, and `mynah bench TARGET --kv MIX` puts a load on \
+                 them; --nsid names another namespace",
+            ),
+            HostError::OtherKind { is_key_value: false, .. } => Some(
+                "`mynah bench TARGET --rw KIND` puts a load on its blocks; --nsid names another \
+                 namespace",
+            ),
+            HostError::NoKeyValue => Some(
+                "`mynah serve --namespace SIZE,kv` serves one; `mynah bench TARGET --rw KIND` puts a \
+                 load on blocks",
+            ),
             HostError::Protocol(_) => {
                 Some("does an NVMe/TCP target listen there, without TLS or with it as you said?")
             }

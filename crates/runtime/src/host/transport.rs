@@ -1,8 +1,8 @@
 //! What the load generator needs of a controller, whatever it is reached through.
 
 use super::HostError;
-use super::controller::Namespace;
 use mynah_stamp::Span;
+use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use mynah_wire::tcp::host::{Movement, Payload};
 use std::time::Duration;
@@ -24,6 +24,12 @@ pub(super) trait Data: Payload {
     fn is_particular(&self, slot: u16) -> bool;
     /// Whether anybody looks at what is read.
     fn is_looked_at(&self) -> bool;
+    /// How many of the `asked` bytes have come with this completion, where the transport does not
+    /// say it.
+    #[inline]
+    fn returned(&self, _slot: u16, _entry: &CompletionEntry, asked: u32) -> u32 {
+        asked
+    }
 }
 
 /// An I/O queue.
@@ -83,7 +89,13 @@ pub(super) trait Remote: Sized {
     fn connect(options: &Self::Options) -> Result<Self, HostError>;
     /// What it says it is.
     fn model(&self) -> String;
-    fn namespace(&mut self, id: u32) -> Result<Namespace, HostError>;
+    /// Does an Identify command, which `name` says in messages.
+    fn identify(
+        &mut self,
+        what: &Identify,
+        namespace: u32,
+        name: &'static str,
+    ) -> Result<Vec<u8>, HostError>;
     /// Asks for so many I/O queues.
     fn request_queues(&mut self, count: u16) -> Result<(), HostError>;
     fn source(&self) -> Self::Source;

@@ -161,6 +161,11 @@ impl Measure {
         self.recorder.record_many(flow, operation, commands, bytes, latency, at);
     }
 
+    /// So many other commands came, and were answered at once.
+    pub(crate) fn answered_others(&mut self, commands: u64) {
+        self.totals.others += commands;
+    }
+
     /// A completion is visible to the host; how late, if it was modelled.
     #[inline]
     pub(crate) fn visible(
@@ -176,7 +181,10 @@ impl Measure {
             CommandKind::Write => Operation::Write,
             CommandKind::Flush => Operation::Flush,
             CommandKind::Trim => Operation::Trim,
-            CommandKind::OtherIo => {
+            // Of pairs: what a flow does is counted as what it moves.
+            CommandKind::Store => Operation::Write,
+            CommandKind::Retrieve => Operation::Read,
+            CommandKind::OtherIo | CommandKind::Delete | CommandKind::Exist | CommandKind::List => {
                 self.totals.others += 1;
                 return None;
             }

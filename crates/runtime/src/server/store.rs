@@ -7,7 +7,7 @@
 //! has the drive's state made anew by preconditioning, and the reason is said. What else a drive
 //! counts (health, power cycles) begins anew.
 
-use super::{ServeError, ServeOptions, Speed, StoreKind};
+use super::{ServeError, ServeOptions, Speed, StoreKind, pairs};
 use crate::arena;
 use crate::engine::copy_descriptor;
 use crate::file_store::{Failure, FileStore, Found, OpenError, StoreFile, Trouble};
@@ -177,7 +177,11 @@ pub(super) fn open(
 ) -> Result<Opened, ServeError> {
     let path = match &options.store {
         StoreKind::Ram => {
-            return Ok(Opened::silent(Box::new(RamStore::from_source(arena::source()))));
+            let mut store = RamStore::from_source(arena::source());
+            if pairs::has_pairs(start.drive.drive.config()) {
+                store = store.with_values_from(arena::source());
+            }
+            return Ok(Opened::silent(Box::new(store)));
         }
         StoreKind::Pattern => {
             notes.push("store pattern: nothing that was written was kept".to_owned());

@@ -109,7 +109,8 @@ pub enum PortError {
 }
 
 impl Port {
-    /// A new function of `subsystem`, the drive's `number`-th, for the clients of `listener`.
+    /// A new function of `subsystem`, the drive's `number`-th, for the clients of `listener`. Its
+    /// commands can move so many bytes, if that is more than functions usually do.
     ///
     /// # Errors
     /// See [`PortError`].
@@ -118,6 +119,7 @@ impl Port {
         subsystem: &mut Subsystem,
         listener: Listener,
         mode: DoorbellMode,
+        transfer_bytes: Option<u32>,
         (number, quotas): (usize, &Quotas),
     ) -> Result<Port, PortError> {
         let peer = Peer::function(number);
@@ -125,12 +127,14 @@ impl Port {
         let folder = listener.path().parent().unwrap_or(listener.path());
         let name = format!("vfio-user:{}", folder.display());
         let shadow_doorbells = mode == DoorbellMode::Trapped;
+        let usual = FunctionConfig::default();
+        let transfer_bytes = transfer_bytes.unwrap_or(0).max(usual.max_transfer_bytes);
         let config = FunctionConfig {
             host: name.clone(),
+            max_transfer_bytes: transfer_bytes,
             source: peer.number(),
             shadow_doorbells,
             transport_masks: true,
-            ..FunctionConfig::default()
         };
         let function = Function::new(now, subsystem, config)?;
         let (doorbells, doorbell_file) = new_doorbells().map_err(PortError::Doorbells)?;

@@ -165,7 +165,11 @@ impl Watch for Watcher<'_> {
     #[inline]
     fn plain(&mut self, flow: FlowId, kind: CommandKind, commands: u32, bytes: u64) {
         self.flow = flow;
-        let side = if kind == CommandKind::Read { &mut self.reads } else { &mut self.writes };
+        let side = match kind {
+            CommandKind::Read | CommandKind::Retrieve => &mut self.reads,
+            CommandKind::Write | CommandKind::Store => &mut self.writes,
+            _ => return self.measure.answered_others(commands.into()),
+        };
         side.0 += u64::from(commands);
         side.1 += bytes;
     }

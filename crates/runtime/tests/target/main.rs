@@ -5,6 +5,7 @@ mod faults;
 mod greedy;
 mod hostile;
 mod hosts;
+mod key_value;
 mod restart;
 mod secure;
 mod served;

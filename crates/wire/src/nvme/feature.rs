@@ -20,6 +20,7 @@ pub mod id {
     pub const SANITIZE_CONFIG: u8 = 0x17;
     pub const ENDURANCE_GROUP_EVENTS: u8 = 0x18;
     pub const COMMAND_SET_PROFILE: u8 = 0x19;
+    pub const KEY_VALUE_CONFIGURATION: u8 = 0x20;
     pub const HOST_ID: u8 = 0x81;
     pub const RESERVATION_NOTIFICATION: u8 = 0x82;
     pub const RESERVATION_PERSISTENCE: u8 = 0x83;
@@ -168,6 +169,26 @@ impl InterruptVector {
     }
 }
 
+/// The value of Key Value Configuration (Key Value Command Set 1.0, section 4.1.3.1), which each
+/// namespace has for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyValueConfiguration {
+    /// EDNEK: a Delete of a key that does not exist is an error.
+    pub delete_of_absent_fails: bool,
+}
+
+impl KeyValueConfiguration {
+    /// Reads a value.
+    pub fn from_bits(bits: u32) -> KeyValueConfiguration {
+        KeyValueConfiguration { delete_of_absent_fails: bits & 1 != 0 }
+    }
+
+    /// Writes it.
+    pub fn to_bits(self) -> u32 {
+        self.delete_of_absent_fails.into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +202,7 @@ mod tests {
             prop_assert_eq!(NumberOfQueues::from_bits(bits).to_bits(), bits);
             prop_assert_eq!(InterruptCoalescing::from_bits(bits).to_bits(), bits & 0xffff);
             prop_assert_eq!(InterruptVector::from_bits(bits).to_bits(), bits & 0x1_ffff);
+            prop_assert_eq!(KeyValueConfiguration::from_bits(bits).to_bits(), bits & 1);
         }
     }
 }

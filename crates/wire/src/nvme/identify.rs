@@ -1,4 +1,5 @@
-//! Identify data structures (Base 2.0, section 5.17; NVM Command Set 1.0, section 4.1.5).
+//! Identify data structures (Base 2.0, section 5.17; NVM Command Set 1.0, section 4.1.5; Key Value
+//! Command Set 1.0 and 1.3, section 4.1.5).
 
 use super::structures;
 use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
@@ -18,6 +19,7 @@ pub mod cns {
     pub const COMMAND_SET_CONTROLLER: u8 = 0x06;
     pub const COMMAND_SET_ACTIVE_NAMESPACES: u8 = 0x07;
     pub const INDEPENDENT_NAMESPACE: u8 = 0x08;
+    pub const COMMAND_SET_NAMESPACE_FORMAT: u8 = 0x0a;
     pub const ALLOCATED_NAMESPACES: u8 = 0x10;
     pub const ALLOCATED_NAMESPACE: u8 = 0x11;
     pub const NAMESPACE_CONTROLLERS: u8 = 0x12;
@@ -30,6 +32,14 @@ pub mod cns {
     pub const COMMAND_SET_ALLOCATED_NAMESPACES: u8 = 0x1a;
     pub const COMMAND_SET_ALLOCATED_NAMESPACE: u8 = 0x1b;
     pub const COMMAND_SETS: u8 = 0x1c;
+}
+
+/// Identifiers of command sets (CSI; Base 2.0, figure 274). The I/O command set structure has a bit
+/// of this number for each.
+pub mod command_set {
+    #![allow(missing_docs)]
+    pub const NVM: u8 = 0;
+    pub const KEY_VALUE: u8 = 1;
 }
 
 structures! {
@@ -401,6 +411,77 @@ structures! {
         pub reserved_16: [u8; 4080],
     }
 
+    /// A key-value format (Key Value Command Set 1.0, figure 37).
+    pub struct KeyValueFormat: 16 {
+        /// KVKML: most bytes of a key.
+        pub key_bytes_max: U16,
+        /// Zero.
+        pub reserved_2: u8,
+        /// AFO: relative performance (1:0); 0 is best.
+        pub performance: u8,
+        /// KVVML: most bytes of a value.
+        pub value_bytes_max: U32,
+        /// MNKS: most keys; 0: any number.
+        pub keys_max: U32,
+        /// Zero.
+        pub reserved_12: [u8; 4],
+    }
+
+    /// Identify Namespace, key-value command set (Key Value Command Set 1.0, figure 36; KVFC is of
+    /// 1.3).
+    pub struct IdentifyKeyValueNamespace: 4096 {
+        /// NSZE: bytes for keys and values.
+        pub size: U64,
+        /// Zero.
+        pub reserved_8: [u8; 8],
+        /// NUSE: bytes allocated to keys and values.
+        pub utilisation: U64,
+        /// NSFEAT: features.
+        pub features: u8,
+        /// NKVF: formats, less one.
+        pub formats: u8,
+        /// NMIC: can be shared (0).
+        pub multipath: u8,
+        /// RESCAP: reservation types.
+        pub reservations: u8,
+        /// FPI: progress of a format.
+        pub format_progress: u8,
+        /// KVFC: format in use (3:0).
+        pub format: u8,
+        /// Zero.
+        pub reserved_30: [u8; 2],
+        /// NOVG: bytes whose multiples are best as values; 0: not said.
+        pub value_granularity: U32,
+        /// ANAGRPID: ANA group.
+        pub ana_group: U32,
+        /// Zero.
+        pub reserved_40: [u8; 3],
+        /// NSATTR: currently write protected (0).
+        pub attributes: u8,
+        /// NVM set.
+        pub nvm_set: U16,
+        /// ENDGID: endurance group.
+        pub endurance_group: U16,
+        /// NGUID.
+        pub nguid: [u8; 16],
+        /// EUI64.
+        pub eui64: [u8; 8],
+        /// Formats.
+        pub key_value_formats: [KeyValueFormat; 16],
+        /// Zero.
+        pub reserved_328: [u8; 3512],
+        /// Vendor specific.
+        pub vendor: [u8; 256],
+    }
+
+    /// Identify Controller, key-value command set (Key Value Command Set 1.3, section 4.1.5.2).
+    pub struct IdentifyKeyValueController: 4096 {
+        /// Version of the command set: major (31:16), minor (15:8), tertiary (7:0).
+        pub version: U32,
+        /// Zero.
+        pub reserved_4: [u8; 4092],
+    }
+
     /// Identify Primary Controller Capabilities (Base 2.0, figure 281).
     pub struct PrimaryCapabilities: 4096 {
         /// CNTLID.
@@ -417,6 +498,18 @@ structures! {
         pub interrupts: [u8; 32],
         /// Zero.
         pub reserved_96: [u8; 4000],
+    }
+}
+
+/// Revision 1.3 of the Key Value command set as Identify Controller states it.
+pub const KEY_VALUE_VERSION_1_3: u32 = 0x0001_0300;
+
+impl IdentifyKeyValueNamespace {
+    /// The format in use. `None`: it is not one of those that there are.
+    pub fn current_format(&self) -> Option<KeyValueFormat> {
+        let index = self.format & 0xf;
+        let formats = self.formats.min(15);
+        (index <= formats).then(|| self.key_value_formats[usize::from(index)])
     }
 }
 
@@ -467,6 +560,11 @@ mod tests {
         at!(IdentifyIndependentNamespace: ana_group 4, endurance_group 12, status 14);
         at!(IdentifyNvmNamespace: protection_capabilities 8, extended_formats 12);
         at!(IdentifyNvmController: deallocate_range_max 4, deallocate_max 8);
+        at!(KeyValueFormat: performance 3, value_bytes_max 4, keys_max 8);
+        at!(IdentifyKeyValueNamespace: utilisation 16, features 24, formats 25, multipath 26,
+            reservations 27, format_progress 28, format 29, value_granularity 32, ana_group 36,
+            attributes 43, nvm_set 44, endurance_group 46, nguid 48, eui64 64,
+            key_value_formats 72, vendor 3840);
     }
 
     #[test]

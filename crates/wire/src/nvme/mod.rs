@@ -4,6 +4,7 @@ pub mod command;
 pub mod entry;
 pub mod feature;
 pub mod identify;
+pub mod key;
 mod layout;
 pub mod log;
 pub mod opcode;

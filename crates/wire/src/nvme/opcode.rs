@@ -1,5 +1,5 @@
-//! Command opcodes: admin (Base 2.0, figure 138), NVM (NVM Command Set 1.0, figure 12) and
-//! Fabrics (Base 2.0, figure 538).
+//! Command opcodes: admin (Base 2.0, figure 138), NVM (NVM Command Set 1.0, figure 12), key-value
+//! (Key Value Command Set 1.0, figure 5) and Fabrics (Base 2.0, figure 538).
 
 /// The opcode of every Fabrics command.
 pub const FABRICS: u8 = 0x7f;
@@ -44,6 +44,17 @@ pub mod nvm {
     pub const RESERVATION_ACQUIRE: u8 = 0x11;
     pub const RESERVATION_RELEASE: u8 = 0x15;
     pub const COPY: u8 = 0x19;
+}
+
+/// Key-value commands. Those about reservations are the NVM ones.
+pub mod key_value {
+    #![allow(missing_docs)]
+    pub const FLUSH: u8 = 0x00;
+    pub const STORE: u8 = 0x01;
+    pub const RETRIEVE: u8 = 0x02;
+    pub const LIST: u8 = 0x06;
+    pub const DELETE: u8 = 0x10;
+    pub const EXIST: u8 = 0x14;
 }
 
 /// Types of Fabrics commands.

@@ -110,6 +110,16 @@ statuses! {
     RESERVATION_CONFLICT = 0, 0x83, "reservation_conflict";
     /// A format is in progress.
     FORMAT_IN_PROGRESS = 0, 0x84, "format_in_progress";
+    /// A value cannot have this size (key-value).
+    INVALID_VALUE_SIZE = 0, 0x85, "invalid_value_size";
+    /// A key cannot have this size (key-value).
+    INVALID_KEY_SIZE = 0, 0x86, "invalid_key_size";
+    /// The key does not exist (key-value).
+    KEY_DOES_NOT_EXIST = 0, 0x87, "key_does_not_exist";
+    /// The value could not be read (key-value).
+    UNRECOVERED_VALUE_ERROR = 0, 0x88, "unrecovered_value_error";
+    /// The key exists (key-value).
+    KEY_EXISTS = 0, 0x89, "key_exists";
 
     /// The completion queue does not exist.
     COMPLETION_QUEUE_INVALID = 1, 0x00, "completion_queue_invalid";

@@ -15,7 +15,7 @@ use crate::output::CommandKind;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{GetFeatures, Select, SetFeatures};
-use mynah_wire::nvme::feature::{NumberOfQueues, event, id};
+use mynah_wire::nvme::feature::{KeyValueConfiguration, NumberOfQueues, event, id};
 
 /// What a feature allows (the result of Get Features with SEL = supported).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ fn allows(feature: u8, role: Role) -> Option<Allows> {
             id::ERROR_RECOVERY
             | id::RESERVATION_NOTIFICATION
             | id::RESERVATION_PERSISTENCE
-            | id::WRITE_PROTECTION,
+            | id::WRITE_PROTECTION
+            | id::KEY_VALUE_CONFIGURATION,
             _,
         ) => (true, true),
         (id::HOST_ID, _) => (false, false),
@@ -89,9 +90,13 @@ fn grant_queues(controller: &mut Controller, wanted: u32) -> Result<u32, Status>
 
 impl Subsystem {
     /// What a host may do with a feature; the volatile write cache has one only where there is
-    /// such a cache (NVMe Base, Volatile Write Cache).
+    /// such a cache (NVMe Base, Volatile Write Cache), and pairs where there can be any.
     fn allows(&self, feature: u8, role: Role) -> Option<Allows> {
-        let there = feature != id::VOLATILE_WRITE_CACHE || self.model.has_volatile_cache();
+        let there = match feature {
+            id::VOLATILE_WRITE_CACHE => self.model.has_volatile_cache(),
+            id::KEY_VALUE_CONFIGURATION => self.namespaces.can_hold_pairs(),
+            _ => true,
+        };
         allows(feature, role).filter(|_| there)
     }
 
@@ -124,6 +129,9 @@ impl Subsystem {
         let of_all = feature == id::ERROR_RECOVERY && namespace == 0;
         if allows.namespaces && !of_all {
             self.feature_namespace(context, true)?;
+        }
+        if feature == id::KEY_VALUE_CONFIGURATION {
+            self.namespaces.with_id(namespace).and_then(|it| it.pairs()).ok_or(invalid())?;
         }
         let asked =
             if of_all { self.namespaces.active_ids(context.controller) } else { vec![namespace] };
@@ -164,6 +172,10 @@ impl Subsystem {
                 namespace.map_or(0, |it| it.reservations().persists().into())
             }
             id::WRITE_PROTECTION => namespace.map_or(0, |it| it.protection() as u32),
+            id::KEY_VALUE_CONFIGURATION => {
+                let pairs = namespace.and_then(|it| it.pairs());
+                pairs.map_or(0, |it| it.configuration().to_bits())
+            }
             _ => return None,
         })
     }
@@ -228,6 +240,7 @@ impl Subsystem {
                 return Ok(Outcome::Done(0));
             }
             id::WRITE_PROTECTION => return self.protect(context, value),
+            id::KEY_VALUE_CONFIGURATION => return self.configure_pairs(namespace, &active, value),
             id::RESERVATION_PERSISTENCE => return self.persist_reservations(&active, value),
             id::ARBITRATION => self.control(values::arbitration_control(value)),
             _ => {}
@@ -256,6 +269,25 @@ impl Subsystem {
             self.raise(context.controller, super::event::TEMPERATURE);
         }
         Ok(Outcome::Done(result))
+    }
+
+    /// What Delete does in these namespaces where there is no key.
+    fn configure_pairs(
+        &mut self,
+        namespace: u32,
+        active: &[u32],
+        value: u32,
+    ) -> Result<Outcome, Status> {
+        let configuration = KeyValueConfiguration::from_bits(value);
+        for &id in active {
+            match self.namespaces.with_id_mut(id).and_then(|it| it.pairs_mut()) {
+                Some(pairs) => pairs.configure(configuration),
+                // All of those that hold pairs are meant.
+                None if namespace == NAMESPACE_ALL => {}
+                None => return Err(invalid()),
+            }
+        }
+        Ok(Outcome::Done(0))
     }
 
     /// The host says who it is: once, and only where Connect has not done so.

@@ -671,7 +671,8 @@ impl Check<'_> {
         unit: u32,
     ) -> Vec<Namespace> {
         if file.namespace.is_empty() {
-            return vec![Namespace::whole_drive()];
+            let kind = if file.kv.is_some() { NamespaceKind::Pairs } else { NamespaceKind::Blocks };
+            return vec![Namespace { kind, ..Namespace::whole_drive() }];
         }
         let mut namespaces = Vec::new();
         for (index, at) in file.namespace.iter().enumerate() {
@@ -705,7 +706,7 @@ impl Check<'_> {
                 dies: self.indices(&name("dies"), &namespace.dies, g.dies_per_chip),
                 planes: self.indices(&name("planes"), &namespace.planes, g.planes_per_die),
                 caching,
-                kind: NamespaceKind::Blocks,
+                kind: Self::namespace_kind(&namespace.kind),
             });
         }
         namespaces

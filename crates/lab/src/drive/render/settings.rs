@@ -2,17 +2,18 @@
 
 use mynah_model::config::{
     Arbitration, Bus, CachedTable, Caching, CellType, CollectionUnit, Config, DataCache, Dram,
-    Energy as EnergyModel, Fault, FaultExtent, Firmware, FlashTiming, Gc, Geometry, Link,
-    LinkProtocol, MappingScheme, MappingTable, MediaOperation, Namespace, PageTimes, Queues,
-    RowPolicy, Scheduler, VictimPolicy, Wear, WornReads, WriteBack, WriteFrontiers,
+    Energy as EnergyModel, Fault, FaultExtent, Firmware, FlashTiming, Gc, Geometry, KeyIndexKind,
+    KeyTime, KeyValue, Link, LinkProtocol, MappingScheme, MappingTable, MediaOperation, Namespace,
+    NamespaceKind, PageTimes, Queues, RowPolicy, Scheduler, VictimPolicy, Wear, WornReads,
+    WriteBack, WriteFrontiers,
 };
 use mynah_stamp::{Span, Time};
 
 use crate::drive::lower::print_order;
 use crate::drive::schema::{
     BusArbitrationName, CacheModeName, CacheSharingName, CellName, CollectionUnitName,
-    GranularityName, PlacementName, PrecedenceName, RoundingName, SharingName, TrafficName,
-    UnmappedReadsName,
+    GranularityName, NamespaceKindName, PlacementName, PrecedenceName, RoundingName, SharingName,
+    TrafficName, UnmappedReadsName,
 };
 use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
@@ -95,6 +96,9 @@ pub(in crate::drive) fn settings(config: &Config) -> Vec<Setting> {
     scheduler(&mut all, config);
     suspension(&mut all, &config.scheduler);
     flin(&mut all, config);
+    if let Some(kv) = &config.key_value {
+        key_value(&mut all, kv);
+    }
     namespaces(&mut all, config);
     for (index, fault) in config.faults.iter().enumerate() {
         for (key, value) in fault_settings(fault) {
@@ -435,6 +439,60 @@ fn flin(all: &mut Settings, config: &Config) {
     }
 }
 
+fn key_value(all: &mut Settings, kv: &KeyValue) {
+    all.put("kv.managers", kv.managers.to_string());
+    all.put("kv.header", bytes(kv.header_bytes.into()));
+    all.put("kv.key_max", bytes(kv.key_max.into()));
+    all.put("kv.value_max", bytes(kv.value_max.into()));
+    all.put("kv.key_inline", bytes(kv.key_inline.into()));
+    if kv.key_inline < kv.key_max {
+        let fetch = if kv.key_fetch_holds { "waits" } else { "overlaps" };
+        all.put("kv.key_fetch", quoted(fetch));
+    }
+    for (command, time) in kv.times.each() {
+        all.put(&format!("kv.time.{command}"), key_time(time));
+    }
+    let index = &kv.index;
+    let kind = match index.kind {
+        KeyIndexKind::DynamicHash => "dynamic-hash",
+        KeyIndexKind::Hash { .. } => "hash",
+        KeyIndexKind::Lsm { .. } => "lsm",
+    };
+    all.put("kv.index.kind", quoted(kind));
+    all.put("kv.index.dram", index.dram_bytes.map_or_else(|| quoted("all"), bytes));
+    all.put("kv.index.entry", bytes(index.entry_bytes.into()));
+    if let Some(keys) = index.keys_max {
+        all.put("kv.index.keys", keys.to_string());
+    }
+    if let KeyIndexKind::Hash { pages } = index.kind {
+        all.put("kv.index.pages", pages.to_string());
+    }
+    all.put("kv.index.filter", index.filter_bits.to_string());
+    match index.kind {
+        KeyIndexKind::Lsm { memtable_bytes, fanout, pinned_levels } => {
+            all.put("kv.index.memtable", bytes(memtable_bytes));
+            all.put("kv.index.fanout", fanout.to_string());
+            all.put("kv.index.pinned", pinned_levels.to_string());
+        }
+        _ => all.put("kv.index.signature", index.signature_bits.to_string()),
+    }
+}
+
+fn key_time(time: &KeyTime) -> String {
+    let fixed = match time.fixed[..] {
+        [(_, only)] => span(only),
+        _ => {
+            let one = |(share, time): &(f64, Span)| format!("[{share:?}, {}]", span(*time));
+            let all: Vec<String> = time.fixed.iter().map(one).collect();
+            format!("[{}]", all.join(", "))
+        }
+    };
+    match time.per_kib {
+        Span::ZERO => fixed,
+        more => format!("{{ fixed = {fixed}, per_kib = {} }}", span(more)),
+    }
+}
+
 fn namespaces(all: &mut Settings, config: &Config) {
     if config.namespaces != [Namespace::whole_drive()] {
         for (index, namespace) in config.namespaces.iter().enumerate() {
@@ -449,6 +507,9 @@ fn namespaces(all: &mut Settings, config: &Config) {
             if let Caching::Only(only) = namespace.caching {
                 let only = only.map_or("off", |mode| CacheModeName::from(mode).text());
                 all.put(&path("cache"), quoted(only));
+            }
+            if namespace.kind == NamespaceKind::Pairs {
+                all.put(&path("kind"), quoted(NamespaceKindName::Pairs.text()));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use mynah_model::config::{
     BusArbitration, BusRounding, CacheMode, CacheSharing, CellType, CmtGranularity, CmtSharing,
-    CollectionUnit, DramTraffic, Placement, Precedence, UnmappedReads,
+    CollectionUnit, DramTraffic, NamespaceKind, Placement, Precedence, UnmappedReads,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -180,6 +180,35 @@ names! {
         Read = "read",
         /// Both.
         Both = "both",
+    }
+}
+names! {
+    /// What a namespace holds.
+    NamespaceKindName = NamespaceKind {
+        /// Blocks, at addresses.
+        Blocks = "block",
+        /// Pairs of a key and a value, as `[kv]` describes.
+        Pairs = "kv",
+    }
+}
+names! {
+    /// How an index of keys is organised.
+    KeyIndexName {
+        /// Extendible hashing: a page is split when it is full, and nothing else moves.
+        DynamicHash = "dynamic-hash",
+        /// A fixed number of pages, and overflow pages behind those that are full.
+        Hash = "hash",
+        /// A log-structured merge tree: a table in DRAM, and levels of sorted runs on flash.
+        Lsm = "lsm",
+    }
+}
+names! {
+    /// What a request manager does while a long key is fetched.
+    KeyFetchName {
+        /// It waits.
+        Waits = "waits",
+        /// Nothing: keys are fetched before commands come to managers.
+        Overlaps = "overlaps",
     }
 }
 names! {

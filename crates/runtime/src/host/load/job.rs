@@ -1,21 +1,19 @@
-//! One job: a thread with a queue of its own.
+//! One job: a thread with a queue of its own. What it does is a [`Work`]'s.
 //!
 //! A turn receives once, or until long data have come to their end, deals with everything that
 //! came, submits what may be outstanding and sends once. The clock is read once a reception.
-//! Nothing is allocated for an I/O.
+//! Nothing is allocated for a command.
 
 use super::access::{Access, State};
+use super::gate::Gate;
 use super::link::{Current, Link};
 use super::tally::Tally;
-use super::verify::Verify;
+use super::work::{Issued, Turn, Work};
 use crate::clock::Clock;
-use crate::host::transport::{self, Completed, IoQueue, Source};
-use crate::host::{HostError, Namespace};
-use mynah_lab::workload::{Generator, Planned, SECTOR_BYTES};
-use mynah_model::io::Operation;
+use crate::host::HostError;
+use crate::host::transport::{Completed, IoQueue, Source};
 use mynah_stamp::{Span, Time};
-use mynah_wire::nvme::{Status, SubmissionEntry, opcode::nvm};
-use mynah_wire::tcp::host::{Movement, Payload};
+use mynah_wire::nvme::Status;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,27 +28,22 @@ const NAP: Duration = Duration::from_millis(50);
 /// While long data are coming: receptions in one turn, and looks without result between two.
 const RECEPTIONS_AMID_DATA: u32 = 256;
 const LOOKS_AMID_DATA: u32 = 1_000;
-/// Commands outstanding in the final pass.
-const FINAL_DEPTH: usize = 32;
 
-/// What a job is to do.
+/// How a job goes about its work, whatever that is.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     /// The queue's identifier, from 1.
     pub(super) queue_id: u16,
     pub(super) queue_entries: u16,
-    pub(super) namespace: Namespace,
-    pub(super) generator: Generator,
-    /// I/Os outstanding; `None`: they come at their times.
-    pub(super) depth: Option<usize>,
-    /// I/Os outstanding at the most, whenever they come.
-    pub(super) depth_max: usize,
-    /// The longest I/O, in bytes.
+    /// Commands come at their times, not when others have ended.
+    pub(super) is_open: bool,
+    /// Most bytes that a command moves.
     pub(super) bytes_max: usize,
     pub(super) ramp: Span,
-    /// How long I/Os are issued.
+    /// How many commands that makes, if it is known; on average, where they have different sizes.
+    pub(super) requests: Option<u64>,
+    /// How long commands are issued.
     pub(super) runtime: Option<Span>,
-    /// A flush follows so many writes; 0: none.
-    pub(super) flush_every: u64,
     pub(super) timeout: Span,
     /// How long a change of the namespace's access state may take.
     pub(super) transition: Span,
@@ -58,192 +51,123 @@ pub(super) struct Plan {
     pub(super) spins: u32,
 }
 
-/// An I/O that is outstanding, or will be again.
-#[derive(Clone, Copy)]
-struct Io {
-    operation: Operation,
-    /// In the namespace's blocks.
-    first: u64,
-    blocks: u32,
-    created: Time,
-    submitted: Time,
-    /// Its answer counts.
-    counted: bool,
-    /// It was refused with this status, and waits to be issued again.
-    refused: Option<Status>,
+/// What all jobs of a run share.
+pub(super) struct Shared<'a, S> {
+    pub(super) link: &'a Link<S>,
+    pub(super) clock: &'a Clock,
+    pub(super) gate: &'a Gate,
 }
 
-/// The bytes of I/Os.
-struct Data {
-    /// What is written where nobody looks at it.
-    noise: Vec<u8>,
-    verify: Option<Verify>,
-    /// With verification, a buffer for each slot.
-    buffers: Vec<u8>,
-    stride: usize,
-    /// The range of each slot that deallocates one.
-    ranges: Vec<Option<[u8; RANGE_BYTES]>>,
-}
-
-impl Payload for Data {
-    #[inline]
-    fn fill(&mut self, slot: u16, offset: u32, into: &mut [u8]) {
-        let (slot, offset) = (usize::from(slot), offset as usize);
-        let from = match (&self.ranges[slot], &self.verify) {
-            (Some(range), _) => &range[offset..],
-            (None, Some(_)) => &self.buffers[slot * self.stride + offset..],
-            (None, None) => &self.noise[offset..],
-        };
-        into.copy_from_slice(&from[..into.len()]);
-    }
-
-    #[inline]
-    fn place(&mut self, slot: u16, offset: u32, from: &[u8]) {
-        if self.verify.is_some() {
-            let at = usize::from(slot) * self.stride + offset as usize;
-            self.buffers[at..at + from.len()].copy_from_slice(from);
-        }
+impl<S> Clone for Shared<'_, S> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl transport::Data for Data {
-    #[inline]
-    fn is_particular(&self, slot: u16) -> bool {
-        self.verify.is_some() || self.ranges[usize::from(slot)].is_some()
-    }
-
-    #[inline]
-    fn is_looked_at(&self) -> bool {
-        self.verify.is_some()
-    }
-}
-
-/// Where a job's next I/Os come from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Load,
-    /// Everything that was written is read, from this block on.
-    Final(u64),
-    Ended,
-}
+impl<S> Copy for Shared<'_, S> {}
 
 /// A job at work.
-pub(super) struct Job<'a, S: Source> {
+pub(super) struct Job<'a, S: Source, W: Work> {
     plan: Plan,
-    link: &'a Link<S>,
-    clock: &'a Clock,
+    shared: Shared<'a, S>,
     completed: &'a AtomicU64,
     queue: S::Queue,
     epoch: u64,
-    data: Data,
+    work: W,
     /// By slot.
-    ios: Vec<Option<Io>>,
+    commands: Vec<Option<Issued<W::Command>>>,
     outstanding: usize,
-    /// Drawn, and not submitted yet.
-    next: Option<Planned>,
-    /// No more are drawn.
-    gave_up: bool,
     /// To be submitted again after a lost connection, or when the namespace can be accessed.
-    again: VecDeque<Io>,
+    again: VecDeque<Issued<W::Command>>,
     access: Access,
-    phase: Phase,
     /// Since when the run is interrupted, and what is outstanding waited for.
     leaving: Option<Time>,
-    writes_to_flush: u64,
-    flush_outstanding: bool,
     tally: Tally,
     measuring: bool,
+    /// What comes before the load is being done.
+    preparing: bool,
     /// When something last came.
     heard: Time,
     idle: u32,
 }
 
-impl<'a, S: Source> Job<'a, S> {
+impl<'a, S: Source, W: Work> Job<'a, S, W> {
     /// Connects the job's queue.
     pub(super) fn connect(
         plan: Plan,
-        verify: Option<Verify>,
-        link: &'a Link<S>,
-        clock: &'a Clock,
+        work: W,
+        shared: Shared<'a, S>,
         completed: &'a AtomicU64,
-    ) -> Result<Job<'a, S>, HostError> {
-        let Current { epoch, source } = link.current();
+    ) -> Result<Job<'a, S, W>, HostError> {
+        let Current { epoch, source } = shared.link.current();
         let queue = source.open_queue(plan.queue_id, plan.queue_entries, plan.bytes_max)?;
-        let mut word = 0x6d79_6e61_6800_0000 ^ u64::from(plan.queue_id);
-        let noise = std::iter::repeat_with(|| {
-            word = word
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (word >> 56) as u8
-        });
-        let noise = match verify {
-            Some(_) => Vec::new(),
-            None => noise.take(plan.bytes_max).collect(),
-        };
-        let slots = usize::from(plan.queue_entries);
-        let (ios, ranges) = (vec![None; slots], vec![None; slots]);
-        let data = Data { noise, verify, buffers: Vec::new(), stride: plan.bytes_max, ranges };
-        let measuring = plan.ramp.is_zero();
-        let access = Access::new(plan.transition);
         Ok(Job {
             plan,
-            link,
-            clock,
+            shared,
             completed,
             queue,
             epoch,
-            data,
-            ios,
+            preparing: work.prepares(),
+            work,
+            commands: vec![None; usize::from(plan.queue_entries)],
             outstanding: 0,
-            next: None,
-            gave_up: false,
             again: VecDeque::new(),
-            access,
-            phase: Phase::Load,
+            access: Access::new(plan.transition),
             leaving: None,
-            writes_to_flush: 0,
-            flush_outstanding: false,
             tally: Tally::default(),
-            measuring,
+            measuring: false,
             heard: Time::ZERO,
             idle: 0,
         })
     }
 
     /// Works until everything is done; what came of it.
-    pub(super) fn run(mut self, start: Time) -> Tally {
-        self.tally.start(start);
-        self.heard = self.clock.wall();
-        if !self.measuring {
-            self.tally.start(start + self.plan.ramp);
-        }
-        loop {
-            match self.work(start) {
-                Ok(()) => break,
-                Err(error) => {
-                    if !self.reconnect(error) {
-                        if self.leaving.is_none() {
-                            self.end_load(start, self.clock.wall());
-                        }
-                        break;
-                    }
-                }
+    pub(super) fn run(mut self) -> Tally {
+        let mut lost = false;
+        if self.preparing {
+            self.heard = self.shared.clock.wall();
+            lost = !self.work_through(Time::ZERO);
+            let loaded = std::mem::take(&mut self.tally);
+            self.tally.prepared(loaded);
+            self.preparing = false;
+            self.work.begin();
+            if self.work.has_failed() {
+                self.shared.link.stop();
             }
         }
-        let now = self.clock.wall();
-        self.abandon(now);
-        self.tally.unknown += self.ios.iter().flatten().count() as u64;
-        self.tally.inaccessible = self.access.waited_until(now);
-        if let Some(verify) = &mut self.data.verify {
-            (self.tally.checked, self.tally.mismatched) = verify.counts();
-            self.tally.mismatches = verify.take_mismatches();
+        let stopped = || self.shared.link.stopped();
+        let start = self.shared.gate.pass(self.shared.clock, stopped);
+        self.heard = self.shared.clock.wall();
+        self.tally.start(start + self.plan.ramp);
+        self.measuring = self.plan.ramp.is_zero();
+        if !lost {
+            self.work_through(start);
         }
+        let now = self.shared.clock.wall();
+        self.abandon(now);
+        self.tally.unknown += self.commands.iter().flatten().count() as u64;
+        self.tally.inaccessible = self.access.waited_until(now);
+        self.work.finish(&mut self.tally);
         self.tally
+    }
+
+    /// Works on one connection after the other until everything is done; false if there is none any
+    /// more.
+    fn work_through(&mut self, start: Time) -> bool {
+        while let Err(error) = self.work(start) {
+            if !self.reconnect(error) {
+                if self.leaving.is_none() {
+                    self.end_load(start, self.shared.clock.wall());
+                }
+                return false;
+            }
+        }
+        true
     }
 
     /// Works on one connection until everything is done.
     fn work(&mut self, start: Time) -> Result<(), HostError> {
-        let mut now = self.clock.wall();
+        let mut now = self.shared.clock.wall();
         loop {
             let mut busy = self.queue.receive()?;
             if busy {
@@ -264,17 +188,17 @@ impl<'a, S: Source> Job<'a, S> {
                     }
                 }
                 self.completed.store(self.tally.completed(), Ordering::Relaxed);
-            } else if self.plan.depth.is_none() || self.idle & 15 == 15 {
-                now = self.clock.wall();
+            } else if self.plan.is_open || self.idle & 15 == 15 {
+                now = self.shared.clock.wall();
             }
             if !self.measuring && now >= start + self.plan.ramp {
                 self.measuring = true;
             }
-            if self.link.stopped() {
+            if self.shared.link.stopped() {
                 if self.leaving.is_none() {
                     self.end_load(start, now);
                 }
-                self.phase = Phase::Ended;
+                self.work.end();
                 self.abandon(now);
                 let since = *self.leaving.get_or_insert(now);
                 if now.saturating_since(since) > LEAVE_PATIENCE {
@@ -282,11 +206,11 @@ impl<'a, S: Source> Job<'a, S> {
                 }
             }
             busy |= self.submit(start, now);
-            self.queue.send(&mut self.data)?;
-            if self.outstanding == 0 && self.phase == Phase::Ended && self.again.is_empty() {
+            self.queue.send(self.work.data())?;
+            if self.outstanding == 0 && self.work.is_over() && self.again.is_empty() {
                 return Ok(());
             }
-            if self.link.epoch() != self.epoch {
+            if self.shared.link.epoch() != self.epoch {
                 return Err(HostError::Closed);
             }
             match busy {
@@ -299,9 +223,9 @@ impl<'a, S: Source> Job<'a, S> {
     /// Deals with everything that came, at the time it returns.
     #[inline]
     fn take_completed(&mut self) -> Result<Time, HostError> {
-        let now = self.clock.wall();
+        let now = self.shared.clock.wall();
         self.heard = now;
-        while let Some(completed) = self.queue.poll(&mut self.data)? {
+        while let Some(completed) = self.queue.poll(self.work.data())? {
             self.completed(completed, now)?;
         }
         Ok(now)
@@ -321,10 +245,9 @@ impl<'a, S: Source> Job<'a, S> {
             self.idle |= 15;
             return Ok(());
         }
+        let due = self.work.next_arrival().map(|at| start + at.since(Time::ZERO));
         if self.outstanding == 0 {
             self.heard = now;
-            let due =
-                self.next.and_then(|next| next.arrival).map(|at| start + at.since(Time::ZERO));
             if let Some(due) = due {
                 let until = due.saturating_since(now).saturating_sub(WAKE);
                 if until.is_zero() {
@@ -340,8 +263,8 @@ impl<'a, S: Source> Job<'a, S> {
         if self.idle < self.plan.spins && !self.queue.is_blocked() {
             return Ok(());
         }
-        if let Some(at) = self.next.and_then(|next| next.arrival) {
-            let due = (start + at.since(Time::ZERO)).saturating_since(now).saturating_sub(WAKE);
+        if let Some(due) = due {
+            let due = due.saturating_since(now).saturating_sub(WAKE);
             if due.is_zero() {
                 return Ok(());
             }
@@ -358,8 +281,8 @@ impl<'a, S: Source> Job<'a, S> {
             match io.refused {
                 Some(status) => {
                     let measured = self.measuring && io.counted;
-                    self.tally
-                        .failed(io.operation, measured, now, || status.result_name().into_owned());
+                    let kind = W::kind(&io.command);
+                    self.tally.failed(kind, measured, now, || status.result_name().into_owned());
                 }
                 None => self.tally.unknown += 1,
             }
@@ -378,236 +301,78 @@ impl<'a, S: Source> Job<'a, S> {
                 busy = true;
                 continue;
             }
-            let io = match self.phase {
-                Phase::Load => self.next_load(start, now),
-                Phase::Final(from) => self.next_final(from, now),
-                Phase::Ended => None,
+            let end = self.plan.runtime.map_or(Time::MAX, |runtime| start + runtime);
+            let mut turn = Turn {
+                start,
+                end,
+                now,
+                outstanding: self.outstanding,
+                commands: &self.commands,
+                tally: &mut self.tally,
             };
-            let Some(io) = io else { break };
+            let Some(io) = self.work.next(&mut turn) else { break };
             self.issue(io, now, false);
             busy = true;
         }
         busy
     }
 
-    /// The next I/O of the load, if it may be issued now.
-    fn next_load(&mut self, start: Time, now: Time) -> Option<Io> {
-        let plan = &self.plan;
-        let end = plan.runtime.map_or(Time::MAX, |runtime| start + runtime);
-        if self.outstanding >= plan.depth_max {
-            return self.held_back(start, end, now);
-        }
-        if plan.flush_every > 0 && self.writes_to_flush >= plan.flush_every {
-            if self.flush_outstanding {
-                return self.held_back(start, end, now);
-            }
-            self.writes_to_flush = 0;
-            return Some(self.io(Operation::Flush, 0, 0, now));
-        }
-        if self.next.is_none() {
-            let is_over = plan.depth.is_some() && now >= end || self.gave_up;
-            self.next = if is_over { None } else { self.plan.generator.next() };
-        }
-        let Some(planned) = self.next else {
-            // All is issued: what was written is read again, if that is wanted.
-            let verifies = self.data.verify.is_some();
-            if self.outstanding == 0 || !verifies {
-                let by_runtime = self.plan.generator.ended_by_runtime().is_some();
-                if now >= end && self.plan.depth.is_some() || self.gave_up || by_runtime {
-                    self.tally.offered_until(end);
-                }
-                self.phase = if verifies { Phase::Final(0) } else { Phase::Ended };
-            }
-            return None;
-        };
-        let created = match planned.arrival {
-            Some(arrival) => start + arrival.since(Time::ZERO),
-            None => now,
-        };
-        if created > now {
-            return None;
-        }
-        let shift = u32::from(self.plan.namespace.block_shift) - SECTOR_BYTES.trailing_zeros();
-        let (first, blocks) = (planned.sector >> shift, planned.sectors >> shift);
-        if self.data.verify.is_some() && self.overlaps(first, blocks) {
-            return self.held_back(start, end, now);
-        }
-        self.next = None;
-        if planned.operation == Operation::Write {
-            self.writes_to_flush += 1;
-        }
-        Some(self.io(planned.operation, first, blocks, created))
-    }
-
     /// The load ends before all of it has been issued and has come back.
     fn end_load(&mut self, start: Time, now: Time) {
-        let mut waiting = self.again.iter().chain(self.ios.iter().flatten());
-        if self.phase == Phase::Load || waiting.any(|io| io.counted) {
+        let mut waiting = self.again.iter().chain(self.commands.iter().flatten());
+        if self.work.is_loading() || waiting.any(|io| io.counted) {
             let end = self.plan.runtime.map_or(Time::MAX, |runtime| start + runtime);
             self.tally.offered_until(now.min(end));
         }
     }
 
-    /// The next I/O has to wait for others. When the runtime is over, those that come at their
-    /// times and are still to be issued are given up: the target did not keep up with them.
-    fn held_back(&mut self, start: Time, end: Time, now: Time) -> Option<Io> {
-        if now >= end && !self.gave_up {
-            let next = self.next.take().or_else(|| self.plan.generator.next());
-            if let Some(due) = next.and_then(|next| next.arrival) {
-                self.tally.not_issued = end.saturating_since(start + due.since(Time::ZERO));
-            }
-            self.gave_up = true;
-        }
-        None
-    }
-
-    /// The next read of the final pass.
-    fn next_final(&mut self, from: u64, now: Time) -> Option<Io> {
-        if self.outstanding >= FINAL_DEPTH {
-            return None;
-        }
-        let most = (self.plan.bytes_max >> self.plan.namespace.block_shift) as u32;
-        let verify = self.data.verify.as_ref()?;
-        match verify.written_from(from, most) {
-            Some((first, blocks)) => {
-                self.phase = Phase::Final(first + u64::from(blocks));
-                Some(Io { counted: false, ..self.io(Operation::Read, first, blocks, now) })
-            }
-            None => {
-                self.phase = Phase::Ended;
-                None
-            }
-        }
-    }
-
-    fn io(&self, operation: Operation, first: u64, blocks: u32, created: Time) -> Io {
-        Io { operation, first, blocks, created, submitted: created, counted: true, refused: None }
-    }
-
-    /// Whether an outstanding I/O touches these blocks; what is there then cannot be told.
-    fn overlaps(&self, first: u64, blocks: u32) -> bool {
-        let end = first + u64::from(blocks);
-        let others = self.ios.iter().flatten().filter(|io| io.blocks > 0);
-        others.into_iter().any(|io| io.first < end && first < io.first + u64::from(io.blocks))
-    }
-
-    /// Submits an I/O; the machine takes it.
-    fn issue(&mut self, mut io: Io, now: Time, again: bool) {
+    /// Submits a command; the machine takes it.
+    fn issue(&mut self, mut io: Issued<W::Command>, now: Time, again: bool) {
         (io.submitted, io.refused) = (now, None);
-        let bytes = io.blocks << self.plan.namespace.block_shift;
-        let mut entry = SubmissionEntry::default();
-        entry.namespace_id.set(self.plan.namespace.id);
-        entry.dword10.set(io.first as u32);
-        entry.dword11.set((io.first >> 32) as u32);
-        entry.dword12.set(io.blocks.wrapping_sub(1) & 0xffff);
         let slot = self.queue.next_slot().expect("it can submit");
-        if let Some(verify) = &mut self.data.verify {
-            let at = usize::from(slot) * self.data.stride;
-            if self.data.buffers.len() < at + self.data.stride {
-                self.data.buffers.resize(at + self.data.stride, 0);
-            }
-            match io.operation {
-                // No workload has others.
-                Operation::Read | Operation::Other => {}
-                Operation::Write | Operation::WriteThrough => {
-                    if !again {
-                        verify.write_begins(io.first, io.blocks);
-                    }
-                    verify.fill(io.first, &mut self.data.buffers[at..at + bytes as usize]);
-                }
-                Operation::Trim => verify.trimmed(io.first, io.blocks),
-                Operation::Flush => verify.flush_begins(),
-            }
-        }
-        let movement = match io.operation {
-            Operation::Read => {
-                entry.opcode = nvm::READ;
-                Movement::ToHost(bytes)
-            }
-            Operation::Write | Operation::WriteThrough => {
-                entry.opcode = nvm::WRITE;
-                if io.operation == Operation::WriteThrough {
-                    entry.dword12.set(entry.dword12.get() | 1 << 30);
-                }
-                Movement::FromHost(bytes)
-            }
-            Operation::Flush | Operation::Other => {
-                entry.opcode = nvm::FLUSH;
-                for dword in [&mut entry.dword10, &mut entry.dword11, &mut entry.dword12] {
-                    dword.set(0);
-                }
-                self.flush_outstanding = true;
-                Movement::None
-            }
-            Operation::Trim => {
-                entry.opcode = nvm::DATASET_MANAGEMENT;
-                entry.dword10.set(0);
-                entry.dword11.set(1 << 2);
-                entry.dword12.set(0);
-                Movement::FromHost(RANGE_BYTES as u32)
-            }
-        };
-        let trims = io.operation == Operation::Trim;
-        self.data.ranges[usize::from(slot)] = trims.then(|| range_of(&io));
-        let submitted = self.queue.submit(&entry, movement, &mut self.data);
+        let (entry, movement) = self.work.write(slot, &mut io.command, again);
+        let submitted = self.queue.submit(&entry, movement, self.work.data());
         debug_assert_eq!(submitted, Some(slot));
-        self.ios[usize::from(slot)] = Some(io);
+        self.commands[usize::from(slot)] = Some(io);
         self.outstanding += 1;
         self.tally.retried += u64::from(again);
     }
 
-    /// An I/O has been answered.
+    /// A command has been answered.
     #[inline]
     fn completed(&mut self, completed: Completed, now: Time) -> Result<(), HostError> {
-        let Completed { slot, entry, received } = completed;
-        let Some(io) = self.ios[usize::from(slot)].take() else {
+        let Some(io) = self.commands[usize::from(completed.slot)].take() else {
             return Err(HostError::Nonsense("it answered what nobody asked".into()));
         };
         self.outstanding -= 1;
-        let bytes = u64::from(io.blocks) << self.plan.namespace.block_shift;
-        let status = entry.status();
-        let success = status.is_success();
-        if success && io.operation == Operation::Read && u64::from(received) != bytes {
-            return Err(HostError::Nonsense(format!(
-                "a read of {bytes} bytes succeeded with {received} bytes"
-            )));
-        }
-        if io.operation == Operation::Flush {
-            self.flush_outstanding = false;
-        }
-        if let Some(verify) = &mut self.data.verify {
-            match io.operation {
-                Operation::Flush => verify.flushed(success),
-                _ if !success => {}
-                Operation::Write | Operation::WriteThrough => verify.written(io.first, io.blocks),
-                Operation::Read => {
-                    let at = usize::from(slot) * self.data.stride;
-                    verify.check(io.first, &self.data.buffers[at..at + bytes as usize]);
-                }
-                Operation::Trim | Operation::Other => {}
-            }
-        }
-        if !success && let Some(state) = State::of(status) {
-            self.refused(Io { refused: Some(status), ..io }, state, status, now);
+        let status = completed.entry.status();
+        if !status.is_success()
+            && let Some(state) = State::of(status)
+        {
+            self.work.refused(&io.command);
+            self.refused(Issued { refused: Some(status), ..io }, state, status, now);
             return Ok(());
         }
+        let answer = self.work.answered(&io.command, &completed)?;
         self.access.answered(now);
         let measured = self.measuring && io.counted;
-        if !success {
-            self.tally.failed(io.operation, measured, now, || status.result_name().into_owned());
+        let kind = W::kind(&io.command);
+        if !answer.success {
+            self.tally.failed(kind, measured, now, || status.result_name().into_owned());
         } else {
-            self.tally.succeeded(io.operation, measured, bytes, io.created, io.submitted, now);
+            self.tally.succeeded(kind, measured, answer.bytes, io.created, io.submitted, now);
+            self.tally.missed += u64::from(answer.missed && measured);
         }
         Ok(())
     }
 
-    /// The namespace's access state did not allow an I/O: it is issued again, or the load ends.
+    /// The namespace's access state did not allow a command: it is issued again, or the load ends.
     #[cold]
-    fn refused(&mut self, io: Io, state: State, status: Status, now: Time) {
+    fn refused(&mut self, io: Issued<W::Command>, state: State, status: Status, now: Time) {
         self.again.push_back(io);
         if self.tally.barred.is_some() || !self.access.refused(state, status, now) {
             self.tally.barred.get_or_insert(state);
-            self.phase = Phase::Ended;
+            self.work.end();
             self.abandon(now);
         }
     }
@@ -617,15 +382,12 @@ impl<'a, S: Source> Job<'a, S> {
     fn reconnect(&mut self, error: HostError) -> bool {
         self.tally.lost_connections += 1;
         self.tally.last_error = Some(error.to_string());
-        let outstanding = self.ios.iter_mut().filter_map(Option::take);
+        let outstanding = self.commands.iter_mut().filter_map(Option::take);
         self.again.extend(outstanding);
         self.outstanding = 0;
-        self.flush_outstanding = false;
-        if let Some(verify) = &mut self.data.verify {
-            verify.lost();
-        }
+        self.work.lost();
         loop {
-            let Some(Current { epoch, source }) = self.link.next_after(self.epoch) else {
+            let Some(Current { epoch, source }) = self.shared.link.next_after(self.epoch) else {
                 return false;
             };
             self.epoch = epoch;
@@ -633,7 +395,7 @@ impl<'a, S: Source> Job<'a, S> {
             match source.open_queue(queue_id, queue_entries, bytes_max) {
                 Ok(queue) => {
                     self.queue = queue;
-                    self.heard = self.clock.wall();
+                    self.heard = self.shared.clock.wall();
                     self.idle = 0;
                     return true;
                 }
@@ -641,15 +403,4 @@ impl<'a, S: Source> Job<'a, S> {
             }
         }
     }
-}
-
-/// Bytes of a range of Dataset Management (NVM Command Set 1.0, figure 36).
-const RANGE_BYTES: usize = 16;
-
-/// The range that an I/O deallocates.
-fn range_of(io: &Io) -> [u8; RANGE_BYTES] {
-    let mut range = [0; RANGE_BYTES];
-    range[4..8].copy_from_slice(&io.blocks.to_le_bytes());
-    range[8..].copy_from_slice(&io.first.to_le_bytes());
-    range
 }

@@ -33,6 +33,12 @@ impl Outcome {
                 host.mismatched_blocks
             ));
         }
+        if host.mismatched_values > 0 {
+            wrong.push(format!(
+                "{} keys have other values than they should",
+                host.mismatched_values
+            ));
+        }
         if host.failed > 0 {
             wrong.push(format!("{} I/Os failed", host.failed));
         }
@@ -58,6 +64,9 @@ impl End {
     pub(super) fn outcome(&self, load: &Load, model: &str, mut tally: Tally) -> Outcome {
         let notes = self.notes(&tally);
         let barred = tally.barred.map(|state| self.why_barred(state));
+        let not_loaded = tally.not_loaded.take();
+        let not_loaded = not_loaded.map(|why| format!("the keys could not be stored first: {why}"));
+        let has_keys = load.flow.key_value().is_some();
         let result = LoadResult {
             schema: ResultSchema::V1,
             drive: model.to_owned(),
@@ -76,7 +85,7 @@ impl End {
             functional: false,
             failures: Vec::new(),
             notes,
-            flows: vec![tally.flow(&load.flow.name)],
+            flows: vec![tally.flow(&load.flow.name, has_keys)],
             fairness: None,
             weighted_speedup: None,
             device: None,
@@ -92,7 +101,7 @@ impl End {
             interrupted: self.interrupted,
             mismatches: std::mem::take(&mut tally.mismatches),
             model: model.to_owned(),
-            barred,
+            barred: not_loaded.or(barred),
         }
     }
 
@@ -160,6 +169,8 @@ impl End {
     /// What the host saw of the target.
     fn host(&self, load: &Load, tally: &Tally) -> Host {
         let (completed, failed) = tally.counts();
+        let has_keys = load.flow.key_value().is_some();
+        let of_keys = |count: u64| if has_keys { count } else { 0 };
         Host {
             target: load.target.to_string(),
             queues: self.jobs as u64,
@@ -170,8 +181,11 @@ impl End {
             lost_connections: tally.lost_connections,
             reconnects: self.reconnects,
             not_issued_ns: tally.not_issued.as_ns_f64(),
-            checked_blocks: load.verify.then_some(tally.checked),
-            mismatched_blocks: tally.mismatched,
+            checked_blocks: (load.verify && !has_keys).then_some(tally.checked),
+            mismatched_blocks: tally.mismatched - of_keys(tally.mismatched),
+            checked_values: (load.verify && has_keys).then_some(tally.checked),
+            mismatched_values: of_keys(tally.mismatched),
+            misses: has_keys.then_some(tally.missed),
         }
     }
 }

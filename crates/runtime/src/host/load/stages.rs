@@ -118,7 +118,10 @@ impl Seen {
                 self.done.store((done * 1e6) as u64, Ordering::Relaxed);
                 self.completed.store(completed, Ordering::Relaxed);
             }
-            Progress::Connecting | Progress::Reconnecting | Progress::Finished => {}
+            Progress::Loading { .. }
+            | Progress::Connecting
+            | Progress::Reconnecting
+            | Progress::Finished => {}
         }
     }
 }
@@ -239,4 +242,6 @@ fn add(host: &mut Host, more: &Host) {
     host.reconnects += more.reconnects;
     host.not_issued_ns = host.not_issued_ns.max(more.not_issued_ns);
     host.mismatched_blocks += more.mismatched_blocks;
+    host.mismatched_values += more.mismatched_values;
+    host.misses = host.misses.map(|misses| misses + more.misses.unwrap_or(0)).or(more.misses);
 }

@@ -4,8 +4,7 @@ use super::access::State;
 use super::verify::Mismatch;
 use mynah_lab::histogram::Histogram;
 use mynah_lab::recorder::Kind;
-use mynah_lab::result::{Flow, Side};
-use mynah_model::io::Operation;
+use mynah_lab::result::{Flow, KeySides, Side};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -42,6 +41,10 @@ pub(super) struct Tally {
     pub(super) inaccessible: Span,
     /// The state that ended the load.
     pub(super) barred: Option<State>,
+    /// Commands that found no such key.
+    pub(super) missed: u64,
+    /// Why the keys that the load finds could not be stored.
+    pub(super) not_loaded: Option<String>,
     pub(super) checked: u64,
     pub(super) mismatched: u64,
     pub(super) mismatches: Vec<Mismatch>,
@@ -72,7 +75,7 @@ impl Tally {
     #[inline]
     pub(super) fn succeeded(
         &mut self,
-        operation: Operation,
+        kind: Kind,
         measured: bool,
         bytes: u64,
         created: Time,
@@ -84,7 +87,7 @@ impl Tally {
             return;
         }
         self.offered_until(now);
-        let record = self.records[Kind::from(operation) as usize].get_or_insert_default();
+        let record = self.records[kind as usize].get_or_insert_default();
         record.ios += 1;
         record.bytes += bytes;
         record.lat.record(now.saturating_since(submitted));
@@ -94,7 +97,7 @@ impl Tally {
     /// An I/O has failed.
     pub(super) fn failed(
         &mut self,
-        operation: Operation,
+        kind: Kind,
         measured: bool,
         now: Time,
         status: impl FnOnce() -> String,
@@ -102,8 +105,17 @@ impl Tally {
         self.failed += 1;
         if measured {
             self.offered_until(now);
-            *self.errors[Kind::from(operation) as usize].entry(status()).or_default() += 1;
+            *self.errors[kind as usize].entry(status()).or_default() += 1;
         }
+    }
+
+    /// What came before the load, whose commands do not count.
+    pub(super) fn prepared(&mut self, before: Tally) {
+        self.retried += before.retried;
+        self.unknown += before.unknown;
+        self.lost_connections += before.lost_connections;
+        self.last_error = before.last_error;
+        self.barred = before.barred;
     }
 
     /// From the start of the measurement to the end of the load.
@@ -142,13 +154,15 @@ impl Tally {
         self.inaccessible = self.inaccessible.max(other.inaccessible);
         self.barred = self.barred.or(other.barred);
         self.last_error = other.last_error.or(self.last_error.take());
+        self.missed += other.missed;
+        self.not_loaded = self.not_loaded.take().or(other.not_loaded);
         self.checked += other.checked;
         self.mismatched += other.mismatched;
         self.mismatches.extend(other.mismatches);
     }
 
     /// As results have it.
-    pub(super) fn flow(&self, name: &str) -> Flow {
+    pub(super) fn flow(&self, name: &str, has_keys: bool) -> Flow {
         let seconds = self.interval().as_secs_f64();
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let side = |kind: Kind| {
@@ -167,12 +181,21 @@ impl Tally {
                 errors,
             }
         };
+        let keys = || KeySides {
+            store: side(Kind::Store),
+            update: side(Kind::Update),
+            retrieve: side(Kind::Retrieve),
+            delete: side(Kind::Delete),
+            exist: side(Kind::Exist),
+            list: side(Kind::List),
+        };
         Flow {
             name: name.to_owned(),
             read: side(Kind::Read),
             write: side(Kind::Write),
             trim: side(Kind::Trim),
             flush: side(Kind::Flush),
+            key_value: has_keys.then(|| Box::new(keys())),
             slowdown: None,
         }
     }

@@ -1,17 +1,13 @@
-//! Blocks that say what they are, so that a wrong one is found out: each carries its address,
-//! its generation (which write of this block it is) and a checksum over everything.
+//! Blocks that say what they are ([`Stamp`]), so that a wrong one is found out.
 //!
 //! For every block that was written it is known which generations it may have: the one that
 //! was last acknowledged, and those issued since. A block that was never written, or was
 //! deallocated, may hold anything, but what it holds must not pretend to be another block.
 
+use super::stamp::Stamp;
+use mynah_wire::nvme::key::Key;
 use std::fmt;
-use std::ops::Range;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"mynahblk");
-/// Magic, run, address, generation, checksum.
-const HEADER_BYTES: usize = 32;
-const CHECKSUM: Range<usize> = 28..32;
 /// States of so many blocks are held together.
 const CHUNK_BLOCKS: u64 = 4_096;
 /// So many mismatches are kept in full.
@@ -28,23 +24,39 @@ struct State {
     flushed: u32,
 }
 
-/// A block that holds something else than it should.
+/// What holds something else than it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Its address in blocks.
-    pub block: u64,
-    /// Its address in bytes.
-    pub byte: u64,
+    /// Where.
+    pub place: Place,
     /// What should be there.
     pub expected: String,
     /// What is.
     pub found: String,
 }
 
+/// A block, or a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A block.
+    Block {
+        /// Its address in blocks.
+        block: u64,
+        /// Its address in bytes.
+        byte: u64,
+    },
+    /// A key.
+    Key(Key),
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Mismatch { block, byte, expected, found } = self;
-        write!(f, "block {block} (byte {byte}): expected {expected}, found {found}")
+        let Mismatch { place, expected, found } = self;
+        match place {
+            Place::Block { block, byte } => write!(f, "block {block} (byte {byte})")?,
+            Place::Key(key) => write!(f, "key {key}")?,
+        }
+        write!(f, ": expected {expected}, found {found}")
     }
 }
 
@@ -124,7 +136,7 @@ impl Verify {
         let (run, bytes) = (self.run, self.block_bytes);
         for (block, into) in (first..).zip(into.chunks_exact_mut(bytes)) {
             let generation = self.state(block).high;
-            write_block(into, run, block, generation);
+            Stamp { run, address: block, generation }.write(into);
         }
     }
 
@@ -194,33 +206,27 @@ impl Verify {
                     (low, high) => format!("generation {low} to {high}"),
                 };
                 let byte = block * bytes as u64;
-                self.kept.push(Mismatch { block, byte, expected, found });
+                self.kept.push(Mismatch { place: Place::Block { block, byte }, expected, found });
             }
         }
     }
 
     /// Whether `data` may be in `block`; if not, what it is.
     fn acceptable(&self, state: State, block: u64, data: &[u8]) -> Result<(), String> {
-        let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().expect("8 bytes"));
-        let ours = word(0) == MAGIC;
-        if !ours {
+        let Some(stamp) = Stamp::read(data) else {
             return match state.low {
                 0 => Ok(()),
                 _ if data.iter().all(|&byte| byte == 0) => Err("zeros".into()),
-                _ => Err(format!("no block of ours, it begins with {:016x}", word(0).swap_bytes())),
+                _ => Err(format!("no block of ours, it begins with {}", beginning(data))),
             };
-        }
-        let (run, address) = (word(8), word(16));
-        let (generation, sum) = (word(24) as u32, (word(24) >> 32) as u32);
+        };
+        let Stamp { run, address, generation } = stamp;
         if address != block {
             return Err(format!("block {address}, generation {generation}"));
         }
-        if checksum(data) != sum {
-            let mut right = vec![0; data.len()];
-            write_block(&mut right, run, block, generation);
-            let differ = data.iter().zip(&right).position(|(a, b)| a != b).unwrap_or(0);
+        if let Some(byte) = stamp.wrong_from(data) {
             return Err(format!(
-                "generation {generation} with a wrong checksum, wrong from byte {differ} on"
+                "generation {generation} with a wrong checksum, wrong from byte {byte} on"
             ));
         }
         let fits = match state.low {
@@ -255,27 +261,9 @@ impl Verify {
     }
 }
 
-fn write_block(into: &mut [u8], run: u64, block: u64, generation: u32) {
-    into[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    into[8..16].copy_from_slice(&run.to_le_bytes());
-    into[16..24].copy_from_slice(&block.to_le_bytes());
-    into[24..28].copy_from_slice(&generation.to_le_bytes());
-    // SplitMix64, seeded with what the block is.
-    let mut state = run ^ block.rotate_left(24) ^ u64::from(generation).rotate_left(48);
-    for word in into[HEADER_BYTES..].chunks_exact_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
-    }
-    let sum = checksum(into);
-    into[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
-}
-
-/// Over the block without the checksum itself.
-fn checksum(block: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&block[..CHECKSUM.start]), &block[CHECKSUM.end..])
+/// The first bytes of a block, as digits.
+fn beginning(data: &[u8]) -> String {
+    data.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

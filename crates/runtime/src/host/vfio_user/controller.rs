@@ -3,11 +3,12 @@
 use super::queue::{Doorbell, Ring};
 use super::{Device, PAGE_BYTES, Queue, VfioUserOptions};
 use crate::clock::{Clock, Rate};
-use crate::host::controller::{Namespace, read, text, transfer_bytes_max, usable_namespace};
+use crate::host::controller::{enabled, read, text, transfer_bytes_max};
 use crate::host::transport::{Facts, Remote, Source};
 use crate::host::{HostError, admin};
 use crate::shared::Shared;
 use mynah_stamp::Span;
+use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::identify::{IdentifyController, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, opcode};
@@ -24,8 +25,8 @@ const ADMIN_ADDRESS: u64 = 1 << 32;
 const QUEUE_ADDRESS_BITS: u32 = 40;
 /// The admin queues' memory: submission queue, completion queue, data, a page each.
 const ADMIN_PAGES: u64 = 3;
-/// A list of PRPs has one page here, which is enough for so many bytes.
-const TRANSFER_BYTES_MAX: u64 = 2 << 20;
+/// Most bytes that a command moves here: the longest value of a key-value namespace.
+const TRANSFER_BYTES_MAX: u64 = 32 << 20;
 /// How long a controller that shuts down is waited for.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
 /// Looks for an answer at once, before it is waited for in the system.
@@ -143,7 +144,7 @@ impl Admin {
 
     fn identify(
         &mut self,
-        what: u8,
+        what: &Identify,
         namespace: u32,
         name: &'static str,
     ) -> Result<Vec<u8>, HostError> {
@@ -287,14 +288,14 @@ impl Remote for Controller {
         {
             admin.device.write(0, register.into(), &address.to_le_bytes())?;
         }
-        // Enabled, NVM command set, pages of 4 KiB, entries of 64 and 16 bytes.
-        admin.set_register(offset::CC, 1 | 6 << 16 | 4 << 20)?;
+        admin.set_register(offset::CC, enabled(capabilities))?;
         let ready = status::READY | status::FATAL;
         if !admin.wait_status(ready, status::READY, patience)? {
             return Err(late("that the controller is to become ready"));
         }
         debug_assert_eq!(admin.register_64(offset::CAP)?, capabilities);
-        let bytes = admin.identify(cns::CONTROLLER, 0, "identifying the controller")?;
+        let what = Identify { structure: cns::CONTROLLER, ..Identify::default() };
+        let bytes = admin.identify(&what, 0, "identifying the controller")?;
         Ok(Controller {
             admin: Arc::new(Mutex::new(admin)),
             identity: Box::new(read(&bytes)),
@@ -307,9 +308,13 @@ impl Remote for Controller {
         text(&self.identity.model)
     }
 
-    fn namespace(&mut self, id: u32) -> Result<Namespace, HostError> {
-        let bytes = lock(&self.admin).identify(cns::NAMESPACE, id, "identifying the namespace")?;
-        usable_namespace(id, &bytes)
+    fn identify(
+        &mut self,
+        what: &Identify,
+        namespace: u32,
+        name: &'static str,
+    ) -> Result<Vec<u8>, HostError> {
+        lock(&self.admin).identify(what, namespace, name)
     }
 
     fn request_queues(&mut self, count: u16) -> Result<(), HostError> {

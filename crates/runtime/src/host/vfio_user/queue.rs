@@ -23,6 +23,8 @@ pub(super) struct Layout {
     pub(super) bytes: u64,
     completion: u64,
     lists: u64,
+    /// From one command's list to the next one's.
+    list_bytes: u64,
     data: u64,
     /// From one command's data to the next one's; a multiple of a page.
     stride: u64,
@@ -32,6 +34,18 @@ fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
+/// PRPs of a page of a list. The last one leads to the next page where there is one.
+const PRPS: u64 = PAGE_BYTES / 8;
+
+/// Pages of a list of so many PRPs (Base 2.0, section 4.1.1).
+fn list_pages(prps: u64) -> u64 {
+    match prps {
+        0 | 1 => 0,
+        2..=PRPS => 1,
+        more => 1 + (more - PRPS).div_ceil(PRPS - 1),
+    }
+}
+
 impl Layout {
     /// Of an I/O queue whose commands move so many bytes at most.
     pub(super) fn new(entries: u16, bytes_max: usize, address: u64) -> Layout {
@@ -39,16 +53,17 @@ impl Layout {
         let completion = pages(entries * SubmissionEntry::BYTES as u64);
         let lists = completion + pages(entries * CompletionEntry::BYTES as u64);
         let stride = pages(bytes_max.max(1) as u64);
-        // Two pages need no list.
-        let list_bytes = if stride > 2 * PAGE_BYTES { PAGE_BYTES } else { 0 };
+        let list_bytes = list_pages(stride / PAGE_BYTES - 1) * PAGE_BYTES;
         let data = lists + entries * list_bytes;
-        Layout { address, bytes: data + entries * stride, completion, lists, data, stride }
+        let bytes = data + entries * stride;
+        Layout { address, bytes, completion, lists, list_bytes, data, stride }
     }
 
     /// Of the admin queue: a page for each of its two sides.
     pub(super) fn of_admin(address: u64) -> Layout {
         let [completion, lists, data] = [1, 2, 2].map(|page| page * PAGE_BYTES);
-        Layout { address, bytes: 3 * PAGE_BYTES, completion, lists, data, stride: PAGE_BYTES }
+        let (bytes, stride) = (3 * PAGE_BYTES, PAGE_BYTES);
+        Layout { address, bytes, completion, lists, list_bytes: 0, data, stride }
     }
 
     pub(super) fn submission_address(&self) -> u64 {
@@ -65,17 +80,34 @@ impl Layout {
 
     /// The list of a slot, if it has one.
     fn list_at(&self, slot: u16) -> u64 {
-        self.lists + u64::from(slot) * PAGE_BYTES
+        self.lists + u64::from(slot) * self.list_bytes
     }
 
-    /// Writes the list of a slot: all pages of its data but the first.
-    fn write_list(&self, memory: &Shared, slot: u16) {
-        if self.stride <= 2 * PAGE_BYTES {
+    /// Whether what a list has to hold depends on how long a command is: its last PRP is one of data,
+    /// or leads on.
+    #[inline]
+    fn has_long_lists(&self) -> bool {
+        self.list_bytes > PAGE_BYTES
+    }
+
+    /// Writes the list of a slot: all pages of its first `bytes` bytes but the first page.
+    fn write_list(&self, memory: &Shared, slot: u16, bytes: u64) {
+        let count = bytes.div_ceil(PAGE_BYTES).saturating_sub(1);
+        if list_pages(count) == 0 {
             return;
         }
         let first = self.address + self.data_at(slot) as u64;
-        let others = (1..self.stride / PAGE_BYTES).map(|page| first + page * PAGE_BYTES);
-        let list: Vec<u8> = others.flat_map(u64::to_le_bytes).collect();
+        let mut prps = (1..=count).map(|page| first + page * PAGE_BYTES);
+        let mut left = count;
+        let mut list = Vec::with_capacity((list_pages(count) * PAGE_BYTES) as usize);
+        while left > PRPS {
+            let some = prps.by_ref().take(PRPS as usize - 1);
+            list.extend(some.flat_map(u64::to_le_bytes));
+            let next = self.address + self.list_at(slot) + list.len() as u64 + 8;
+            list.extend(next.to_le_bytes());
+            left -= PRPS - 1;
+        }
+        list.extend(prps.flat_map(u64::to_le_bytes));
         memory.write(self.list_at(slot) as usize, &list);
     }
 
@@ -253,7 +285,9 @@ impl Queue {
                 *bytes = word.to_le_bytes();
             }
             memory.write(layout.data_at(slot), &scratch);
-            layout.write_list(&memory, slot);
+            if !layout.has_long_lists() {
+                layout.write_list(&memory, slot, layout.stride);
+            }
         }
         Queue {
             layout,
@@ -291,9 +325,10 @@ impl IoQueue for Queue {
         let Some(entry) = self.ring.pop(&self.memory) else { return Ok(None) };
         let slot = entry.command_id.get();
         let outstanding = self.slots.get_mut(usize::from(slot)).and_then(Option::take);
-        let Some(received) = outstanding else {
+        let Some(asked) = outstanding else {
             return Err(HostError::Nonsense("it answered what nobody asked".to_owned()));
         };
+        let received = data.returned(slot, &entry, asked).min(asked);
         if received > 0 && data.is_looked_at() && entry.status().is_success() {
             let bytes = &mut self.scratch[..received as usize];
             self.memory.read(self.layout.data_at(slot), bytes);
@@ -334,6 +369,9 @@ impl IoQueue for Queue {
             self.memory.write(self.layout.data_at(slot), into);
         }
         if bytes > 0 {
+            if self.layout.has_long_lists() {
+                self.layout.write_list(&self.memory, slot, bytes.into());
+            }
             let (first, second) = self.layout.prps(slot, bytes);
             entry.data.address.set(first);
             // The second PRP is where an SGL has its length and kind.
@@ -391,9 +429,18 @@ mod tests {
             1 => assert_eq!(second, 0),
             2 => pages.push(second),
             _ => {
-                let mut list = vec![0; 8 * (count as usize - 1)];
-                memory.read((second - layout.address) as usize, &mut list);
-                pages.extend(list.as_chunks().0.iter().map(|page| u64::from_le_bytes(*page)));
+                let mut at = second;
+                loop {
+                    let left = count - pages.len() as u64;
+                    let mut list = vec![0; 8 * left.min(PRPS) as usize];
+                    memory.read((at - layout.address) as usize, &mut list);
+                    pages.extend(list.as_chunks().0.iter().map(|page| u64::from_le_bytes(*page)));
+                    if left <= PRPS {
+                        break;
+                    }
+                    at = pages.pop().expect("the next page of the list");
+                    assert_eq!(at % PAGE_BYTES, 0);
+                }
             }
         }
         pages
@@ -401,15 +448,22 @@ mod tests {
 
     #[test]
     fn prps_lead_to_a_slots_own_bytes_in_order() {
-        for bytes_max in [512, 4096, 8192, 12_288, 128 << 10, 2 << 20] {
+        // With 513 and 1,024 pages a list's last PRP is one of data, with one more it leads on.
+        let long = [513, 514, 1_024, 1_025].map(|pages| pages * PAGE_BYTES as usize);
+        let short = [512, 4096, 8192, 12_288, 128 << 10, 2 << 20];
+        for bytes_max in short.into_iter().chain(long).chain([32 << 20]) {
             let layout = Layout::new(5, bytes_max, 7 << 40);
             let (memory, _file) = Shared::create("test", layout.bytes).unwrap();
             let mut seen = std::collections::BTreeSet::new();
             for slot in 0..4 {
-                layout.write_list(&memory, slot);
-                for bytes in [512, 4096, 4608, 8192, 8704, 65_536, 2 << 20] {
+                layout.write_list(&memory, slot, layout.stride);
+                let longest = bytes_max as u32;
+                for bytes in [512, 4096, 4608, 8192, 8704, 65_536, 2 << 20, 4 << 20, longest] {
                     if bytes as usize > bytes_max {
                         continue;
+                    }
+                    if layout.has_long_lists() {
+                        layout.write_list(&memory, slot, bytes.into());
                     }
                     let pages = walk(&memory, &layout, slot, bytes);
                     let first = layout.address + layout.data_at(slot) as u64;

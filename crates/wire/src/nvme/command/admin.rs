@@ -346,6 +346,8 @@ pub struct GetLogPage {
     pub specific_id: u16,
     /// The first byte of them (LPO): a multiple of four.
     pub offset: u64,
+    /// CSI: the command set that the page is about.
+    pub command_set: u8,
 }
 
 impl GetLogPage {
@@ -364,6 +366,7 @@ impl GetLogPage {
             bytes: (dwords + 1) * 4,
             specific_id: (dword11 >> 16) as u16,
             offset,
+            command_set: bits(entry.dword14.get(), 24, 8) as u8,
         })
     }
 
@@ -379,11 +382,12 @@ impl GetLogPage {
         entry.dword11.set(dwords >> 16 | u32::from(self.specific_id) << 16);
         entry.dword12.set(self.offset as u32);
         entry.dword13.set((self.offset >> 32) as u32);
+        entry.dword14.set(u32::from(self.command_set) << 24);
     }
 }
 
 /// Identify (Base 2.0, section 5.17).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identify {
     /// CNS ([`crate::nvme::identify::cns`]).
     pub structure: u8,

@@ -1,8 +1,8 @@
 //! Commands: what the 64 bytes of a submission queue entry ask for, as types.
 //!
 //! One struct a command, with the fields that are its own; what all commands have (identifier,
-//! namespace, where the data lie) stays in the entry. [`AdminCommand`], [`NvmCommand`] and
-//! [`FabricsCommand`] say which command of a set an entry is; `put` writes a command into an entry
+//! namespace, where the data lie) stays in the entry. [`AdminCommand`], [`NvmCommand`],
+//! [`KeyValueCommand`] and [`FabricsCommand`] say which command of a set an entry is; `put` writes a command into an entry
 //! as a host does, and parsing gives it back.
 //!
 //! A parser refuses what the entry alone shows to be wrong and what is wrong before anything
@@ -13,6 +13,7 @@
 mod admin;
 mod fabrics;
 mod features;
+mod key_value;
 mod length;
 mod nvm;
 mod queues;
@@ -27,6 +28,7 @@ pub use fabrics::{
     Authentication, Disconnect, FabricsCommand, PropertyGet, PropertySet, PropertySize,
 };
 pub use features::{GetFeatures, Select, SetFeatures};
+pub use key_value::{KeyValueCommand, List, Retrieve, Store, StoreCondition, key_value_bytes};
 pub use length::admin_bytes;
 pub use nvm::{BlockCommand, Copy, DatasetManagement, NvmCommand, Protection, ProtectionAction};
 pub use queues::{

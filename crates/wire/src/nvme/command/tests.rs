@@ -4,6 +4,7 @@
 use super::*;
 use crate::fabrics::Connect;
 use crate::nvme::SubmissionEntry;
+use crate::nvme::key::{KEY_BYTES_MAX, Key};
 use proptest::prelude::*;
 
 fn select() -> impl Strategy<Value = Select> {
@@ -91,18 +92,28 @@ fn more_admin() -> impl Strategy<Value = AdminCommand> {
                 completion_queue_id,
             })
         }),
-        (any::<u8>(), 0u8..128, any::<bool>(), any::<u32>(), any::<u16>(), any::<u64>()).prop_map(
-            |(page, specific, retains_event, dwords, specific_id, offset)| {
-                C::GetLogPage(GetLogPage {
-                    page,
-                    specific,
-                    retains_event,
-                    bytes: (u64::from(dwords) + 1) * 4,
-                    specific_id,
-                    offset: offset & !3,
-                })
-            }
-        ),
+        (
+            any::<u8>(),
+            0u8..128,
+            any::<bool>(),
+            any::<u32>(),
+            any::<u16>(),
+            any::<u64>(),
+            any::<u8>()
+        )
+            .prop_map(
+                |(page, specific, retains_event, dwords, specific_id, offset, command_set)| {
+                    C::GetLogPage(GetLogPage {
+                        page,
+                        specific,
+                        retains_event,
+                        bytes: (u64::from(dwords) + 1) * 4,
+                        specific_id,
+                        offset: offset & !3,
+                        command_set,
+                    })
+                }
+            ),
         (any::<u8>(), any::<u16>(), any::<u16>(), any::<u8>()).prop_map(
             |(structure, controller_id, specific_id, command_set)| {
                 C::Identify(Identify { structure, controller_id, specific_id, command_set })
@@ -208,6 +219,36 @@ fn nvm() -> impl Strategy<Value = NvmCommand> {
     ]
 }
 
+fn key(shortest: usize) -> impl Strategy<Value = Key> {
+    proptest::collection::vec(any::<u8>(), shortest..=KEY_BYTES_MAX)
+        .prop_map(|bytes| Key::new(&bytes).expect("it is short"))
+}
+
+fn key_value() -> impl Strategy<Value = KeyValueCommand> {
+    use KeyValueCommand as C;
+    let condition = prop_oneof![
+        Just(StoreCondition::Always),
+        Just(StoreCondition::IfExists),
+        Just(StoreCondition::IfAbsent),
+    ];
+    prop_oneof![
+        Just(C::Flush),
+        (key(1), any::<u32>(), condition, any::<bool>()).prop_map(
+            |(key, bytes, condition, uncompressed)| {
+                C::Store(Store { key, bytes, condition, uncompressed })
+            }
+        ),
+        (key(1), any::<u32>(), any::<bool>()).prop_map(|(key, bytes, raw)| C::Retrieve(Retrieve {
+            key,
+            bytes,
+            raw
+        })),
+        (key(0), any::<u32>()).prop_map(|(start, bytes)| C::List(List { start, bytes })),
+        key(1).prop_map(C::Delete),
+        key(1).prop_map(C::Exist),
+    ]
+}
+
 fn reservations() -> impl Strategy<Value = ReservationCommand> {
     use ReservationCommand as C;
     prop_oneof![
@@ -307,6 +348,13 @@ proptest! {
     }
 
     #[test]
+    fn key_value_commands_survive_their_entries(command in key_value()) {
+        let mut entry = SubmissionEntry::default();
+        command.put(&mut entry);
+        prop_assert_eq!(KeyValueCommand::parse(&entry), Ok(command));
+    }
+
+    #[test]
     fn reservation_commands_survive_their_entries(command in reservations()) {
         let mut entry = SubmissionEntry::default();
         command.put(&mut entry);
@@ -336,6 +384,14 @@ fn every_opcode_is_a_command_of_its_set_or_none() {
     // A sanitize without an action is refused.
     assert_eq!(count(&|entry| AdminCommand::parse(entry).is_ok()), 18);
     assert_eq!(count(&|entry| NvmCommand::parse(entry).is_ok()), 9);
+    // Those but Flush and List need a key.
+    let key = |entry: &SubmissionEntry| {
+        let mut entry = *entry;
+        entry.dword11.set(1);
+        KeyValueCommand::parse(&entry).is_ok()
+    };
+    assert_eq!(count(&|entry| KeyValueCommand::parse(entry).is_ok()), 2);
+    assert_eq!(count(&key), 6);
     assert_eq!(count(&|entry| ReservationCommand::parse(entry).is_some()), 4);
     assert_eq!(count(&|entry| FabricsCommand::parse(entry).is_ok()), 1);
     let parse = |opcode| AdminCommand::parse(&SubmissionEntry { opcode, ..Default::default() });
@@ -361,4 +417,40 @@ fn what_an_entry_alone_shows_to_be_wrong_is_refused() {
     assert!(refused(admin::GET_LOG_PAGE, &|entry| entry.dword12.set(2)));
     assert!(refused(admin::GET_LOG_PAGE, &|entry| entry.dword14.set(1 << 23)));
     assert!(!refused(admin::GET_LOG_PAGE, &|entry| entry.dword13.set(1)));
+}
+
+#[test]
+fn keys_lie_where_the_specification_puts_them() {
+    let mut entry = SubmissionEntry::default();
+    let key = Key::new(b"0123456789abcdef").expect("16 bytes");
+    let store = |condition, uncompressed| {
+        KeyValueCommand::Store(Store { key, bytes: 77, condition, uncompressed })
+    };
+    store(StoreCondition::IfAbsent, true).put(&mut entry);
+    let bytes = zerocopy::IntoBytes::as_bytes(&entry);
+    assert_eq!((&bytes[8..16], &bytes[56..64]), (&b"01234567"[..], &b"89abcdef"[..]));
+    assert_eq!((bytes[0], entry.dword10.get(), entry.dword11.get()), (0x01, 77, 16 | 6 << 8));
+    assert_eq!(key_value_bytes(&entry), 77);
+    store(StoreCondition::IfExists, false).put(&mut entry);
+    assert_eq!(entry.dword11.get(), 16 | 1 << 8);
+}
+
+#[test]
+fn keys_that_cannot_be_are_refused() {
+    use crate::nvme::opcode::key_value::{DELETE, EXIST, LIST, RETRIEVE, STORE};
+    let parse = |opcode, dword11: u32| {
+        let mut entry = SubmissionEntry { opcode, ..Default::default() };
+        entry.dword11.set(dword11);
+        KeyValueCommand::parse(&entry)
+    };
+    let invalid_key_size = Err(Status::INVALID_KEY_SIZE.do_not_retry());
+    for opcode in [STORE, RETRIEVE, DELETE, EXIST] {
+        assert_eq!(parse(opcode, 0), invalid_key_size);
+    }
+    assert!(parse(LIST, 0).is_ok());
+    for opcode in [STORE, RETRIEVE, DELETE, EXIST, LIST] {
+        assert_eq!(parse(opcode, 17), Err(INVALID_FIELD));
+        assert_eq!(parse(opcode, 255), Err(INVALID_FIELD));
+    }
+    assert_eq!(parse(STORE, 3 | 3 << 8), Err(INVALID_FIELD));
 }

@@ -1,0 +1,246 @@
+//! Which keys a namespace has, and of which pair each is.
+//!
+//! Points are found in a hash table. The order of keys is kept from the first List on: before, it
+//! would cost every Store something that perhaps nobody wants.
+
+use super::table::{Hash, Table};
+use super::values::{Place, Values};
+use mynah_model::keys::PairId;
+use mynah_wire::nvme::key::Key;
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+
+/// Pairs of one piece of the table of pairs: it grows without moving any.
+const PIECE: usize = 4096;
+
+/// Keys that are brought near together.
+pub(crate) const TOGETHER: usize = 64;
+
+/// What is known of a pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    /// Where its value is; of a pair that is no more, the next of those.
+    pub(crate) place: Place,
+    /// Bytes of its value.
+    pub(crate) bytes: u32,
+    /// Its key; empty in a pair that is no more.
+    pub(crate) key: Key,
+}
+
+/// The keys of a namespace.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    table: Table,
+    /// Not to be foreseen, so that nobody can choose keys that all lie in one place.
+    hasher: RandomState,
+    /// All pairs, by number.
+    pairs: Vec<Box<[Pair]>>,
+    /// How many numbers were ever used, and the last one that has come free.
+    numbers: u32,
+    free: Option<u32>,
+    count: u32,
+    /// Bytes of all keys and values.
+    bytes: u64,
+    order: Option<BTreeSet<Key>>,
+}
+
+impl Keys {
+    pub(crate) fn new() -> Keys {
+        Keys {
+            table: Table::new(),
+            hasher: RandomState::new(),
+            pairs: Vec::new(),
+            numbers: 0,
+            free: None,
+            count: 0,
+            bytes: 0,
+            order: None,
+        }
+    }
+
+    /// How many keys there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of all keys and values.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    #[inline]
+    fn hash(&self, key: &Key) -> Hash {
+        Hash::of(self.hasher.hash_one(key))
+    }
+
+    #[inline]
+    fn pair(&self, number: u32) -> &Pair {
+        &self.pairs[number as usize / PIECE][number as usize % PIECE]
+    }
+
+    #[inline]
+    fn pair_mut(&mut self, number: u32) -> &mut Pair {
+        &mut self.pairs[number as usize / PIECE][number as usize % PIECE]
+    }
+
+    /// The pair with a key.
+    #[inline]
+    pub(crate) fn find(&self, key: &Key) -> Option<(PairId, Pair)> {
+        let number = self.table.find(self.hash(key), |pair| self.pair(pair).key == *key)?;
+        Some((PairId(number), *self.pair(number)))
+    }
+
+    /// Brings near what the look-ups of these keys will need, and their values: so all of them wait
+    /// for memory together, and not one after the other.
+    pub(crate) fn bring_near(&self, keys: &[Key], values: &dyn Values) {
+        let mut hashes = [Hash::of(0); TOGETHER];
+        let mut touched = 0;
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.hash(key);
+            touched ^= self.table.touch(*hash);
+        }
+        let mut pairs = [None; TOGETHER];
+        for (pair, hash) in pairs.iter_mut().zip(&hashes[..keys.len().min(TOGETHER)]) {
+            *pair = self.table.likely(*hash).filter(|&number| number < self.numbers);
+            touched ^= pair.map_or(0, |number| self.pair(number).bytes);
+        }
+        std::hint::black_box(touched);
+        for (number, key) in pairs.iter().zip(keys) {
+            if let Some(pair) = number.map(|number| self.pair(number))
+                && pair.key == *key
+                && pair.bytes > 0
+            {
+                values.prefetch(pair.place);
+            }
+        }
+    }
+
+    /// Whether there is a pair with a number.
+    pub(crate) fn has(&self, PairId(number): PairId) -> bool {
+        number < self.numbers && !self.pair(number).key.is_empty()
+    }
+
+    /// A pair that there is.
+    #[inline]
+    pub(crate) fn get(&self, PairId(number): PairId) -> &Pair {
+        self.pair(number)
+    }
+
+    /// Adds a pair whose key there is not. `None`: there is no room for more pairs.
+    pub(crate) fn insert(&mut self, key: Key, place: Place, bytes: u32) -> Option<PairId> {
+        let number = self.free.unwrap_or(self.numbers);
+        if number == u32::MAX || !self.table.insert(self.hash(&key), number) {
+            return None;
+        }
+        if self.free.is_some() {
+            let next = self.pair(number).place.0;
+            self.free = u32::try_from(next).ok();
+        } else {
+            if number as usize / PIECE == self.pairs.len() {
+                let empty = Pair { place: Place(0), bytes: 0, key: Key::EMPTY };
+                self.pairs.push(vec![empty; PIECE].into());
+            }
+            self.numbers += 1;
+        }
+        *self.pair_mut(number) = Pair { place, bytes, key };
+        self.count += 1;
+        self.bytes += key.len() as u64 + u64::from(bytes);
+        if let Some(order) = &mut self.order {
+            order.insert(key);
+        }
+        Some(PairId(number))
+    }
+
+    /// Gives a pair another value; what it had before.
+    pub(crate) fn replace(&mut self, PairId(number): PairId, place: Place, bytes: u32) -> Pair {
+        let before = *self.pair(number);
+        *self.pair_mut(number) = Pair { place, bytes, ..before };
+        self.bytes = self.bytes - u64::from(before.bytes) + u64::from(bytes);
+        before
+    }
+
+    /// Takes a pair away; what it was. Its number will be used again.
+    pub(crate) fn remove(&mut self, PairId(number): PairId) -> Pair {
+        let pair = *self.pair(number);
+        self.table.remove(self.hash(&pair.key), number);
+        let next = Place(self.free.map_or(u64::MAX, u64::from));
+        *self.pair_mut(number) = Pair { place: next, bytes: 0, key: Key::EMPTY };
+        self.free = Some(number);
+        self.count -= 1;
+        self.bytes -= pair.key.len() as u64 + u64::from(pair.bytes);
+        if let Some(order) = &mut self.order {
+            order.remove(&pair.key);
+        }
+        pair
+    }
+
+    /// All pairs there are.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        let all = self.pairs.iter().flatten().take(self.numbers as usize);
+        all.filter(|pair| !pair.key.is_empty())
+    }
+
+    /// Keys in order of their bytes, from `start` on: that itself is the first if it is there.
+    pub(crate) fn from(&mut self, start: &Key) -> impl Iterator<Item = &Key> {
+        if self.order.is_none() {
+            let order = self.pairs().map(|pair| pair.key).collect();
+            self.order = Some(order);
+        }
+        let range = (Bound::Included(*start), Bound::Unbounded);
+        self.order.iter().flat_map(move |order| order.range::<Key, _>(range))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        #[test]
+        fn they_are_an_ordered_map(
+            ops in proptest::collection::vec((0..5u8, 0..60u16, 1..17usize, any::<u32>()), 0..600),
+        ) {
+            let (mut keys, mut map) = (Keys::new(), BTreeMap::new());
+            for (what, name, length, value) in ops {
+                let mut bytes = [0; 16];
+                bytes[..2].copy_from_slice(&name.to_le_bytes());
+                let key = Key::new(&bytes[..length]).expect("it is short");
+                let found = keys.find(&key);
+                prop_assert_eq!(found.map(|(_, it)| (it.place.0, it.bytes)), map.get(&key).copied());
+                match (what, found) {
+                    (0..=2, None) => {
+                        keys.insert(key, Place(value.into()), value >> 8).expect("there is room");
+                        map.insert(key, (value.into(), value >> 8));
+                    }
+                    (0..=2, Some((pair, _))) => {
+                        keys.replace(pair, Place(value.into()), value >> 8);
+                        map.insert(key, (value.into(), value >> 8));
+                    }
+                    (3, Some((pair, _))) => {
+                        keys.remove(pair);
+                        map.remove(&key);
+                    }
+                    (4, _) => {
+                        let after = keys.from(&key).copied().collect::<Vec<_>>();
+                        let expected = map.range(key..).map(|(key, _)| *key).collect::<Vec<_>>();
+                        prop_assert_eq!(after, expected);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(keys.count() as usize, map.len());
+                let bytes = map.iter().map(|(key, value)| key.len() as u64 + u64::from(value.1));
+                prop_assert_eq!(keys.bytes(), bytes.sum::<u64>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_takes_half_a_cache_line() {
+        assert_eq!(size_of::<Pair>(), 32);
+    }
+}

@@ -1,0 +1,386 @@
+//! The pairs of a namespace: which there are, what they take of its space, and what becomes of them
+//! when a command is decided.
+
+use super::keys::{Keys, Pair};
+use super::values::{Place, Values};
+use mynah_model::config::Config;
+use mynah_model::io::NamespaceId;
+use mynah_model::keys::{Decision, LostPair, PairId, token};
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{KeyValueCommand, List, Retrieve, Store, StoreCondition};
+use mynah_wire::nvme::feature::KeyValueConfiguration;
+use mynah_wire::nvme::key::{KEY_BYTES_MAX, Key, KeyList};
+use std::collections::BTreeMap;
+
+/// What there is no key for.
+const ABSENT: Status = Status::KEY_DOES_NOT_EXIST.do_not_retry();
+/// What ends a Store for which there is a key.
+const EXISTS: Status = Status::KEY_EXISTS.do_not_retry();
+/// What ends a Store for whose pair there is no room.
+pub(super) const NO_ROOM: Status = Status::CAPACITY_EXCEEDED.do_not_retry();
+
+/// Whether a status says what was found, and that nothing went wrong.
+pub(crate) fn is_answer(status: Status) -> bool {
+    let plain = Status::new(status.code_type(), status.code());
+    matches!(plain, Status::KEY_DOES_NOT_EXIST | Status::KEY_EXISTS)
+}
+
+/// How pairs are laid down, and what there is room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    header_bytes: u32,
+    unit_bytes: u32,
+    /// Most bytes of a key, of a value; most keys of the drive, if that is limited.
+    pub(super) key_max: u32,
+    pub(super) value_max: u32,
+    pub(super) keys_max: Option<u64>,
+}
+
+impl Layout {
+    /// As a drive has it; `None`: it has no pairs.
+    pub(crate) fn of(config: &Config) -> Option<Layout> {
+        let pairs = config.key_value.as_ref()?;
+        Some(Layout {
+            header_bytes: pairs.header_bytes,
+            unit_bytes: config.mapping.unit_bytes,
+            key_max: pairs.key_max.min(KEY_BYTES_MAX as u32),
+            value_max: pairs.value_max,
+            keys_max: pairs.index.keys_max,
+        })
+    }
+
+    /// Most bytes of a value where a command moves at most so many.
+    pub(crate) fn value_max(&self, transfer_max: u32) -> u32 {
+        // As MDTS says it: a power of two.
+        self.value_max.min(1 << transfer_max.max(1).ilog2())
+    }
+
+    /// Mapping units that a pair takes.
+    fn units(&self, key_bytes: usize, value_bytes: u32) -> u64 {
+        let bytes = u64::from(self.header_bytes) + key_bytes as u64 + u64::from(value_bytes);
+        bytes.div_ceil(self.unit_bytes.max(1).into()).max(1)
+    }
+}
+
+/// What a command has for its host.
+#[derive(Debug, Default)]
+pub(super) enum Answer {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// So many bytes of a value that has `size` of them, read by this.
+    Value { pinned: Place, bytes: u32, size: u32 },
+    /// A list of keys.
+    Keys(Vec<u8>),
+}
+
+/// What a command is to do, or has for its host, at the moment at which it is decided.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// What the model is told.
+    pub(super) decision: Decision,
+    pub(super) status: Status,
+    pub(super) answer: Answer,
+    change: Change,
+}
+
+/// What is changed, unless there turns out to be no room.
+#[derive(Debug)]
+enum Change {
+    Nothing,
+    /// A pair that is among the keys already.
+    Insert(PairId),
+    /// The pair gets this value.
+    Replace(PairId, Place, u32),
+    Remove(PairId),
+}
+
+impl Choice {
+    fn ends(decision: Decision, status: Status) -> Choice {
+        Choice { decision, status, answer: Answer::Nothing, change: Change::Nothing }
+    }
+
+    fn changes(pair: PairId, change: Change) -> Choice {
+        let decision = Decision::Pair { pair, bytes: 0 };
+        Choice { decision, status: Status::SUCCESS, answer: Answer::Nothing, change }
+    }
+}
+
+/// The pairs of a namespace.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    /// The model's namespace, all of which it is.
+    pool: NamespaceId,
+    /// Bytes of that.
+    bytes: u64,
+    layout: Layout,
+    keys: Keys,
+    /// Mapping units that pairs take.
+    units: u64,
+    configuration: KeyValueConfiguration,
+    /// Stores that found room, as the model counts them.
+    stores: u64,
+    /// Values that were replaced, by pair, where a power cut is due.
+    replaced: Option<BTreeMap<u32, Vec<Replaced>>>,
+}
+
+/// A value that was replaced.
+#[derive(Debug)]
+struct Replaced {
+    /// By which Store.
+    store: u64,
+    place: Place,
+    bytes: u32,
+}
+
+impl Pairs {
+    /// None, in a namespace of the model of so many bytes.
+    ///
+    /// The model has counted so many Stores to that before.
+    pub(crate) fn new(pool: NamespaceId, bytes: u64, layout: Layout, stores: u64) -> Pairs {
+        let keys = Keys::new();
+        let configuration = KeyValueConfiguration::default();
+        Pairs { pool, bytes, layout, keys, units: 0, configuration, stores, replaced: None }
+    }
+
+    /// Stores that found room, as the model counts them.
+    pub(crate) fn stores(&self) -> u64 {
+        self.stores
+    }
+
+    /// The model's namespace.
+    pub(crate) fn pool(&self) -> NamespaceId {
+        self.pool
+    }
+
+    /// Bytes of the namespace.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of all keys and values.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.keys.bytes()
+    }
+
+    /// Most bytes of a value where a command moves at most so many.
+    pub(crate) fn value_max(&self, transfer_max: u32) -> u32 {
+        self.layout.value_max(transfer_max)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What its host has chosen.
+    pub(crate) fn configuration(&self) -> KeyValueConfiguration {
+        self.configuration
+    }
+
+    pub(crate) fn configure(&mut self, configuration: KeyValueConfiguration) {
+        self.configuration = configuration;
+    }
+
+    /// From now on values that are replaced are kept, because a power cut may bring them back.
+    pub(crate) fn expect_power_cut(&mut self) {
+        self.replaced.get_or_insert_default();
+    }
+
+    /// The drive has lost the latest value of a pair with its power: it has the one before some
+    /// Store again, or is no more.
+    pub(crate) fn lose(&mut self, lost: &LostPair, values: &mut dyn Values) {
+        let pair = lost.pair;
+        if !self.keys.has(pair) {
+            return;
+        }
+        let Some(since) = lost.since else {
+            return self.make_so(&Choice::changes(pair, Change::Remove(pair)), values);
+        };
+        let kept = self.replaced.as_mut().and_then(|kept| kept.get_mut(&pair.0));
+        let Some(kept) = kept else { return };
+        let Some(at) = kept.iter().position(|value| value.store == since) else { return };
+        let Replaced { place, bytes, .. } = kept.remove(at);
+        let units = |key: &Key, bytes| self.layout.units(key.len(), bytes);
+        let latest = self.keys.replace(pair, place, bytes);
+        self.units = self.units - units(&latest.key, latest.bytes) + units(&latest.key, bytes);
+        values.release(latest.place);
+    }
+
+    /// What was replaced does not come back any more.
+    pub(crate) fn forget_replaced(&mut self, values: &mut dyn Values) {
+        let kept = self.replaced.iter_mut().flat_map(std::mem::take).flat_map(|(_, kept)| kept);
+        kept.for_each(|value| values.release(value.place));
+    }
+
+    /// The same of one pair, which is no more.
+    fn forget_replaced_of(&mut self, PairId(pair): PairId, values: &mut dyn Values) {
+        let kept = self.replaced.as_mut().and_then(|kept| kept.remove(&pair));
+        kept.into_iter().flatten().for_each(|value| values.release(value.place));
+    }
+
+    /// See [`Keys::bring_near`].
+    pub(crate) fn bring_near(&self, keys: &[Key], values: &dyn Values) {
+        self.keys.bring_near(keys, values);
+    }
+
+    /// Takes all away.
+    pub(crate) fn clear(&mut self, values: &mut dyn Values) {
+        let keys = std::mem::replace(&mut self.keys, Keys::new());
+        self.units = 0;
+        self.forget_replaced(values);
+        keys.pairs().for_each(|pair| values.release(pair.place));
+    }
+
+    /// What a command does now. The value of a Store is in `staged`.
+    pub(super) fn choose(
+        &mut self,
+        command: &KeyValueCommand,
+        staged: Option<Place>,
+        values: &mut dyn Values,
+    ) -> Choice {
+        match command {
+            KeyValueCommand::Flush => Choice::ends(Decision::Absent, Status::SUCCESS),
+            KeyValueCommand::Store(store) => self.choose_store(store, staged, values),
+            KeyValueCommand::Retrieve(retrieve) => self.choose_retrieve(retrieve, values),
+            KeyValueCommand::List(list) => self.choose_list(list),
+            KeyValueCommand::Exist(key) => match self.keys.find(key) {
+                Some((pair, _)) => Choice::ends(Decision::Pair { pair, bytes: 0 }, Status::SUCCESS),
+                None => Choice::ends(Decision::Absent, ABSENT),
+            },
+            KeyValueCommand::Delete(key) => match self.keys.find(key) {
+                Some((pair, _)) => Choice::changes(pair, Change::Remove(pair)),
+                None if self.configuration.delete_of_absent_fails => {
+                    Choice::ends(Decision::Absent, ABSENT)
+                }
+                None => Choice::ends(Decision::Absent, Status::SUCCESS),
+            },
+        }
+    }
+
+    fn choose_store(
+        &mut self,
+        &Store { key, bytes, condition, .. }: &Store,
+        staged: Option<Place>,
+        values: &mut dyn Values,
+    ) -> Choice {
+        // Its value was not to be had.
+        let Some(staged) = staged else {
+            return Choice::ends(Decision::Absent, Status::INTERNAL_ERROR);
+        };
+        let found = self.keys.find(&key);
+        match (found, condition) {
+            (Some((pair, _)), StoreCondition::IfAbsent) => {
+                values.release(staged);
+                Choice::ends(Decision::Refused { pair }, EXISTS)
+            }
+            (None, StoreCondition::IfExists) => {
+                values.release(staged);
+                Choice::ends(Decision::Absent, ABSENT)
+            }
+            (Some((pair, before)), _) => {
+                let place = values.finish(staged, Some(before.place));
+                Choice::changes(pair, Change::Replace(pair, place, bytes))
+            }
+            (None, _) => {
+                let place = values.finish(staged, None);
+                match self.keys.insert(key, place, bytes) {
+                    Some(pair) => Choice::changes(pair, Change::Insert(pair)),
+                    None => {
+                        values.release(place);
+                        Choice::ends(Decision::Absent, NO_ROOM)
+                    }
+                }
+            }
+        }
+    }
+
+    fn choose_retrieve(&self, wanted: &Retrieve, values: &mut dyn Values) -> Choice {
+        let Some((pair, found)) = self.keys.find(&wanted.key) else {
+            return Choice::ends(Decision::Absent, ABSENT);
+        };
+        let (size, bytes) = (found.bytes, found.bytes.min(wanted.bytes));
+        let pinned = values.pin(found.place, token(wanted.key.as_slice()));
+        Choice {
+            answer: Answer::Value { pinned, bytes, size },
+            ..Choice::ends(Decision::Pair { pair, bytes }, Status::SUCCESS)
+        }
+    }
+
+    fn choose_list(&mut self, wanted: &List) -> Choice {
+        // What the keys that there are can fill: no more than the host has room for.
+        let entry = KEY_BYTES_MAX + 4;
+        let most = (self.keys.count() as usize).saturating_mul(entry).saturating_add(4);
+        let mut listed = vec![0; most.min(wanted.bytes as usize)];
+        let Some(mut list) = KeyList::new(&mut listed) else {
+            return Choice::ends(Decision::Absent, Status::INVALID_FIELD.do_not_retry());
+        };
+        let _ = self.keys.from(&wanted.start).all(|key| list.push(key.as_slice()));
+        let bytes = list.bytes();
+        listed.truncate(bytes);
+        let decision = Decision::Keys { bytes: bytes as u32 };
+        Choice { answer: Answer::Keys(listed), ..Choice::ends(decision, Status::SUCCESS) }
+    }
+
+    /// Whether there is room for what a choice changes, as far as that is known here: where nothing
+    /// is modelled.
+    pub(super) fn has_room(&self, choice: &Choice, key: &Key) -> bool {
+        let (before, bytes) = match choice.change {
+            // It is among them.
+            Change::Insert(pair) => {
+                let keys_max = self.layout.keys_max.unwrap_or(u64::MAX);
+                if u64::from(self.keys.count()) > keys_max {
+                    return false;
+                }
+                (0, self.keys.get(pair).bytes)
+            }
+            Change::Replace(pair, _, bytes) => {
+                (self.layout.units(key.len(), self.keys.get(pair).bytes), bytes)
+            }
+            Change::Nothing | Change::Remove(_) => return true,
+        };
+        let units = self.units - before + self.layout.units(key.len(), bytes);
+        units * u64::from(self.layout.unit_bytes) <= self.bytes
+    }
+
+    /// Makes a choice so.
+    pub(super) fn make_so(&mut self, choice: &Choice, values: &mut dyn Values) {
+        let units = |key: &Key, bytes| self.layout.units(key.len(), bytes);
+        match choice.change {
+            Change::Nothing => {}
+            Change::Insert(pair) => {
+                let pair = self.keys.get(pair);
+                self.units += units(&pair.key, pair.bytes);
+                self.stores += 1;
+            }
+            Change::Replace(pair, place, bytes) => {
+                let before = self.keys.replace(pair, place, bytes);
+                self.units -= units(&before.key, before.bytes);
+                self.units += units(&before.key, bytes);
+                let store = self.stores;
+                self.stores += 1;
+                match &mut self.replaced {
+                    None => values.release(before.place),
+                    Some(kept) => {
+                        let Pair { place, bytes, .. } = before;
+                        kept.entry(pair.0).or_default().push(Replaced { store, place, bytes });
+                    }
+                }
+            }
+            Change::Remove(pair) => {
+                let before = self.keys.remove(pair);
+                self.units -= units(&before.key, before.bytes);
+                values.release(before.place);
+                self.forget_replaced_of(pair, values);
+            }
+        }
+    }
+
+    /// Leaves everything as it was before a choice.
+    pub(super) fn take_back(&mut self, choice: &Choice, values: &mut dyn Values) {
+        match choice.change {
+            Change::Nothing | Change::Remove(_) => {}
+            Change::Insert(pair) => values.release(self.keys.remove(pair).place),
+            Change::Replace(_, place, _) => values.release(place),
+        }
+    }
+}

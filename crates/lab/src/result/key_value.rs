@@ -1,0 +1,153 @@
+//! What results say of key-value commands: of a flow, and of what the drive holds.
+
+use super::Side;
+use crate::recorder::{Kind, Recorder};
+use mynah_model::keys::PairCounts;
+use mynah_model::stats::Counters;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The key-value commands of a flow, by what they did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeySides {
+    /// Stores of new keys.
+    pub store: Side,
+    /// Stores to keys that existed.
+    pub update: Side,
+    /// Retrieves, of keys that there were not as well.
+    pub retrieve: Side,
+    /// Deletes.
+    pub delete: Side,
+    /// Exists.
+    pub exist: Side,
+    /// Lists.
+    pub list: Side,
+}
+
+impl KeySides {
+    /// Those of a flow; `None` if it has none.
+    pub(crate) fn of(recorder: &Recorder, flow: usize) -> Option<Box<KeySides>> {
+        let side = |kind| recorder.side(flow, kind);
+        let all = KeySides {
+            store: side(Kind::Store),
+            update: side(Kind::Update),
+            retrieve: side(Kind::Retrieve),
+            delete: side(Kind::Delete),
+            exist: side(Kind::Exist),
+            list: side(Kind::List),
+        };
+        all.any().then(|| Box::new(all))
+    }
+
+    /// Each with its kind, in the order of the document.
+    pub fn each(&self) -> [(Kind, &Side); 6] {
+        [
+            (Kind::Store, &self.store),
+            (Kind::Update, &self.update),
+            (Kind::Retrieve, &self.retrieve),
+            (Kind::Delete, &self.delete),
+            (Kind::Exist, &self.exist),
+            (Kind::List, &self.list),
+        ]
+    }
+
+    /// Whether there is anything.
+    fn any(&self) -> bool {
+        self.each().iter().any(|(_, side)| side.ios > 0 || !side.errors.is_empty())
+    }
+}
+
+/// The key-value namespaces of a drive, all together, at the end of the measurement, and what their
+/// index and request managers did in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyValueCounts {
+    /// Pairs that there are.
+    pub keys: u64,
+    /// Bytes of their keys and values; null where that is not known.
+    pub live_bytes: Option<u64>,
+    /// Bytes of the mapping units that they take.
+    pub allocated_bytes: u64,
+    /// Bytes of the mapping units that they may take.
+    pub capacity_bytes: u64,
+    /// Allocated bytes over live ones; null without any.
+    pub space_amplification: Option<f64>,
+    /// Commands that found no such key: Retrieves, Exists, Deletes and Lists of none.
+    pub misses: u64,
+    /// Flash pages read for hosts and for the index, for each Retrieve; null without Retrieves, and
+    /// where other commands read as well an upper bound.
+    pub flash_reads_per_retrieve: Option<f64>,
+    /// Looks at pages of the index.
+    pub index_lookups: u64,
+    /// Those that found their page in DRAM; null without any.
+    pub index_hit_ratio: Option<f64>,
+    /// Pages of the index.
+    pub index_pages: u64,
+    /// Of these, how many fit into its DRAM; null: all.
+    pub index_dram_pages: Option<u64>,
+    /// Busy time of the request managers over the measured time, of all of them 1.
+    pub manager_utilisation: f64,
+}
+
+/// What [`KeyValueCounts`] is made of.
+pub struct KeyValueParts<'a> {
+    /// What there is, of all namespaces together.
+    pub counts: PairCounts,
+    /// Bytes of keys and values, where that is known.
+    pub live_bytes: Option<u64>,
+    /// Commands that found no key.
+    pub misses: u64,
+    /// Bytes of a mapping unit.
+    pub unit_bytes: u32,
+    /// Request managers.
+    pub managers: u32,
+    /// The drive's counters when the measurement began, and when it ended.
+    pub counters: [&'a Counters; 2],
+    /// What was recorded.
+    pub recorder: &'a Recorder,
+}
+
+impl KeyValueCounts {
+    /// Puts them together.
+    pub fn new(parts: KeyValueParts<'_>) -> KeyValueCounts {
+        let KeyValueParts { counts, live_bytes, unit_bytes, recorder, .. } = parts;
+        let [before, now] = parts.counters;
+        let since = |pick: fn(&Counters) -> u64| pick(now).saturating_sub(pick(before));
+        let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+        let flows = 0..recorder.flow_names().len();
+        let retrieves = flows.filter_map(|flow| recorder.latencies(flow, Kind::Retrieve));
+        let retrieves: u64 = retrieves.map(|all| all.count()).sum();
+        let others = |it: &Counters| it.gc_reads + it.merge_reads;
+        let reads = since(|it| it.flash_reads).saturating_sub(others(now) - others(before));
+        let lookups = since(|it| it.index_lookups);
+        let unit = u64::from(unit_bytes);
+        let busy = now.manager_busy.as_secs_f64() - before.manager_busy.as_secs_f64();
+        let time = recorder.interval().as_secs_f64() * f64::from(parts.managers);
+        KeyValueCounts {
+            keys: counts.pairs,
+            live_bytes,
+            allocated_bytes: counts.units * unit,
+            capacity_bytes: counts.capacity * unit,
+            space_amplification: live_bytes
+                .and_then(|live| ratio((counts.units * unit) as f64, live as f64)),
+            misses: parts.misses,
+            flash_reads_per_retrieve: ratio(reads as f64, retrieves as f64),
+            index_lookups: lookups,
+            index_hit_ratio: ratio(since(|it| it.index_hits) as f64, lookups as f64),
+            index_pages: counts.index_pages,
+            index_dram_pages: counts.index_dram_pages,
+            manager_utilisation: ratio(busy, time).unwrap_or(0.0),
+        }
+    }
+}
+
+/// What several namespaces hold together.
+pub fn sum_of(counts: impl IntoIterator<Item = PairCounts>) -> Option<PairCounts> {
+    counts.into_iter().reduce(|sum, more| PairCounts {
+        pairs: sum.pairs + more.pairs,
+        units: sum.units + more.units,
+        capacity: sum.capacity + more.capacity,
+        index_pages: sum.index_pages + more.index_pages,
+        // They share one DRAM.
+        index_dram_pages: sum.index_dram_pages,
+    })
+}

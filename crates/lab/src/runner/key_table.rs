@@ -1,0 +1,152 @@
+//! Which keys a namespace has in a run: the host's side of decisions. Keys are numbers here, and
+//! pairs the names that the drive knows them by.
+
+use mynah_model::keys::PairId;
+
+/// A key that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) pair: PairId,
+    /// Bytes of its value.
+    pub(super) value: u32,
+}
+
+/// Keys of neighbouring numbers lie together; what is left of numbers that nobody uses any more
+/// takes no room.
+const CHUNK: u64 = 4096;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    /// The pair's name and one more; 0: there is no such key.
+    name: u32,
+    value: u32,
+}
+
+struct Chunk {
+    entries: Box<[Entry]>,
+    used: u32,
+}
+
+/// The keys of a namespace, by number.
+#[derive(Default)]
+pub(super) struct KeyTable {
+    chunks: Vec<Option<Chunk>>,
+    keys: u64,
+    /// Names of pairs that are gone, and the first that has never been given.
+    free: Vec<u32>,
+    next: u32,
+}
+
+impl KeyTable {
+    /// How many there are.
+    pub(super) fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// The key with this number, if there is one.
+    #[inline]
+    pub(super) fn find(&self, number: u64) -> Option<Known> {
+        let chunk = self.chunks.get((number / CHUNK) as usize)?.as_ref()?;
+        let Entry { name, value } = chunk.entries[(number % CHUNK) as usize];
+        name.checked_sub(1).map(|pair| Known { pair: PairId(pair), value })
+    }
+
+    /// A name for a new pair, which is taken.
+    pub(super) fn take_name(&mut self) -> PairId {
+        PairId(self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        }))
+    }
+
+    /// A name that has been taken is not needed.
+    pub(super) fn give_back(&mut self, pair: PairId) {
+        self.free.push(pair.0);
+    }
+
+    /// There is a key with this number, or it has this value now.
+    pub(super) fn put(&mut self, number: u64, known: Known) {
+        let place = (number / CHUNK) as usize;
+        if place >= self.chunks.len() {
+            self.chunks.resize_with(place + 1, || None);
+        }
+        let chunk = self.chunks[place].get_or_insert_with(|| Chunk {
+            entries: vec![Entry { name: 0, value: 0 }; CHUNK as usize].into_boxed_slice(),
+            used: 0,
+        });
+        let entry = &mut chunk.entries[(number % CHUNK) as usize];
+        if entry.name == 0 {
+            chunk.used += 1;
+            self.keys += 1;
+        }
+        *entry = Entry { name: known.pair.0 + 1, value: known.value };
+    }
+
+    /// There is no key with this number any more; its pair's name is free.
+    pub(super) fn remove(&mut self, number: u64) {
+        let Some(Some(chunk)) = self.chunks.get_mut((number / CHUNK) as usize) else { return };
+        let entry = &mut chunk.entries[(number % CHUNK) as usize];
+        if entry.name == 0 {
+            return;
+        }
+        self.free.push(entry.name - 1);
+        *entry = Entry { name: 0, value: 0 };
+        chunk.used -= 1;
+        self.keys -= 1;
+        if chunk.used == 0 {
+            self.chunks[(number / CHUNK) as usize] = None;
+        }
+    }
+
+    /// The keys there are: numbers and what is known of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, Known)> + '_ {
+        let chunks = self.chunks.iter().enumerate();
+        let chunks = chunks.filter_map(|(place, chunk)| Some((place, chunk.as_ref()?)));
+        chunks.flat_map(|(place, chunk)| {
+            let entries = chunk.entries.iter().enumerate();
+            entries.filter_map(move |(at, entry)| {
+                let pair = PairId(entry.name.checked_sub(1)?);
+                Some((place as u64 * CHUNK + at as u64, Known { pair, value: entry.value }))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    proptest! {
+        #[test]
+        fn a_table_is_a_map(steps in prop::collection::vec((0u64..10, 0u64..9000, 0u32..100), 0..400)) {
+            let (mut table, mut map) = (KeyTable::default(), BTreeMap::new());
+            for (what, number, value) in steps {
+                match (what, map.get(&number).copied()) {
+                    (0..5, found) => {
+                        let pair = found.map_or_else(|| table.take_name(), |it: Known| it.pair);
+                        table.put(number, Known { pair, value });
+                        map.insert(number, Known { pair, value });
+                    }
+                    (5, None) => {
+                        let name = table.take_name();
+                        table.give_back(name);
+                    }
+                    _ => {
+                        table.remove(number);
+                        map.remove(&number);
+                    }
+                }
+                prop_assert_eq!(table.find(number), map.get(&number).copied());
+                prop_assert_eq!(table.keys(), map.len() as u64);
+            }
+            let all: Vec<_> = table.all().collect();
+            prop_assert_eq!(&all, &map.clone().into_iter().collect::<Vec<_>>());
+            let names: BTreeSet<u32> = all.iter().map(|(_, known)| known.pair.0).collect();
+            prop_assert_eq!(names.len(), all.len(), "no two keys have one name");
+            // Names stay small.
+            prop_assert!(names.last().is_none_or(|last| *last < 400));
+        }
+    }
+}

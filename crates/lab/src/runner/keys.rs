@@ -1,0 +1,355 @@
+//! Key-value flows of a run: the keys that there are, the commands under way, and what is decided
+//! about them.
+
+use super::key_table::{KeyTable, Known};
+use super::{RunError, Runner};
+use crate::experiment::Precondition;
+use crate::recorder::Kind;
+use crate::workload::key_value::{KeySize, key_token};
+use crate::workload::{FlowSpec, KeyAction, Planned};
+use mynah_model::Drive;
+use mynah_model::config::NamespaceKind;
+use mynah_model::io::{Completed, NamespaceId, Operation, QueueId, Request, Status, Tag};
+use mynah_model::keys::{Decision, KeyOperation, KeyRequest, LostPair, PairToFill};
+use mynah_stamp::Time;
+use std::collections::BTreeSet;
+
+/// The keys of a namespace, and how long they are.
+struct Space {
+    namespace: NamespaceId,
+    sizes: KeySize,
+    table: KeyTable,
+}
+
+/// A command under way.
+#[derive(Clone, Copy)]
+struct Pending {
+    request: KeyRequest,
+    /// The number of its key.
+    key: u64,
+    space: usize,
+    /// What it counts as; of a Store that is known when it has been decided.
+    kind: Kind,
+    /// Bytes that it moves, which is known then.
+    bytes: u32,
+    /// Of a Retrieve: the size of the value that is stored then.
+    then: Option<u32>,
+}
+
+/// What key-value flows know.
+pub(super) struct Keys {
+    spaces: Vec<Space>,
+    /// By tag.
+    pending: Vec<Option<Pending>>,
+    /// Commands that found no key, since they were counted anew.
+    misses: u64,
+}
+
+impl Keys {
+    /// For these flows; `None` if none is of key-value commands. No key is there yet.
+    ///
+    /// # Errors
+    /// If they do not fit the drive, or one another.
+    pub(super) fn new(
+        drive: &Drive,
+        flows: &[FlowSpec],
+        precondition: Precondition,
+    ) -> Result<Option<Box<Keys>>, RunError> {
+        let config = drive.config();
+        let mut spaces: Vec<Space> = vec![];
+        for flow in flows {
+            let namespace = config.namespaces.get((flow.namespace.0 as usize).wrapping_sub(1));
+            let pairs = namespace.is_some_and(|it| it.kind == NamespaceKind::Pairs);
+            let Some(keys) = flow.key_value() else {
+                if pairs {
+                    let (flow, namespace) = (flow.name.clone(), flow.namespace.0);
+                    return Err(RunError::BlocksOnPairs { flow, namespace });
+                }
+                continue;
+            };
+            let (name, namespace) = (flow.name.clone(), flow.namespace);
+            let Some(kv) = config.key_value.as_ref().filter(|_| pairs) else {
+                let ids = 1..=config.namespaces.len() as u32;
+                let fits = ids.zip(&config.namespaces);
+                let fits = fits.filter(|(_, it)| it.kind == NamespaceKind::Pairs);
+                let fits = fits.map(|(id, _)| id.to_string()).collect::<Vec<_>>().join(", ");
+                return Err(RunError::PairsOnBlocks { flow: name, namespace: namespace.0, fits });
+            };
+            if precondition == Precondition::SteadyRandom {
+                return Err(RunError::KeyPrecondition(name));
+            }
+            for (what, is, most) in [
+                ("keys", u32::from(keys.key_size.max()), kv.key_max),
+                ("values", keys.value_size.max(), kv.value_max),
+            ] {
+                if is > most {
+                    return Err(RunError::PairTooLarge { flow: name, what, is, most });
+                }
+            }
+            let room = drive.pair_counts(namespace).map_or(0, |counts| counts.capacity);
+            if keys.initial_keys() > room {
+                return Err(RunError::TooManyKeys { flow: name, keys: keys.keys, room });
+            }
+            match spaces.iter().find(|space| space.namespace == namespace) {
+                None => spaces.push(Space {
+                    namespace,
+                    sizes: keys.key_size,
+                    table: KeyTable::default(),
+                }),
+                Some(space) if space.sizes != keys.key_size => {
+                    return Err(RunError::KeySizes { flow: name, namespace: namespace.0 });
+                }
+                Some(_) => {}
+            }
+        }
+        let keys = Keys { spaces, pending: vec![], misses: 0 };
+        Ok((!keys.spaces.is_empty()).then(|| Box::new(keys)))
+    }
+
+    /// Lays down what the flows find on the drive: all keys in order.
+    pub(super) fn fill(&mut self, drive: &mut Drive, flows: &[FlowSpec]) -> Result<(), RunError> {
+        for Space { namespace, sizes, table } in &mut self.spaces {
+            let here = flows.iter().filter(|flow| flow.namespace == *namespace);
+            let mut here: Vec<_> = here.filter_map(FlowSpec::key_value).collect();
+            // A key that several flows find has the value that the first of them says.
+            here.dedup();
+            let mut first = 0;
+            let begins = here.into_iter().flat_map(|flow| {
+                let begun = first;
+                first = first.max(flow.initial_keys());
+                flow.initial_from(begun)
+            });
+            let pairs = begins.map(|(number, key_bytes, value_bytes)| {
+                let pair = table.take_name();
+                table.put(number, Known { pair, value: value_bytes });
+                let token = key_token(number, sizes.of(number));
+                PairToFill { pair, token, key_bytes, value_bytes }
+            });
+            drive.fill_pairs(*namespace, pairs)?;
+        }
+        Ok(())
+    }
+
+    /// What goes to the drive for a command.
+    fn prepare(&mut self, tag: u32, namespace: NamespaceId, planned: Planned) -> KeyRequest {
+        let space = self.spaces.iter().position(|space| space.namespace == namespace);
+        let space = space.unwrap_or(0);
+        let number = planned.sector;
+        let operation = match planned.key.unwrap_or(KeyAction::Exist) {
+            KeyAction::Store | KeyAction::Update => KeyOperation::Store,
+            KeyAction::Retrieve | KeyAction::ReadModifyWrite => KeyOperation::Retrieve,
+            KeyAction::Delete => KeyOperation::Delete,
+            KeyAction::Exist => KeyOperation::Exist,
+            KeyAction::List => KeyOperation::List,
+        };
+        let then = (planned.key == Some(KeyAction::ReadModifyWrite)).then_some(planned.sectors);
+        let key_bytes = self.spaces[space].sizes.of(number);
+        let request = KeyRequest {
+            tag: Tag(tag),
+            operation,
+            namespace,
+            token: key_token(number, key_bytes),
+            key_bytes,
+            // Whoever stores a value takes whatever there was.
+            bytes: then.map_or(planned.sectors, |_| u32::MAX),
+        };
+        let kind = Kind::of_key(operation, false);
+        let pending = Pending { request, key: number, space, kind, bytes: 0, then };
+        if tag as usize >= self.pending.len() {
+            self.pending.resize(tag as usize + 1, None);
+        }
+        self.pending[tag as usize] = Some(pending);
+        request
+    }
+
+    /// The drive asks about a command: what it finds. What it does is so when the drive has agreed
+    /// ([`Keys::agreed`]).
+    fn decide(&mut self, tag: u32) -> Option<Decision> {
+        let pending = self.pending.get_mut(tag as usize)?.as_mut()?;
+        let space = &mut self.spaces[pending.space];
+        let found = space.table.find(pending.key);
+        let operation = pending.request.operation;
+        pending.kind = Kind::of_key(operation, found.is_some());
+        Some(match (operation, found) {
+            (KeyOperation::List, _) => {
+                let entry = (2 + u32::from(space.sizes.max())).next_multiple_of(4);
+                let room = pending.request.bytes.saturating_sub(4) / entry;
+                let keys = u64::from(room).min(space.table.keys()) as u32;
+                pending.bytes = 4 + keys * entry;
+                self.misses += u64::from(keys == 0);
+                Decision::Keys { bytes: pending.bytes }
+            }
+            (KeyOperation::Store, _) => {
+                pending.bytes = pending.request.bytes;
+                let pair = found.map_or_else(|| space.table.take_name(), |known| known.pair);
+                Decision::Pair { pair, bytes: 0 }
+            }
+            (_, None) => {
+                self.misses += 1;
+                Decision::Absent
+            }
+            (KeyOperation::Retrieve, Some(Known { pair, value })) => {
+                pending.bytes = value.min(pending.request.bytes);
+                Decision::Pair { pair, bytes: pending.bytes }
+            }
+            (_, Some(Known { pair, .. })) => Decision::Pair { pair, bytes: 0 },
+        })
+    }
+
+    /// The drive has taken a decision, or has no room for what it asks.
+    fn agreed(&mut self, tag: u32, decision: Decision, done: bool) {
+        let Some(pending) = self.pending.get(tag as usize).copied().flatten() else { return };
+        let table = &mut self.spaces[pending.space].table;
+        let (operation, number) = (pending.request.operation, pending.key);
+        match (operation, decision) {
+            (KeyOperation::Store, Decision::Pair { pair, .. }) if done => {
+                table.put(number, Known { pair, value: pending.request.bytes });
+            }
+            (KeyOperation::Store, Decision::Pair { pair, .. }) if pending.kind == Kind::Store => {
+                table.give_back(pair);
+            }
+            (KeyOperation::Delete, Decision::Pair { .. }) if done => table.remove(number),
+            _ => {}
+        }
+    }
+
+    /// The request of a command under way.
+    fn request(&self, tag: u32) -> Option<KeyRequest> {
+        self.pending.get(tag as usize).copied().flatten().map(|pending| pending.request)
+    }
+
+    /// Commands that found no key.
+    pub(super) fn misses(&self) -> u64 {
+        self.misses
+    }
+
+    /// Counts them anew.
+    pub(super) fn forget_misses(&mut self) {
+        self.misses = 0;
+    }
+
+    /// Bytes of all keys and values.
+    pub(super) fn live_bytes(&self) -> u64 {
+        let of = |space: &Space| -> u64 {
+            let bytes = |(number, known): (u64, Known)| {
+                u64::from(space.sizes.of(number)) + u64::from(known.value)
+            };
+            space.table.all().map(bytes).sum()
+        };
+        self.spaces.iter().map(of).sum()
+    }
+
+    /// The namespaces.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = NamespaceId> + '_ {
+        self.spaces.iter().map(|space| space.namespace)
+    }
+
+    /// All commands are gone, and the drive has lost these pairs. What is as it was before is
+    /// there.
+    pub(super) fn stopped(&mut self, lost: &[LostPair]) {
+        self.pending.clear();
+        self.misses = 0;
+        for space in &mut self.spaces {
+            let lost = lost.iter().filter(|it| it.namespace == space.namespace);
+            let lost = lost.filter(|it| it.since.is_none()).map(|it| it.pair.0);
+            let lost: BTreeSet<u32> = lost.collect();
+            if lost.is_empty() {
+                continue;
+            }
+            let gone = space.table.all().filter(|(_, known)| lost.contains(&known.pair.0));
+            let gone: Vec<u64> = gone.map(|(number, _)| number).collect();
+            gone.into_iter().for_each(|number| space.table.remove(number));
+        }
+    }
+}
+
+impl Runner {
+    /// Puts a key-value command into its submission queue.
+    #[inline(never)]
+    pub(super) fn submit_key(
+        &mut self,
+        at: u32,
+        tag: u32,
+        planned: Planned,
+        created: Time,
+    ) -> Result<(), Box<RunError>> {
+        let now = self.drive.now();
+        self.recorder.issued(now);
+        let job = &mut self.jobs[at as usize];
+        if let Some(observers) = &mut self.observers {
+            observers.issued(job.flow as usize, now);
+        }
+        job.outstanding += 1;
+        let Some(keys) = &mut self.keys else { return Ok(()) };
+        let request = keys.prepare(tag, job.namespace(), planned);
+        let shown = Request { operation: Operation::Other, ..job.request(tag, planned) };
+        self.pending[tag as usize] = super::Pending { request: shown, created };
+        if self.drive_fetches {
+            return self.drive.submit_key(now, job.queue, request);
+        }
+        job.submitted.push_back(tag);
+        self.drive.ring(now, job.queue)
+    }
+
+    /// Hands over a key-value command that the drive has asked for.
+    pub(super) fn fetch_key(&mut self, queue: QueueId, tag: u32) -> Result<(), Box<RunError>> {
+        let request = self.keys.as_ref().and_then(|keys| keys.request(tag));
+        match request {
+            Some(request) => self.drive.key_command(self.drive.now(), queue, request),
+            None => Ok(()),
+        }
+    }
+
+    /// A request manager has taken a command.
+    #[inline(never)]
+    pub(super) fn decide(&mut self, tag: Tag) -> Result<(), Box<RunError>> {
+        let Some(keys) = &mut self.keys else { return Ok(()) };
+        let Some(decision) = keys.decide(tag.0) else { return Ok(()) };
+        let done = self.drive.decided(tag, decision)?;
+        keys.agreed(tag.0, decision, done);
+        Ok(())
+    }
+
+    /// A key-value command has completed.
+    #[inline(never)]
+    pub(super) fn complete_key(&mut self, completed: Completed) -> Result<(), Box<RunError>> {
+        let now = self.drive.now();
+        let completion = self.drive.completion(completed);
+        let (tag, at) = (completion.tag.0, u32::from(completion.queue.0) - 1);
+        let super::Pending { request, created } = self.pending[tag as usize];
+        let pending =
+            self.keys.as_mut().and_then(|keys| keys.pending.get_mut(tag as usize)?.take());
+        let Some(pending) = pending else { return Ok(()) };
+        let job = &mut self.jobs[at as usize];
+        job.outstanding -= 1;
+        self.completed += 1;
+        let flow = job.flow as usize;
+        let bytes = if completion.status == Status::Success { pending.bytes } else { 0 };
+        self.recorder.record(flow, pending.kind, bytes, created, completion);
+        if let Some(observers) = &mut self.observers {
+            let done =
+                observers.completed_key(flow, pending.kind, bytes, &request, created, completion);
+            done.map_err(RunError::from)?;
+        }
+        self.drive.seen(completed, created)?;
+        self.drive.free(job.queue)?;
+        if let Some(value) = pending.then {
+            let key = Some(KeyAction::Update);
+            let update = Planned {
+                operation: Operation::Other,
+                key,
+                sector: pending.key,
+                sectors: value,
+                arrival: None,
+            };
+            return self.submit_key(at, tag, update, now);
+        }
+        if job.depth.is_some()
+            && let Some(planned) = job.draw_now(&self.drive, &mut self.arrivals)
+        {
+            return self.submit_key(at, tag, planned, now);
+        }
+        self.free.push(tag);
+        if job.waits { self.submit_waiting(at, now) } else { Ok(()) }
+    }
+}

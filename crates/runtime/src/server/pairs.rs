@@ -1,0 +1,121 @@
+//! Key-value namespaces of a served drive. They are namespaces of the model, unlike those of blocks,
+//! which the subsystem cuts from the space that the model has for blocks.
+
+use super::{Namespace, NamespaceContent, ServeOptions, StoreKind};
+use mynah_lab::drive::{default_key_value, takes_pairs};
+use mynah_lab::units::Bytes;
+use mynah_model::config::{Config, Namespace as ModelNamespace, NamespaceKind};
+
+/// Why there can be no key-value namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PairsError {
+    /// The drive cannot have them.
+    #[error("this drive cannot have a key-value namespace: {0}")]
+    Drive(String),
+    /// The drive file divides the drive.
+    #[error("the drive file says which namespaces there are, and none of them holds pairs")]
+    Divided,
+    /// They do not fit.
+    #[error("the key-value namespaces want {}, and the drive has {}", Bytes(*wanted), Bytes(*has))]
+    Room {
+        /// Bytes wanted by all that say how many they want.
+        wanted: u64,
+        /// Bytes that there are.
+        has: u64,
+    },
+    /// A namespace of pairs needs a size where there are several namespaces.
+    #[error("a key-value namespace beside others needs a size")]
+    Size,
+    /// A store that holds no values.
+    #[error("a file does not hold the pairs of key-value namespaces")]
+    File,
+    /// Recordings have no key-value commands.
+    #[error("a drive with key-value namespaces cannot be recorded")]
+    Recording,
+    /// Parts of a drive have no namespace together.
+    #[error(
+        "a key-value namespace cannot be divided into shards: List would have to merge the keys of \
+         all of them"
+    )]
+    Shards,
+}
+
+impl PairsError {
+    /// What may help.
+    pub fn help(&self) -> &'static str {
+        match self {
+            PairsError::Drive(_) => "choose another drive, or see docs/key-value.md",
+            PairsError::Divided => "give one of its `[[namespace]]` sections `kind = \"kv\"`",
+            PairsError::Room { .. } => "make them smaller",
+            PairsError::Size => "write SIZE,kv, as in --namespace 32GiB,kv",
+            PairsError::File => "--store ram holds them as long as the process lives",
+            PairsError::Recording => "serve it without --record",
+            PairsError::Shards => "--drives serves several drives, each with namespaces of its own",
+        }
+    }
+}
+
+/// Whether a drive has key-value namespaces.
+pub fn has_pairs(config: &Config) -> bool {
+    config.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs)
+}
+
+/// The largest transfer that a drive's largest value needs, if it has any.
+pub(super) fn transfer_bytes(config: &Config) -> Option<u32> {
+    let pairs = config.key_value.as_ref().filter(|_| has_pairs(config))?;
+    // It is stated as a power of two of pages.
+    Some(pairs.value_max.max(4096).next_power_of_two())
+}
+
+/// Refuses what cannot be had together with key-value namespaces.
+pub(super) fn check(options: &ServeOptions, is_recorded: bool) -> Result<(), PairsError> {
+    if options.shard.of > 1 {
+        return Err(PairsError::Shards);
+    }
+    if matches!(options.store, StoreKind::File(_)) {
+        return Err(PairsError::File);
+    }
+    if is_recorded {
+        return Err(PairsError::Recording);
+    }
+    Ok(())
+}
+
+/// Gives the model the key-value namespaces that are wanted, and what is left to blocks. Those that
+/// a drive file has are left as they are.
+pub(super) fn divide(config: &mut Config, wanted: &[Namespace]) -> Result<(), PairsError> {
+    let pairs = || wanted.iter().filter(|it| it.content == NamespaceContent::Pairs);
+    if pairs().next().is_none() || has_pairs(config) {
+        return Ok(());
+    }
+    let [whole] = &config.namespaces[..] else { return Err(PairsError::Divided) };
+    let whole = whole.clone();
+    takes_pairs(config).map_err(PairsError::Drive)?;
+    let unknown = |error| PairsError::Drive(format!("{error}"));
+    let unit_bytes = u64::from(config.mapping.unit_bytes);
+    let units = config.capacities().map_err(unknown)?.iter().sum::<u64>();
+    let sized: Vec<u64> = pairs().filter_map(|it| it.bytes).map(|it| it / unit_bytes).collect();
+    let taken = sized.iter().try_fold(0u64, |sum, units| sum.checked_add(*units));
+    let room = PairsError::Room {
+        wanted: taken.unwrap_or(u64::MAX / unit_bytes).saturating_mul(unit_bytes),
+        has: units * unit_bytes,
+    };
+    let Some(left) = taken.and_then(|taken| units.checked_sub(taken)) else { return Err(room) };
+    let namespace = |kind, units| ModelNamespace { kind, units: Some(units), ..whole.clone() };
+    let mut namespaces: Vec<ModelNamespace> =
+        sized.iter().map(|&units| namespace(NamespaceKind::Pairs, units)).collect();
+    let has_blocks = wanted.iter().any(|it| it.content != NamespaceContent::Pairs);
+    match (pairs().count() - sized.len(), has_blocks) {
+        (0, false) => {}
+        (0, true) if left > 0 => namespaces.push(namespace(NamespaceKind::Blocks, left)),
+        // All that is left.
+        (1, false) if left > 0 => namespaces.push(namespace(NamespaceKind::Pairs, left)),
+        (0, true) | (1, false) => return Err(room),
+        _ => return Err(PairsError::Size),
+    }
+    config.namespaces = namespaces;
+    if config.key_value.is_none() {
+        config.key_value = Some(default_key_value(config));
+    }
+    Ok(())
+}
