@@ -405,9 +405,10 @@ fn any_config() -> impl Strategy<Value = Config> {
             |(kind, dram, entry, cache, unit, managers, least_loaded, (filter, signature))| {
                 config(|c| {
                     c.geometry.channels = 1;
-                    c.geometry.blocks_per_plane = 20;
+                    c.geometry.blocks_per_plane = 24;
                     c.mapping.unit_bytes = unit;
-                    c.over_provisioning = 0.65;
+                    // An index of large entries beside pairs of small units takes much room.
+                    c.over_provisioning = 0.75;
                     if least_loaded {
                         c.placement = Placement::LeastLoaded;
                     }
