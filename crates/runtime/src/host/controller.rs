@@ -52,6 +52,27 @@ pub struct Options {
 }
 
 impl Options {
+    /// What a host needs that proves nothing and encrypts nothing: to the subsystem at this address,
+    /// with so long a keep-alive timeout, and so much time for answers.
+    pub fn plain(
+        address: String,
+        subsystem_nqn: String,
+        keep_alive: Duration,
+        timeout: Duration,
+    ) -> Options {
+        Options {
+            address,
+            subsystem_nqn,
+            host_nqn: super::default_host_nqn(),
+            credentials: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+            digests: Digests::default(),
+            keep_alive,
+            timeout,
+        }
+    }
+
     pub(super) fn identity(&self) -> Identity {
         Identity {
             subsystem_nqn: self.subsystem_nqn.clone(),

@@ -41,7 +41,7 @@ pub trait Arena: DerefMut<Target = [u8]> {
 impl Arena for Vec<u8> {}
 
 /// Makes arenas of so many bytes, all zero.
-pub type ArenaSource<A> = Box<dyn FnMut(usize) -> A>;
+pub type ArenaSource<A> = Box<dyn FnMut(usize) -> A + Send>;
 
 /// A frame. The word that says so in a table is not 0, which is left to mean that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -150,6 +150,8 @@ trait Driver {
     fn can_submit(&self) -> bool;
     fn submit(&mut self, request: Request);
     fn next_done(&mut self) -> Result<Option<Done>, HostError>;
+    fn poll(&mut self) -> Result<Option<Done>, HostError>;
+    fn identify(&mut self) -> Result<KeyValueNamespace, HostError>;
     fn shutdown(self: Box<Self>);
 }
 
@@ -226,6 +228,23 @@ impl Client {
     #[expect(clippy::should_implement_trait, reason = "it fails, and goes on after `None`")]
     pub fn next(&mut self) -> Result<Option<Done>, HostError> {
         self.session.next_done()
+    }
+
+    /// Looks once whether a request has ended. To be called from time to time where none is under way as
+    /// well: the controller hears then that its host is still there.
+    ///
+    /// # Errors
+    /// If the target is lost.
+    pub fn poll(&mut self) -> Result<Option<Done>, HostError> {
+        self.session.poll()
+    }
+
+    /// Asks how many bytes keys and values have now.
+    ///
+    /// # Errors
+    /// If the target does not say.
+    pub fn used_bytes(&mut self) -> Result<u64, HostError> {
+        self.session.identify().map(|namespace| namespace.used_bytes)
     }
 
     /// Does one request; no other may be under way.

@@ -3,7 +3,7 @@
 use super::{Client, Done, Driver, LIST_BYTES, MEMORY_BYTES, Needs, Request};
 use crate::clock::{Clock, Rate};
 use crate::host::HostError;
-use crate::host::namespace;
+use crate::host::namespace::{self, KeyValueNamespace};
 use crate::host::transport::{Completed, Data, IoQueue, Remote, Source};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
@@ -206,6 +206,29 @@ impl<R: Remote + 'static> Driver for Session<R> {
                 self.queue.wait(NAP)?;
             }
         }
+    }
+
+    fn poll(&mut self) -> Result<Option<Done>, HostError> {
+        if self.outstanding == 0 {
+            self.heard = self.clock.wall();
+            self.look_after(self.heard)?;
+            return Ok(None);
+        }
+        self.queue.send(&mut self.slots)?;
+        if let Some(completed) = self.queue.poll(&mut self.slots)? {
+            return self.done(&completed).map(Some);
+        }
+        let now = self.clock.wall();
+        if self.queue.receive()? {
+            self.heard = now;
+        }
+        self.look_after(now)?;
+        let completed = self.queue.poll(&mut self.slots)?;
+        completed.map(|completed| self.done(&completed)).transpose()
+    }
+
+    fn identify(&mut self) -> Result<KeyValueNamespace, HostError> {
+        namespace::key_value(&mut self.controller, Some(self.namespace))
     }
 
     fn shutdown(self: Box<Self>) {

@@ -1,0 +1,287 @@
+//! The pairs of a device in this process, by key space: which there are, where their values are, and
+//! what they take of the device. Keys have any length, so the table stands in for the device's own,
+//! whose keys are those of NVMe commands.
+
+use crate::code::Code;
+use crate::spaces::RECORDS;
+use mynah_device::{Place, Values};
+use mynah_model::keys::{PairId, token};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+
+/// When a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreKind {
+    Post,
+    UpdateOnly,
+    NoOverwrite,
+    Append,
+}
+
+/// What was found of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Bytes of all of it.
+    pub(crate) size: u32,
+    /// Bytes that were copied.
+    pub(crate) copied: u32,
+}
+
+/// How pairs are laid down, and what there is room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) header_bytes: u32,
+    pub(crate) unit_bytes: u32,
+    pub(crate) capacity: u64,
+    pub(crate) keys_max: u64,
+    pub(crate) value_max: u32,
+}
+
+impl Layout {
+    fn units(&self, key_bytes: usize, value_bytes: u32) -> u64 {
+        let bytes = u64::from(self.header_bytes) + key_bytes as u64 + u64::from(value_bytes);
+        bytes.div_ceil(self.unit_bytes.max(1).into()).max(1)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    place: Place,
+    bytes: u32,
+    id: PairId,
+}
+
+/// A key space.
+#[derive(Default)]
+struct Space {
+    pairs: HashMap<Box<[u8]>, Pair>,
+    /// The keys in order, from the first iterator on.
+    order: Option<BTreeSet<Box<[u8]>>>,
+    /// Bytes of all keys and values, and how many they may be.
+    bytes: u64,
+    limit: Option<u64>,
+}
+
+/// What a store does to the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    /// The pair that there is.
+    before: Option<Pair>,
+    /// Bytes of the value afterwards.
+    bytes: u32,
+    appends: bool,
+    /// Of the pair afterwards.
+    pub(crate) id: PairId,
+}
+
+/// See the file's description.
+pub(crate) struct Table {
+    layout: Layout,
+    spaces: Vec<Space>,
+    /// Those of records, and all others.
+    values: [Box<dyn Values + Send>; 2],
+    /// Names of pairs: those that are free below the first that was never used.
+    free: Vec<u32>,
+    unused: u32,
+    units: u64,
+    count: u64,
+}
+
+impl Table {
+    pub(crate) fn new(layout: Layout, values: [Box<dyn Values + Send>; 2]) -> Table {
+        let spaces = (0..=u8::MAX).map(|_| Space::default()).collect();
+        Table { layout, spaces, values, free: Vec::new(), unused: 0, units: 0, count: 0 }
+    }
+
+    fn space(&mut self, space: u8) -> &mut Space {
+        &mut self.spaces[usize::from(space)]
+    }
+
+    fn find(&self, space: u8, key: &[u8]) -> Option<Pair> {
+        self.spaces[usize::from(space)].pairs.get(key).copied()
+    }
+
+    /// Bytes that are taken of the device.
+    pub(crate) fn used(&self) -> u64 {
+        self.units * u64::from(self.layout.unit_bytes)
+    }
+
+    /// Pairs of a key space, and bytes of them.
+    pub(crate) fn counts(&self, space: u8) -> (u64, u64) {
+        let space = &self.spaces[usize::from(space)];
+        (space.pairs.len() as u64, space.bytes)
+    }
+
+    /// How many bytes the pairs of a key space may have.
+    pub(crate) fn limit(&mut self, space: u8, limit: Option<u64>) {
+        self.space(space).limit = limit;
+    }
+
+    pub(crate) fn size(&self, space: u8, key: &[u8]) -> Option<(PairId, u32)> {
+        self.find(space, key).map(|pair| (pair.id, pair.bytes))
+    }
+
+    /// What a store of so many bytes is to do; nothing has changed yet.
+    ///
+    /// # Errors
+    /// If nothing is to be stored.
+    pub(crate) fn plan(
+        &self,
+        space: u8,
+        key: &[u8],
+        bytes: u32,
+        kind: StoreKind,
+    ) -> Result<Planned, Code> {
+        let before = self.find(space, key);
+        match (before, kind) {
+            (None, StoreKind::UpdateOnly) => return Err(Code::KeyNotExist),
+            (Some(_), StoreKind::NoOverwrite) => return Err(Code::ValueUpdateNotAllowed),
+            _ => {}
+        }
+        let held = before.map_or(0, |pair| pair.bytes);
+        let appends = kind == StoreKind::Append;
+        let bytes = bytes.checked_add(if appends { held } else { 0 });
+        let bytes = bytes.filter(|&bytes| bytes <= self.layout.value_max);
+        let bytes = bytes.ok_or(Code::ValueLengthInvalid)?;
+        let inside = &self.spaces[usize::from(space)];
+        let more = u64::from(bytes) + before.map_or(key.len() as u64, |_| 0);
+        let fits = inside.bytes - u64::from(held) + more <= inside.limit.unwrap_or(u64::MAX);
+        let taken = before.map_or(0, |pair| self.layout.units(key.len(), pair.bytes));
+        let units = self.units - taken + self.layout.units(key.len(), bytes);
+        let room = units.saturating_mul(self.layout.unit_bytes.into()) <= self.layout.capacity;
+        let is_full = before.is_none() && self.count >= self.layout.keys_max;
+        if !fits || !room || is_full || (self.free.is_empty() && self.unused == u32::MAX) {
+            return Err(Code::KeySpaceCapacity);
+        }
+        let fresh = || PairId(self.free.last().copied().unwrap_or(self.unused));
+        Ok(Planned { before, bytes, appends, id: before.map_or_else(fresh, |pair| pair.id) })
+    }
+
+    /// Carries out what was planned, of a table in which nothing has changed since.
+    ///
+    /// # Errors
+    /// If there is no memory for the value.
+    pub(crate) fn carry_out(
+        &mut self,
+        planned: &Planned,
+        space: u8,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Code> {
+        let &Planned { before, bytes, appends, id } = planned;
+        let values = &mut *self.values[kept_in(space)];
+        let place = values.reserve(bytes).ok_or(Code::KeySpaceCapacity)?;
+        let head = bytes as usize - value.len();
+        let old = before.filter(|_| appends && head > 0).map(|pair| {
+            let mut old = vec![0; head];
+            values.read(pair.place, pair.bytes, 0, &mut old);
+            old
+        });
+        if let Some(into) = values.bytes_mut(place, bytes) {
+            into[head..].copy_from_slice(value);
+            if let Some(old) = old {
+                into[..head].copy_from_slice(&old);
+            }
+        }
+        let place = values.finish(place, before.map(|pair| pair.place));
+        let pair = Pair { place, bytes, id };
+        let taken = before.map_or(0, |pair| self.layout.units(key.len(), pair.bytes));
+        self.units = self.units - taken + self.layout.units(key.len(), bytes);
+        if let Some(before) = before {
+            values.release(before.place);
+            let inside = self.space(space);
+            inside.bytes = inside.bytes - u64::from(before.bytes) + u64::from(bytes);
+            if let Some(found) = inside.pairs.get_mut(key) {
+                *found = pair;
+            }
+            return Ok(());
+        }
+        if self.free.pop().is_none() {
+            self.unused += 1;
+        }
+        self.count += 1;
+        let inside = self.space(space);
+        inside.bytes += key.len() as u64 + u64::from(bytes);
+        if let Some(order) = &mut inside.order {
+            order.insert(key.into());
+        }
+        inside.pairs.insert(key.into(), pair);
+        Ok(())
+    }
+
+    /// Stores a value.
+    ///
+    /// # Errors
+    /// If it is not stored.
+    pub(crate) fn store(
+        &mut self,
+        space: u8,
+        key: &[u8],
+        value: &[u8],
+        kind: StoreKind,
+    ) -> Result<(), Code> {
+        let planned = self.plan(space, key, value.len() as u32, kind)?;
+        self.carry_out(&planned, space, key, value)
+    }
+
+    /// Copies what of a value lies behind an offset, as far as there is room.
+    ///
+    /// # Errors
+    /// If there is no such key, or its value is not so long.
+    pub(crate) fn retrieve(
+        &mut self,
+        space: u8,
+        key: &[u8],
+        offset: u32,
+        into: &mut [u8],
+    ) -> Result<Found, Code> {
+        let pair = self.find(space, key).ok_or(Code::KeyNotExist)?;
+        if offset > 0 && offset >= pair.bytes {
+            return Err(Code::ValueOffsetInvalid);
+        }
+        let copied = (into.len() as u64).min(u64::from(pair.bytes - offset)) as usize;
+        let values = &mut *self.values[kept_in(space)];
+        let pinned = values.pin(pair.place, token(key));
+        values.read(pinned, pair.bytes, offset, &mut into[..copied]);
+        values.release(pinned);
+        Ok(Found { size: pair.bytes, copied: copied as u32 })
+    }
+
+    /// Deletes a pair: its name and the bytes of its value, if there was one.
+    pub(crate) fn delete(&mut self, space: u8, key: &[u8]) -> Option<PairId> {
+        let inside = self.space(space);
+        let pair = inside.pairs.remove(key)?;
+        inside.bytes -= key.len() as u64 + u64::from(pair.bytes);
+        if let Some(order) = &mut inside.order {
+            order.remove(key);
+        }
+        self.units -= self.layout.units(key.len(), pair.bytes);
+        self.count -= 1;
+        self.free.push(pair.id.0);
+        self.values[kept_in(space)].release(pair.place);
+        Some(pair.id)
+    }
+
+    /// Keys in order, from `from` on, or from there down, for as long as `wanted` says.
+    pub(crate) fn walk(
+        &mut self,
+        space: u8,
+        from: Bound<&[u8]>,
+        descending: bool,
+        mut wanted: impl FnMut(&[u8]) -> bool,
+    ) {
+        let inside = self.space(space);
+        let pairs = &inside.pairs;
+        let order = inside.order.get_or_insert_with(|| pairs.keys().cloned().collect());
+        if descending {
+            let _ = order.range::<[u8], _>((Bound::Unbounded, from)).rev().all(|key| wanted(key));
+        } else {
+            let _ = order.range::<[u8], _>((from, Bound::Unbounded)).all(|key| wanted(key));
+        }
+    }
+}
+
+/// Which values those of a key space are among.
+fn kept_in(space: u8) -> usize {
+    usize::from(space != RECORDS)
+}
