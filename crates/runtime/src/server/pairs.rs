@@ -81,11 +81,13 @@ pub(super) fn check(options: &ServeOptions, is_recorded: bool) -> Result<(), Pai
     Ok(())
 }
 
-/// Gives the model the key-value namespaces that are wanted, and what is left to blocks. Those that
-/// a drive file has are left as they are.
+/// Gives the model the key-value namespaces that are wanted, and what is left to blocks. Where a
+/// drive file divides the drive, its key-value namespaces are left as they are.
 pub(super) fn divide(config: &mut Config, wanted: &[Namespace]) -> Result<(), PairsError> {
     let pairs = || wanted.iter().filter(|it| it.content == NamespaceContent::Pairs);
-    if pairs().next().is_none() || has_pairs(config) {
+    let is_whole = matches!(&config.namespaces[..], [only] if only.units.is_none());
+    let is_of_pairs = has_pairs(config);
+    if wanted.is_empty() || is_of_pairs && !is_whole || !is_of_pairs && pairs().next().is_none() {
         return Ok(());
     }
     let [whole] = &config.namespaces[..] else { return Err(PairsError::Divided) };
@@ -118,4 +120,34 @@ pub(super) fn divide(config: &mut Config, wanted: &[Namespace]) -> Result<(), Pa
         config.key_value = Some(default_key_value(config));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn divided(drive: &str, wanted: &[(u64, NamespaceContent)]) -> Vec<(NamespaceKind, u64)> {
+        let mut config = mynah_lab::drive::load(drive, &[]).expect("a shipped drive").config;
+        let wanted: Vec<Namespace> = wanted
+            .iter()
+            .map(|&(gib, content)| Namespace { bytes: Some(gib << 30), content })
+            .collect();
+        divide(&mut config, &wanted).expect("room");
+        let unit = u64::from(config.mapping.unit_bytes);
+        let capacities = config.capacities().expect("a valid drive");
+        let kinds = config.namespaces.iter().map(|it| it.kind);
+        kinds.zip(capacities.iter().map(|units| units * unit >> 30)).collect()
+    }
+
+    #[test]
+    fn a_drive_of_pairs_is_divided_like_any_other() {
+        let (blocks, pairs) = (NamespaceContent::Blocks(512), NamespaceContent::Pairs);
+        let whole = divided("kv-tlc", &[])[0];
+        assert_eq!(whole.0, NamespaceKind::Pairs);
+        let both = divided("kv-tlc", &[(32, pairs), (16, blocks)]);
+        assert_eq!(both[0], (NamespaceKind::Pairs, 32));
+        assert_eq!(both[1].0, NamespaceKind::Blocks);
+        assert!((16..=whole.1 - 32).contains(&both[1].1), "{both:?}");
+        assert_eq!(divided("kv-tlc", &[(16, blocks)])[0].0, NamespaceKind::Blocks);
+    }
 }
