@@ -136,7 +136,7 @@ mod tests {
         let unit = u64::from(config.mapping.unit_bytes);
         let capacities = config.capacities().expect("a valid drive");
         let kinds = config.namespaces.iter().map(|it| it.kind);
-        kinds.zip(capacities.iter().map(|units| units * unit >> 30)).collect()
+        kinds.zip(capacities.iter().map(|units| (units * unit) >> 30)).collect()
     }
 
     #[test]
