@@ -187,13 +187,12 @@ impl<A: Arena> Frames<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
-    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
 
     /// Notes what is consolidated.
     struct Noting {
         bytes: Vec<u8>,
-        consolidated: Rc<RefCell<Vec<usize>>>,
+        consolidated: Arc<Mutex<Vec<usize>>>,
     }
 
     impl std::ops::Deref for Noting {
@@ -212,16 +211,16 @@ mod tests {
     impl Arena for Noting {
         fn consolidate(&mut self, at: usize, bytes: usize) {
             assert!(self.bytes[at..at + bytes].chunks(FRAME_BYTES).all(|frame| frame[1] == 1));
-            self.consolidated.borrow_mut().push(at);
+            self.consolidated.lock().expect("a lock").push(at);
         }
     }
 
     #[test]
     fn what_is_in_use_is_consolidated_once() {
-        let noted = Rc::new(RefCell::new(Vec::new()));
-        let consolidated = Rc::clone(&noted);
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let consolidated = Arc::clone(&noted);
         let source =
-            move |bytes| Noting { bytes: vec![0; bytes], consolidated: Rc::clone(&consolidated) };
+            move |bytes| Noting { bytes: vec![0; bytes], consolidated: Arc::clone(&consolidated) };
         let mut frames = Frames::new(Box::new(source));
         let mut last = None;
         for number in 1..=ARENA_FRAMES + CONSOLIDATED_FRAMES + 1 {
@@ -233,7 +232,7 @@ mod tests {
             frames.consolidate();
         }
         let huge_pages = (0..8).chain([0]).map(|number| number * CONSOLIDATED_BYTES);
-        assert!(noted.borrow().iter().copied().eq(huge_pages), "{noted:?}");
+        assert!(noted.lock().expect("a lock").iter().copied().eq(huge_pages), "{noted:?}");
 
         frames.give_back(last.unwrap());
         assert_eq!(frames.take(), (last.unwrap(), false));
