@@ -292,3 +292,23 @@ fn a_full_namespace_ends_the_load_with_its_reason() {
     assert!(said.contains("the keys could not be stored first: key"), "{said}");
     assert!(said.contains("capacity exceeded"), "{said}");
 }
+
+#[test]
+fn a_key_value_drive_is_divided_as_wanted() {
+    let served =
+        Served::start(mynah(&["serve", "--drive", "kv-tlc", "--precondition=none"]).args([
+            "--functional",
+            "--namespace",
+            "32MiB",
+            "--namespace",
+            "1GiB,kv",
+            "--tcp",
+            "127.0.0.1:0",
+        ]));
+    let target = format!("tcp://{}", served.address());
+    said(&kv(&target, &["put", "user:1", "--value", "hello", "--nsid", "2"]), 0);
+    assert_eq!(said(&kv(&target, &["get", "user:1", "--nsid", "2"]), 0), b"hello");
+    let blocks = complaint(&kv(&target, &["get", "user:1", "--nsid", "1"]), 2);
+    assert!(blocks.contains("namespace 1 is a block namespace"), "{blocks}");
+    assert_eq!(served.stop().0, 0);
+}
