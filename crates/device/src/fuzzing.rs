@@ -22,6 +22,33 @@ const SUBSYSTEM: &str = "nqn.2026-11.fuzz:drive";
 /// Bytes of a record before its data: what, on which queue, how many data bytes or how long.
 const HEAD: usize = 4;
 
+/// A Connect and its data: of an admin queue, or of an I/O queue of this controller.
+fn connect(
+    subsystem: &str,
+    queue_id: u16,
+    queue_size: u16,
+    controller: u16,
+) -> (SubmissionEntry, ConnectData) {
+    let connect =
+        Connect { record_format: 0, queue_id, queue_size, attributes: 0, keep_alive_ms: 0 };
+    let mut entry = SubmissionEntry::default();
+    connect.put(&mut entry);
+    let mut data = ConnectData { host_id: [7; 16], ..Default::default() };
+    data.controller_id.set(if queue_id == 0 { 0xffff } else { controller });
+    data.host_nqn = nqn_field(HOST).unwrap_or([0; 256]);
+    data.subsystem_nqn = nqn_field(subsystem).unwrap_or([0; 256]);
+    (entry, data)
+}
+
+/// What enables a controller.
+fn enable() -> SubmissionEntry {
+    let mut enable = SubmissionEntry::default();
+    let (size, value) = (PropertySize::Four, 0x0046_0001);
+    let set = PropertySet { size, offset: offset::CC, value };
+    FabricsCommand::PropertySet(set).put(&mut enable);
+    enable
+}
+
 struct Fuzz {
     subsystem: Subsystem,
     now: Time,
@@ -103,22 +130,11 @@ impl Fuzz {
         };
         let queue = self.subsystem.attach(self.clock(), transport);
         self.closed.retain(|&other| other != queue);
-        let connect =
-            Connect { record_format: 0, queue_id, queue_size: 31, attributes: 0, keep_alive_ms: 0 };
-        let mut entry = SubmissionEntry::default();
-        connect.put(&mut entry);
-        let mut data = ConnectData { host_id: [7; 16], ..Default::default() };
         // The first controller is the one that I/O queues belong to.
-        data.controller_id.set(if queue_id == 0 { 0xffff } else { 1 });
-        data.host_nqn = nqn_field(HOST).unwrap_or([0; 256]);
-        data.subsystem_nqn = nqn_field(subsystem).unwrap_or([0; 256]);
+        let (entry, data) = connect(subsystem, queue_id, 31, 1);
         self.submit(queue, entry, data.as_bytes());
-        let mut enable = SubmissionEntry::default();
-        let (size, value) = (PropertySize::Four, 0x0046_0001);
-        let set = PropertySet { size, offset: offset::CC, value };
-        FabricsCommand::PropertySet(set).put(&mut enable);
         if queue_id == 0 {
-            self.submit(queue, enable, &[]);
+            self.submit(queue, enable(), &[]);
         }
         self.queues.push(queue);
         self.take();

@@ -1052,13 +1052,8 @@ impl Runner {
         if planned.key.is_some() {
             return self.submit_key(at, tag, planned, created);
         }
-        let now = self.drive.now();
-        self.recorder.issued(now);
+        let now = self.issued(at);
         let job = &mut self.jobs[at as usize];
-        if let Some(observers) = &mut self.observers {
-            observers.issued(job.flow as usize, now);
-        }
-        job.outstanding += 1;
         let request = job.request(tag, planned);
         self.pending[tag as usize] = Pending { request, created };
         if self.drive_fetches {
@@ -1066,6 +1061,19 @@ impl Runner {
         }
         job.submitted.push_back(tag);
         self.drive.ring(now, job.queue)
+    }
+
+    /// A job issues a request; when.
+    #[inline]
+    fn issued(&mut self, at: u32) -> Time {
+        let now = self.drive.now();
+        self.recorder.issued(now);
+        let job = &mut self.jobs[at as usize];
+        if let Some(observers) = &mut self.observers {
+            observers.issued(job.flow as usize, now);
+        }
+        job.outstanding += 1;
+        now
     }
 }
 

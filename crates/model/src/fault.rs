@@ -192,6 +192,7 @@ impl Drive {
             self.collect_if_needed(plane);
             self.first_to_program_changed(plane);
         }
+        self.resume_indices();
         // What the cache has kept goes on as it would have.
         self.evict_surplus();
     }

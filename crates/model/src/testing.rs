@@ -108,8 +108,8 @@ pub fn small() -> Config {
     }
 }
 
-/// Four lanes of 1 GB/s.
-fn plain_link() -> Link {
+/// MQSim's shipped link: four lanes of 1 GB/s, 128-byte payloads, 28 bytes of overhead.
+pub fn plain_link() -> Link {
     Link {
         protocol: LinkProtocol::Pcie,
         adapter: Span::ZERO,
@@ -139,6 +139,28 @@ fn plain_scheduler() -> Scheduler {
         suspend_erase_for_writes: None,
         cache_program: false,
         flin: None,
+    }
+}
+
+/// Pairs of up to 64 KiB under keys of up to 16 bytes: one manager that takes 3 us for every command,
+/// and all of a hash index in DRAM.
+pub fn key_value() -> KeyValue {
+    KeyValue {
+        managers: 1,
+        times: KeyTimes::all(Span::from_us(3)),
+        index: KeyIndex {
+            kind: KeyIndexKind::DynamicHash,
+            dram_bytes: None,
+            entry_bytes: 16,
+            keys_max: None,
+            filter_bits: 0,
+            signature_bits: 0,
+        },
+        header_bytes: 16,
+        key_max: 16,
+        value_max: 64 << 10,
+        key_inline: 16,
+        key_fetch_holds: true,
     }
 }
 

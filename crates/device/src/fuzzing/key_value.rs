@@ -1,7 +1,7 @@
 //! Hosts that do what the bytes say to a key-value namespace: over connections, and from guest
 //! memory.
 
-use super::{HOST, SUBSYSTEM};
+use super::{SUBSYSTEM, connect, enable};
 use crate::pci::{
     DOORBELL_BYTES, Function, FunctionConfig, Guest, GuestMemory, Region, SparseMemory, Watch,
 };
@@ -12,11 +12,9 @@ use crate::{
 use mynah_model::Drive;
 use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
-use mynah_wire::fabrics::{Connect, ConnectData, nqn_field};
 use mynah_wire::nvme::SubmissionEntry;
 use mynah_wire::nvme::command::{
-    AdminCommand, CreateCompletionQueue, CreateSubmissionQueue, FabricsCommand, PropertySet,
-    PropertySize, QueuePriority,
+    AdminCommand, CreateCompletionQueue, CreateSubmissionQueue, QueuePriority,
 };
 use mynah_wire::nvme::opcode::key_value as opcode;
 use mynah_wire::nvme::property::offset;
@@ -155,27 +153,11 @@ impl Hosts {
     /// Over fabrics.
     fn connect(&mut self) {
         for (queue, queue_id) in [(self.admin, 0), (self.io, 1)] {
-            let connect = Connect {
-                record_format: 0,
-                queue_id,
-                queue_size: 63,
-                attributes: 0,
-                keep_alive_ms: 0,
-            };
-            let mut entry = SubmissionEntry::default();
-            connect.put(&mut entry);
-            let mut data = ConnectData { host_id: [7; 16], ..Default::default() };
             // The function has the first identifier.
-            data.controller_id.set(if queue_id == 0 { 0xffff } else { 2 });
-            data.host_nqn = nqn_field(HOST).unwrap_or([0; 256]);
-            data.subsystem_nqn = nqn_field(SUBSYSTEM).unwrap_or([0; 256]);
+            let (entry, data) = connect(SUBSYSTEM, queue_id, 63, 2);
             self.submit(queue, entry, data.as_bytes());
             if queue_id == 0 {
-                let mut enable = SubmissionEntry::default();
-                let (size, value) = (PropertySize::Four, 0x0046_0001);
-                let set = PropertySet { size, offset: offset::CC, value };
-                FabricsCommand::PropertySet(set).put(&mut enable);
-                self.submit(queue, enable, &[]);
+                self.submit(queue, enable(), &[]);
             }
             self.turn();
         }

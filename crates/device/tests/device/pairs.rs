@@ -1,10 +1,7 @@
 //! Drives with pairs, and the commands of their hosts.
 
 use crate::shared::entry;
-use mynah_model::config::{
-    Config, KeyIndex, KeyIndexKind, KeyTimes, KeyValue, Namespace, NamespaceKind, Placement,
-};
-use mynah_stamp::Span;
+use mynah_model::config::{Config, KeyValue, Namespace, NamespaceKind, Placement};
 use mynah_wire::nvme::SubmissionEntry;
 use mynah_wire::nvme::command::{
     KeyValueCommand, List, Retrieve, Store as StoreCommand, StoreCondition,
@@ -23,23 +20,7 @@ pub(crate) fn mixed(config: &mut Config) {
         Namespace { units: units(1 << 20), ..whole },
     ];
     config.placement = Placement::Striped;
-    config.key_value = Some(KeyValue {
-        managers: 2,
-        times: KeyTimes::all(Span::from_us(3)),
-        index: KeyIndex {
-            kind: KeyIndexKind::DynamicHash,
-            dram_bytes: None,
-            entry_bytes: 16,
-            keys_max: None,
-            filter_bits: 0,
-            signature_bits: 0,
-        },
-        header_bytes: 16,
-        key_max: 16,
-        value_max: 64 << 10,
-        key_inline: 16,
-        key_fetch_holds: true,
-    });
+    config.key_value = Some(KeyValue { managers: 2, ..mynah_model::testing::key_value() });
 }
 
 pub(crate) fn key(name: &str) -> Key {

@@ -25,17 +25,21 @@ pub struct KeySides {
 }
 
 impl KeySides {
-    /// Those of a flow; `None` if it has none.
-    pub(crate) fn of(recorder: &Recorder, flow: usize) -> Option<Box<KeySides>> {
-        let side = |kind| recorder.side(flow, kind);
-        let all = KeySides {
+    /// What `side` says of each kind of command.
+    pub fn from_kinds(side: impl Fn(Kind) -> Side) -> KeySides {
+        KeySides {
             store: side(Kind::Store),
             update: side(Kind::Update),
             retrieve: side(Kind::Retrieve),
             delete: side(Kind::Delete),
             exist: side(Kind::Exist),
             list: side(Kind::List),
-        };
+        }
+    }
+
+    /// Those of a flow; `None` if it has none.
+    pub(crate) fn of(recorder: &Recorder, flow: usize) -> Option<Box<KeySides>> {
+        let all = KeySides::from_kinds(|kind| recorder.side(flow, kind));
         all.any().then(|| Box::new(all))
     }
 

@@ -273,13 +273,8 @@ impl Runner {
         planned: Planned,
         created: Time,
     ) -> Result<(), Box<RunError>> {
-        let now = self.drive.now();
-        self.recorder.issued(now);
+        let now = self.issued(at);
         let job = &mut self.jobs[at as usize];
-        if let Some(observers) = &mut self.observers {
-            observers.issued(job.flow as usize, now);
-        }
-        job.outstanding += 1;
         let Some(keys) = &mut self.keys else { return Ok(()) };
         let request = keys.prepare(tag, job.namespace(), planned);
         let shown = Request { operation: Operation::Other, ..job.request(tag, planned) };

@@ -15,23 +15,7 @@ fn config(change: impl FnOnce(&mut Config)) -> Config {
     small_with(|c| {
         c.namespaces[0].kind = NamespaceKind::Pairs;
         c.placement = Placement::Striped;
-        c.key_value = Some(KeyValue {
-            managers: 1,
-            times: KeyTimes::all(Span::from_us(3)),
-            index: KeyIndex {
-                kind: KeyIndexKind::DynamicHash,
-                dram_bytes: None,
-                entry_bytes: 16,
-                keys_max: None,
-                filter_bits: 0,
-                signature_bits: 0,
-            },
-            header_bytes: 16,
-            key_max: 16,
-            value_max: 64 << 10,
-            key_inline: 16,
-            key_fetch_holds: true,
-        });
+        c.key_value = Some(mynah_model::testing::key_value());
         change(c);
     })
 }
@@ -652,6 +636,7 @@ fn a_power_cut_loses_whole_pairs() {
                 .expect("a queue");
         }
         host.run();
+        host.drive.check_quiet().expect("indices have gone on");
     }
     assert!(taken_back > 20, "{taken_back}");
 }

@@ -19,6 +19,7 @@ use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::cmt::Cmt;
+use crate::ftl::mapping::flights::Flights;
 use crate::ftl::mapping::table::{Content, Table};
 use crate::ftl::space::{Divisor, Shape};
 use crate::ftl::token::Token;
@@ -28,9 +29,7 @@ use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{CommandIndex, Lpn, Mvpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::MAPPING_TABLE;
 use crate::validate::Plan;
-use hashbrown::HashMap;
 use mynah_stamp::Stage;
-use rustc_hash::FxBuildHasher;
 
 /// What waits for a mapping entry.
 #[derive(Clone, Copy, Debug)]
@@ -39,18 +38,6 @@ pub(crate) enum Waiter {
     Read { command: CommandIndex, lpn: Lpn },
     /// A write unit wants to be programmed.
     Write { unit: WriteIndex },
-}
-
-/// What is going on with a translation page.
-#[derive(Default)]
-struct Flight {
-    /// It is being read for those who wait.
-    loading: bool,
-    /// It is being updated.
-    updating: bool,
-    /// It has to be updated once more.
-    again: bool,
-    waiters: Vec<Waiter>,
 }
 
 /// The mapping tables and what the controller knows of them.
@@ -65,11 +52,10 @@ struct Cached {
     by_page: Divisor,
     /// One table for all, or one for each namespace.
     tables: Vec<Cmt>,
-    flights: HashMap<Mvpn, Flight, FxBuildHasher>,
+    flights: Flights<Waiter>,
     /// Translation pages whose evicted entries stay in DRAM for ever, as in MQSim, which
     /// never programs them.
     departing: Vec<bool>,
-    spare: Vec<Vec<Waiter>>,
 }
 
 impl Cached {
@@ -113,9 +99,8 @@ impl Mapping {
                     config: cached,
                     by_page: Divisor::new(plan.entries_per_page),
                     tables: (0..tables).map(|_| Cmt::new(cached.granularity, capacity)).collect(),
-                    flights: HashMap::default(),
+                    flights: Flights::new(),
                     departing: vec![false; plan.translation_pages as usize],
-                    spare: Vec::new(),
                 })
             }
         };
@@ -298,22 +283,15 @@ impl Drive {
             return true;
         }
         let location = self.ftl.mapping.table.translation_ppn(page);
-        let flight = cached.flights.get_mut(&page);
         // A page that is being updated, or was never written, is in DRAM.
-        let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
-        if location.is_none() || updating || cached.departing[page] {
+        let in_dram = location.is_none() || cached.flights.is_in_dram(page);
+        if in_dram || cached.departing[page] {
             self.remember(lpn, page, false);
             return true;
         }
-        if let Some(flight) = flight {
-            flight.waiters.push(waiter);
+        if !cached.flights.wait(page, waiter) {
             return false;
         }
-        let mut waiters = cached.spare.pop().unwrap_or_default();
-        waiters.push(waiter);
-        cached
-            .flights
-            .insert(page, Flight { loading: true, updating: false, again: false, waiters });
         let bytes = match cached.config.granularity {
             CmtGranularity::Entry => cached.config.load_bytes,
             CmtGranularity::Page => self.shape.page_bytes,
@@ -322,7 +300,8 @@ impl Drive {
         false
     }
 
-    fn read_translation_page(&mut self, token: Token, page: Mvpn, bytes: u32) {
+    /// Asks the flash for so many bytes of a translation page.
+    pub(in crate::ftl) fn read_translation_page(&mut self, token: Token, page: Mvpn, bytes: u32) {
         let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) else { return };
         let extent = Extent { plane: self.shape.plane_of_ppn(ppn), ppn, bytes };
         self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
@@ -344,13 +323,7 @@ impl Drive {
         }
         let now = self.kernel.now;
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
-        let Some(flight) = cached.flights.get_mut(&page) else { return };
-        flight.loading = false;
-        let (mut waiters, again) =
-            (std::mem::take(&mut flight.waiters), std::mem::take(&mut flight.again));
-        if !flight.updating {
-            cached.flights.remove(&page);
-        }
+        let Some((mut waiters, again)) = cached.flights.loaded(page) else { return };
         if again {
             self.update_translation_page(page, true);
         }
@@ -376,7 +349,7 @@ impl Drive {
             }
         }
         if let Some(cached) = &mut self.ftl.mapping.cached {
-            cached.spare.push(waiters);
+            cached.flights.give_back(waiters);
         }
     }
 
@@ -509,18 +482,14 @@ impl Drive {
             }
             return;
         }
-        let flight = cached.flights.entry(page).or_default();
-        if flight.updating || flight.loading {
-            flight.again = true;
+        let whole = cached.config.granularity == CmtGranularity::Page;
+        let read = location.is_some() && !whole && !known;
+        if !cached.flights.update(page, read) {
             return;
         }
-        flight.updating = true;
-        let whole = cached.config.granularity == CmtGranularity::Page;
-        if location.is_some() && !whole && !known {
-            flight.loading = true;
-            self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes);
-        } else {
-            self.program_translation_page(page);
+        match read {
+            true => self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes),
+            false => self.program_translation_page(page),
         }
     }
 
@@ -537,7 +506,8 @@ impl Drive {
         self.translation_loaded(page);
     }
 
-    fn program_translation_page(&mut self, page: Mvpn) {
+    /// Sends a translation page to the flash.
+    pub(in crate::ftl) fn program_translation_page(&mut self, page: Mvpn) {
         let unit = self.ftl.units.insert(WriteUnit::new(
             Content::TranslationPage(page),
             CLASS_TABLES,
@@ -556,13 +526,7 @@ impl Drive {
             return self.index_page_programmed(page);
         }
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
-        let Some(flight) = cached.flights.get_mut(&page) else { return };
-        flight.updating = false;
-        let again = std::mem::take(&mut flight.again);
-        if !flight.loading {
-            cached.flights.remove(&page);
-        }
-        if again {
+        if cached.flights.updated(page) {
             self.update_translation_page(page, false);
         }
     }
@@ -665,7 +629,7 @@ mod tests {
                 let dirty = cached.tables[0].entries().iter().any(|&(key, of, dirty)| {
                     dirty && of == page && (key == lpn.0 || granularity == CmtGranularity::Page)
                 });
-                prop_assert!(dirty || cached.flights.contains_key(&page), "unit {lpn}");
+                prop_assert!(dirty || cached.flights.contains(page), "unit {lpn}");
             }
             prop_assert!(drive.ftl.planes[0].collection.moved.is_empty());
         }

@@ -4,6 +4,7 @@
 
 pub(crate) mod cached;
 pub(crate) mod cmt;
+pub(crate) mod flights;
 mod hybrid;
 pub(crate) mod scheme;
 pub(crate) mod table;

@@ -80,6 +80,13 @@ impl Drive {
         }
     }
 
+    /// Goes on with what indices had to do when everything stopped.
+    pub(crate) fn resume_indices(&mut self) {
+        if self.ftl.pairs().is_some() {
+            (0..self.ftl.namespaces.len()).for_each(|namespace| self.index_works(namespace));
+        }
+    }
+
     fn begin_errand(&mut self, namespace: usize, errand: Errand, job: Job) {
         let page = |pairs: &Pairs, page| pairs.page(namespace, page);
         match job {

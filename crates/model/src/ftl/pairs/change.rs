@@ -82,20 +82,15 @@ impl Pairs {
 
     /// A pair is removed.
     pub(crate) fn remove(&mut self, namespace: usize, pair: PairId) -> Option<Change> {
-        self.probes.clear();
+        let found = self.find(namespace, pair, false)?;
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
         let entry = space.entry(pair);
-        if entry.is_vacant() {
-            return None;
-        }
-        space.index.find(entry.token, Some(entry.place()), probes);
-        space.compare(entry.token, Some(space.own(entry, false)), probes);
         space.index.remove(entry.token, entry.place(), probes);
         space.live -= entry.units();
         space.leaving += entry.units();
         space.pairs[pair.0 as usize] = Entry::NONE;
         let older = space.settle_pair(pair);
-        Some(Change { run: Cell::NONE, old: space.run_of(entry), older, existed: true })
+        Some(Change { run: Cell::NONE, old: found.run, older, existed: true })
     }
 
     /// All pairs of a namespace are removed. Returns their cells, which are free as soon as they

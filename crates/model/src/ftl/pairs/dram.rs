@@ -3,6 +3,7 @@
 use super::background::Errand;
 use crate::config::{CmtGranularity, KeyIndex};
 use crate::ftl::mapping::cmt::Cmt;
+use crate::ftl::mapping::flights::Flights;
 use crate::kernel::bytes::{Reader, StateError, Writer};
 use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
 use hashbrown::HashMap;
@@ -19,25 +20,11 @@ pub(super) enum PageWaiter {
     Errand(Errand),
 }
 
-/// What is going on with an index page.
-#[derive(Default)]
-pub(super) struct Flight {
-    /// It is being read.
-    pub(super) loading: bool,
-    /// It is being written.
-    pub(super) writing: bool,
-    /// It has to be written once more.
-    pub(super) again: bool,
-    pub(super) waiters: Vec<PageWaiter>,
-}
-
 /// The index pages in DRAM.
 pub(crate) struct Pages {
-    pub(super) page_bytes: u32,
     /// `None`: all are.
     pub(super) cached: Option<Cmt>,
-    pub(super) flights: HashMap<Mvpn, Flight, FxBuildHasher>,
-    pub(super) spare: Vec<Vec<PageWaiter>>,
+    pub(super) flights: Flights<PageWaiter>,
     /// Pages of runs that are being written.
     pub(super) errands: HashMap<Mvpn, Errand, FxBuildHasher>,
 }
@@ -48,8 +35,7 @@ impl Pages {
             let pages = (bytes / u64::from(page_bytes)).max(1);
             Cmt::new(CmtGranularity::Page, usize::try_from(pages).unwrap_or(usize::MAX))
         });
-        let (flights, errands) = (HashMap::default(), HashMap::default());
-        Pages { page_bytes, cached, flights, spare: vec![], errands }
+        Pages { cached, flights: Flights::new(), errands: HashMap::default() }
     }
 
     /// How many can be in DRAM, if not all.

@@ -2,11 +2,10 @@
 
 use super::Pairs;
 use crate::drive::Drive;
-use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
 use crate::io::{NamespaceId, Tag};
 use crate::keys::{KeyOperation, KeyRequest, PairId, PairToFill};
-use crate::number::{Lpn, Mvpn, Plane, Ppn};
+use crate::number::Mvpn;
 use crate::precondition::PreconditionError;
 use mynah_stamp::Time;
 
@@ -25,9 +24,9 @@ impl Drive {
         let units = self.place_pairs(namespace, pairs, false)?;
         let index = namespace.0 as usize - 1;
         let Some(first) = self.ftl.namespace(index).map(|space| space.base) else { return Ok(()) };
-        let mut filler = Filler { turn: 0, next: Ppn::NONE, left: 0 };
         for lpn in first.run(units as u32) {
-            self.lay_cell_down(index, lpn, &mut filler);
+            let plane = self.ftl.plane_of(Content::Unit(lpn));
+            self.lay_down(lpn, plane);
         }
         self.restart_counters();
         Ok(())
@@ -86,29 +85,6 @@ impl Drive {
         placed
     }
 
-    /// Puts a cell into the next place of the pages that are being filled, planes taking turns.
-    fn lay_cell_down(&mut self, namespace: usize, lpn: Lpn, filler: &mut Filler) {
-        if filler.left == 0 {
-            let planes = &self.ftl.namespaces[namespace].planes;
-            let plane = planes[filler.turn % planes.len()];
-            filler.turn += 1;
-            filler.next = self.take_empty_page(plane);
-            filler.left = self.shape.units_per_page;
-        }
-        let ppn = filler.next;
-        (filler.next, filler.left) = (ppn + 1, filler.left - 1);
-        self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
-        self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
-    }
-
-    fn take_empty_page(&mut self, plane: Plane) -> Ppn {
-        let ppn = self.ftl.blocks.take_page(plane, Stream::Host);
-        for place in 0..self.shape.units_per_page {
-            self.ftl.mapping.table.clear_ppn(ppn + place);
-        }
-        ppn
-    }
-
     /// Puts the pages of an index on flash, and as many as fit into DRAM.
     fn lay_index_down(&mut self, namespace: usize, written: bool) {
         let Some(pairs) = &mut self.ftl.pairs else { return };
@@ -123,13 +99,6 @@ impl Drive {
             }
         }
     }
-}
-
-/// Where cells are being laid down.
-struct Filler {
-    turn: usize,
-    next: Ppn,
-    left: u32,
 }
 
 impl Pairs {

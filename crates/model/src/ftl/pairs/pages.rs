@@ -4,17 +4,14 @@
 
 use super::Pairs;
 use super::background::Errand;
-use super::dram::{Flight, PageWaiter};
+use super::dram::PageWaiter;
 use super::index::Probes;
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use crate::flash::queues::CLASS_COLLECTION;
 use crate::flash::work::{Extent, WorkKind};
-use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
-use crate::ftl::unit::WriteUnit;
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
-use crate::observe::blame::MAPPING_TABLE;
 
 impl Drive {
     /// A command looks at the pages that it needs, from the one at `at` on, and changes those that
@@ -73,31 +70,16 @@ impl Drive {
             return true;
         }
         let location = self.ftl.mapping.table.translation_ppn(page);
-        let flight = pages.flights.get_mut(&page);
         // A page that is being written, or never was, is in DRAM.
-        let writing = flight.as_ref().is_some_and(|flight| flight.writing && !flight.loading);
-        if location.is_none() || writing {
+        if location.is_none() || pages.flights.is_in_dram(page) {
             self.kernel.observe.count().index_hits += 1;
             self.remember_index_page(page);
             return true;
         }
-        if let Some(flight) = flight {
-            flight.waiters.push(waiter);
-            return false;
+        if pages.flights.wait(page, waiter) {
+            self.read_translation_page(Token::Load { page }, page, self.shape.page_bytes);
         }
-        let mut waiters = pages.spare.pop().unwrap_or_default();
-        waiters.push(waiter);
-        pages.flights.insert(page, Flight { loading: true, waiters, ..Flight::default() });
-        self.read_index_page(Token::Load { page }, page);
         false
-    }
-
-    fn read_index_page(&mut self, token: Token, page: Mvpn) {
-        let Some(pairs) = &self.ftl.pairs else { return };
-        let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) else { return };
-        let bytes = pairs.pages.page_bytes;
-        let extent = Extent { plane: self.shape.plane_of_ppn(ppn), ppn, bytes };
-        self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
     }
 
     /// A page is in DRAM now; another has to leave if there is no room.
@@ -121,17 +103,13 @@ impl Drive {
     fn write_index_page(&mut self, page: Mvpn, known: bool) {
         let location = self.ftl.mapping.table.translation_ppn(page);
         let Some(pairs) = &mut self.ftl.pairs else { return };
-        let flight = pairs.pages.flights.entry(page).or_default();
-        if flight.writing || flight.loading {
-            flight.again = true;
+        let read = location.is_some() && !known;
+        if !pairs.pages.flights.update(page, read) {
             return;
         }
-        flight.writing = true;
-        if location.is_some() && !known {
-            flight.loading = true;
-            self.read_index_page(Token::Update { page }, page);
-        } else {
-            self.program_index_page(page);
+        match read {
+            true => self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes),
+            false => self.program_translation_page(page),
         }
     }
 
@@ -140,29 +118,13 @@ impl Drive {
         if let Some(pairs) = &mut self.ftl.pairs {
             pairs.pages.errands.insert(page, errand);
         }
-        self.program_index_page(page);
-    }
-
-    fn program_index_page(&mut self, page: Mvpn) {
-        let content = Content::TranslationPage(page);
-        let unit = WriteUnit::new(content, CLASS_TABLES, MAPPING_TABLE, self.kernel.now);
-        let unit = self.ftl.units.insert(unit);
-        self.send_to_flash(unit);
-        if self.ftl.write_protected {
-            self.collect_if_needed(self.ftl.units[unit].plane);
-        }
+        self.program_translation_page(page);
     }
 
     /// An index page has been read for those who wait.
     pub(crate) fn index_page_loaded(&mut self, page: Mvpn) {
         let Some(pairs) = &mut self.ftl.pairs else { return };
-        let Some(flight) = pairs.pages.flights.get_mut(&page) else { return };
-        flight.loading = false;
-        let (mut waiters, again) =
-            (std::mem::take(&mut flight.waiters), std::mem::take(&mut flight.again));
-        if !flight.writing {
-            pairs.pages.flights.remove(&page);
-        }
+        let Some((mut waiters, again)) = pairs.pages.flights.loaded(page) else { return };
         self.remember_index_page(page);
         if again {
             self.index_page_changed(page);
@@ -177,12 +139,12 @@ impl Drive {
             }
         }
         if let Some(pairs) = &mut self.ftl.pairs {
-            pairs.pages.spare.push(waiters);
+            pairs.pages.flights.give_back(waiters);
         }
     }
 
     pub(crate) fn index_page_read_for_update(&mut self, page: Mvpn) {
-        self.program_index_page(page);
+        self.program_translation_page(page);
         // Those who came while it was being read know it now.
         self.index_page_loaded(page);
     }
@@ -193,13 +155,7 @@ impl Drive {
         if let Some(errand) = pairs.pages.errands.remove(&page) {
             return self.errand_ended(errand);
         }
-        let Some(flight) = pairs.pages.flights.get_mut(&page) else { return };
-        flight.writing = false;
-        let again = std::mem::take(&mut flight.again);
-        if !flight.loading {
-            pairs.pages.flights.remove(&page);
-        }
-        if again {
+        if pairs.pages.flights.updated(page) {
             self.index_page_changed(page);
         }
     }

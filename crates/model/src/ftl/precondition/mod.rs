@@ -411,7 +411,7 @@ impl Drive {
     }
 
     /// Maps `lpn` to the next page of its plane's open block.
-    fn lay_down(&mut self, lpn: Lpn, plane: Plane) {
+    pub(in crate::ftl) fn lay_down(&mut self, lpn: Lpn, plane: Plane) {
         if let Some(ppn) = self.ftl.place_at_once(lpn, plane) {
             self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
             self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);

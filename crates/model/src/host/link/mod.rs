@@ -189,27 +189,11 @@ fn packet_time(config: &config::Link, bytes: u64) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// MQSim's shipped link: four lanes of 1 GB/s, 128-byte payloads, 28 bytes of overhead.
-    fn shipped() -> config::Link {
-        config::Link {
-            protocol: config::LinkProtocol::Pcie,
-            adapter: Span::ZERO,
-            bytes_per_s: 4_000_000_000,
-            lanes: 4,
-            max_payload_bytes: 128,
-            packet_overhead_bytes: 28,
-            submission_entry_bytes: 64,
-            fetch_prp_lists: true,
-            interrupt: Span::ZERO,
-            truncate_ns: false,
-            stream_data: true,
-        }
-    }
+    use crate::testing::plain_link;
 
     #[test]
     fn times_by_hand() {
-        let link = Link::new(shipped());
+        let link = Link::new(plain_link());
         // 32 packets of 128 + 28 bytes at 4 bytes a nanosecond.
         assert_eq!(link.data(4096), Span::from_ns(1248));
         assert_eq!(link.submission_entries(1), Span::from_ns(23));
@@ -230,7 +214,7 @@ mod tests {
             max_payload_bytes: 8192,
             packet_overhead_bytes: 12,
             fetch_prp_lists: false,
-            ..shipped()
+            ..plain_link()
         });
         let bytes = |bytes: u64| Span::from_ps((bytes * 1_000_000).div_ceil(600));
         assert_eq!(link.data(8192), bytes(8192 + 16));
@@ -243,7 +227,7 @@ mod tests {
 
     #[test]
     fn prp_lists_start_with_the_third_page() {
-        let link = Link::new(shipped());
+        let link = Link::new(plain_link());
         assert_eq!(link.prp_list_bytes(8192), 0);
         assert_eq!(link.prp_list_bytes(8193), 16);
         assert_eq!(link.prp_list_bytes(128 * 1024), 31 * 8);

@@ -181,21 +181,13 @@ impl Tally {
                 errors,
             }
         };
-        let keys = || KeySides {
-            store: side(Kind::Store),
-            update: side(Kind::Update),
-            retrieve: side(Kind::Retrieve),
-            delete: side(Kind::Delete),
-            exist: side(Kind::Exist),
-            list: side(Kind::List),
-        };
         Flow {
             name: name.to_owned(),
             read: side(Kind::Read),
             write: side(Kind::Write),
             trim: side(Kind::Trim),
             flush: side(Kind::Flush),
-            key_value: has_keys.then(|| Box::new(keys())),
+            key_value: has_keys.then(|| Box::new(KeySides::from_kinds(side))),
             slowdown: None,
         }
     }
