@@ -121,7 +121,7 @@ pub struct KeyIndex {
     /// (LSM); 0: none.
     pub filter_bits: u32,
     /// Bits that entries hold of a hash of the key, in place of the key: the pairs of all that are
-    /// alike in a page are read to find the one. 0: entries hold whole keys.
+    /// alike in a page are read to find the one. 0: entries tell all keys apart.
     pub signature_bits: u32,
 }
 
