@@ -112,6 +112,12 @@ pub trait Store {
     /// Puts everything accepted so far on stable storage.
     fn flush(&mut self) -> Ready;
 
+    /// Whether what it has accepted may be lost, with the process or the machine, before the next
+    /// flush though the rest outlives them: hosts have to be told, or they never flush.
+    fn is_volatile(&self) -> bool {
+        false
+    }
+
     /// Keeps a description of what the bytes are (namespaces and their formats, say) beside
     /// them, at most [`DESCRIPTION_BYTES_MAX`] bytes. A flush that begins after this makes it
     /// stable, too. A store that does not outlive the process need not keep it.

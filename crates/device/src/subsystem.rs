@@ -395,6 +395,12 @@ impl Subsystem {
         self.media.bytes(at, most).expect("a store that lends does so always")
     }
 
+    /// Whether data that a write has completed with can be lost before the next Flush: with the
+    /// power of the drive, or since its store has them in memory still.
+    pub(crate) fn has_volatile_cache(&self) -> bool {
+        self.model.has_volatile_cache() || self.media.is_volatile()
+    }
+
     /// Whether a host uses the queue: it is connected, and authenticated if it has to be.
     pub fn is_in_use(&self, queue: Queue) -> bool {
         let state = self.queues.get(queue.0).map(|slot| slot.state());

@@ -591,6 +591,10 @@ impl<E: Executor> Store for DiskStore<E> {
         self.change(at, bytes, Content::Zeros)
     }
 
+    fn is_volatile(&self) -> bool {
+        true
+    }
+
     fn flush(&mut self) -> Ready {
         let upto = self.backlog.accepted();
         if let Some(error) = self.refusal() {

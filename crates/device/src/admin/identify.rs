@@ -316,7 +316,7 @@ impl Subsystem {
         // Compare and Write.
         page.fused.set(1);
         // Present (0), and Flush takes all namespaces (2:1).
-        page.volatile_write_cache = 0b110 | u8::from(self.model.has_volatile_cache());
+        page.volatile_write_cache = 0b110 | u8::from(self.has_volatile_cache());
         // Write protection, and until a power cycle.
         page.write_protection = 0b11;
         page.copy_formats.set(1);

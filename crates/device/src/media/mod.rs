@@ -160,6 +160,11 @@ impl Media {
         self.store.flush()
     }
 
+    /// See [`Store::is_volatile`].
+    pub(crate) fn is_volatile(&self) -> bool {
+        self.store.is_volatile()
+    }
+
     /// See [`Store::finished`].
     pub(crate) fn finished_job(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
         self.store.finished()

@@ -91,6 +91,10 @@ impl Store for Shared {
         Ready::Later(self.job())
     }
 
+    fn is_volatile(&self) -> bool {
+        true
+    }
+
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
         self.0.borrow_mut().finished.pop_front()
     }
@@ -179,6 +183,33 @@ fn commands_wait_for_the_model_and_the_store() {
         }
         assert_eq!(store.0.borrow().fetches, 0, "every fetch was read or forgotten");
     }
+}
+
+#[test]
+fn hosts_are_told_of_what_the_store_may_lose() {
+    let store = Shared::default();
+    let protect = |drive: &mut mynah_model::config::Config| {
+        drive.cache.iter_mut().for_each(|cache| cache.power_loss_protection = true);
+    };
+    let store_given = Box::new(store.clone());
+    let mut world = World::with_store(Timing::Modelled, |_| {}, protect, store_given);
+    let (admin, io, _) = world.host();
+    // Identify Controller, byte 525: VWC, though the model's cache is protected.
+    assert_eq!(world.identify(admin, 1, 0)[525], 0b111);
+    let jobs_of_a_write = |world: &mut World| {
+        let id = world.submit(io, write(0, 8), &[1; 4096]);
+        let mut jobs = 0;
+        while world.reply_now(io, id).is_none() {
+            jobs += usize::from(store.finish(Ok(())));
+            world.wait(Span::from_ms(2));
+        }
+        jobs
+    };
+    assert_eq!(jobs_of_a_write(&mut world), 1);
+    // Without a write cache it is flushed as well.
+    let off = set_feature(id::VOLATILE_WRITE_CACHE, 0);
+    assert_eq!(world.status(admin, off, &[]), Status::SUCCESS);
+    assert_eq!(jobs_of_a_write(&mut world), 2);
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Subsystem {
     /// such a cache (NVMe Base, Volatile Write Cache), and pairs where there can be any.
     fn allows(&self, feature: u8, role: Role) -> Option<Allows> {
         let there = match feature {
-            id::VOLATILE_WRITE_CACHE => self.model.has_volatile_cache(),
+            id::VOLATILE_WRITE_CACHE => self.has_volatile_cache(),
             id::KEY_VALUE_CONFIGURATION => self.namespaces.can_hold_pairs(),
             _ => true,
         };
