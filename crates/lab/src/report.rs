@@ -488,7 +488,9 @@ fn blame_matrix(out: &mut String, blame: &[BlameEntry]) -> std::fmt::Result {
     )?;
     // Those who are no flow come last.
     let mut holders = first_seen(blame.iter().map(|entry| entry.holder.as_str()));
-    holders.sort_by_key(|holder| (matches!(*holder, "gc" | "mapping"), *holder));
+    holders.sort_by_key(|holder| {
+        (matches!(*holder, "gc" | "mapping" | "index" | "compaction"), *holder)
+    });
     write!(out, "<thead><tr><th class=\"left\">victim</th><th class=\"left\">waits for</th>")?;
     for holder in &holders {
         write!(out, "<th>{}</th>", escape(*holder))?;

@@ -490,6 +490,8 @@ pub(crate) fn hint(result: &Result) -> Option<String> {
         let holder = match most.holder.as_str() {
             "gc" => "garbage collection",
             "mapping" => "the mapping table",
+            "index" => "the index of keys",
+            "compaction" => "the index's compaction",
             holder if holder == most.victim => "its own requests",
             holder => holder,
         };

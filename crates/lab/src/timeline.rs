@@ -288,6 +288,8 @@ impl Timeline {
             let by = match holder {
                 Holder::GarbageCollection => "gc",
                 Holder::MappingTable => "mapping",
+                Holder::Index => "index",
+                Holder::Compaction => "compaction",
                 Holder::Flow(flow) => {
                     self.flows.get(usize::from(flow.0)).map_or("?", String::as_str)
                 }

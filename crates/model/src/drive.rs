@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::number::{Channel, Die, WorkIndex};
 use crate::observe::Observe;
-use crate::observe::blame::flow_holder;
+use crate::observe::blame::Flows;
 use crate::observe::stats::{Blame, Counters};
 use crate::validate::ConfigError;
 use mynah_stamp::Time;
@@ -106,16 +106,19 @@ impl Drive {
         let handling = stream();
         let random = Streams { gc, faults, lives, retries };
         let flash = Flash::new(&config, shape);
+        let flows = Flows::new(plan.namespaces.iter().any(|space| space.pairs.is_some()));
         let mut drive = Drive {
-            kernel: Kernel::new(Observe::new(&config.geometry, flash.lanes())),
+            kernel: Kernel::new(Observe::new(&config.geometry, flash.lanes(), flows)),
             host: Host::new(&config, handling),
-            cache: config.cache.map(|cache| Cache::new(&cache, plan.namespaces.len(), &shape)),
+            cache: config
+                .cache
+                .map(|cache| Cache::new(&cache, plan.namespaces.len(), flows, &shape)),
             ftl: Ftl::new(&config, shape, plan, random),
             flash,
             shape,
             config,
         };
-        drive.grow_holders(flow_holder(crate::io::FlowId(0)) as usize + 1);
+        drive.grow_holders(usize::from(flows.first()) + 1);
         drive.schedule_faults();
         if let Some(cache) = &mut drive.cache
             && !drive.ftl.caches_all_writes()

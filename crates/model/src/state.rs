@@ -15,7 +15,6 @@
 use crate::drive::{Drive, FLOW_MAX};
 use crate::io::FlowId;
 use crate::kernel::bytes::{LAYOUT, Reader, StateError, Writer};
-use crate::observe::blame::flow_holder;
 use mynah_stamp::Time;
 
 impl Drive {
@@ -90,7 +89,7 @@ impl Drive {
         self.ftl.restore_work(input)?;
         // Whoever had a flow has his part of the cache.
         let holders = input.number()?;
-        let most = usize::from(flow_holder(FlowId(FLOW_MAX))) + 1;
+        let most = usize::from(self.kernel.observe.flows().holder_of(FlowId(FLOW_MAX))) + 1;
         if !(self.kernel.observe.holders() as u64..=most as u64).contains(&holders) {
             return Err(StateError::Damaged(format!("{holders} flows")));
         }

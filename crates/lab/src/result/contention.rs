@@ -78,6 +78,8 @@ pub fn blame_entries(blame: &[Blame], names: &[String]) -> Vec<BlameEntry> {
                 Holder::Flow(id) => flow(id.0),
                 Holder::GarbageCollection => "gc".to_owned(),
                 Holder::MappingTable => "mapping".to_owned(),
+                Holder::Index => "index".to_owned(),
+                Holder::Compaction => "compaction".to_owned(),
             },
             wait_ns: blame.wait.as_ns_f64(),
         })

@@ -19,7 +19,7 @@ use crate::kernel::index::Index;
 use crate::kernel::pool::NONE;
 use crate::kernel::recency::Recency;
 use crate::number::{CommandIndex, Lpn, WriteIndex};
-use crate::observe::blame::{FIRST_FLOW, HolderIndex};
+use crate::observe::blame::{Flows, HolderIndex};
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
 use rustc_hash::FxBuildHasher;
@@ -30,6 +30,8 @@ pub(crate) struct Cache {
     /// Units it has room for.
     capacity: usize,
     sharing: CacheSharing,
+    /// Which holders have parts of it.
+    flows: Flows,
     write_back: WriteBack,
     /// Sectors of each part that may be on their way, if that is bounded.
     under_way_max: Option<u32>,
@@ -86,10 +88,16 @@ impl Part {
 }
 
 impl Cache {
-    pub(crate) fn new(config: &config::DataCache, namespaces: usize, shape: &Shape) -> Cache {
+    pub(crate) fn new(
+        config: &config::DataCache,
+        namespaces: usize,
+        flows: Flows,
+        shape: &Shape,
+    ) -> Cache {
         let mut cache = Cache {
             capacity: (config.bytes / u64::from(shape.unit_bytes)) as usize,
             sharing: config.sharing,
+            flows,
             write_back: config.write_back,
             under_way_max: config.write_back_max.map(|bytes| (bytes / 512) as u32),
             protected: config.power_loss_protection,
@@ -149,7 +157,7 @@ impl Cache {
     pub(crate) fn grow(&mut self, holders: usize) {
         self.dram.grow(holders);
         if self.sharing == CacheSharing::PerFlow {
-            return self.divide(holders.saturating_sub(usize::from(FIRST_FLOW)));
+            return self.divide(holders.saturating_sub(usize::from(self.flows.first())));
         }
         for part in &mut self.parts {
             part.occupancy.resize(holders.max(part.occupancy.len()), 0);
@@ -162,7 +170,7 @@ impl Cache {
         match self.sharing {
             CacheSharing::Shared => 0,
             CacheSharing::PerNamespace => namespace,
-            CacheSharing::PerFlow => usize::from(holder - FIRST_FLOW),
+            CacheSharing::PerFlow => usize::from(holder - self.flows.first()),
         }
     }
 
@@ -437,7 +445,7 @@ impl Cache {
         mut charge: impl FnMut(HolderIndex, Span),
     ) {
         if self.sharing == CacheSharing::PerFlow {
-            return charge(part as HolderIndex + FIRST_FLOW, wait);
+            return charge(part as HolderIndex + self.flows.first(), wait);
         }
         let occupancy = &self.parts[part].occupancy;
         let total: u64 = occupancy.iter().map(|&units| u64::from(units)).sum();
@@ -606,7 +614,7 @@ mod tests {
     fn epochs_end_when_their_units_are_clean() {
         let shape = crate::ftl::space::Shape::new(&crate::testing::small());
         let config = crate::testing::cache();
-        let mut cache = Cache::new(&config, 1, &shape);
+        let mut cache = Cache::new(&config, 1, Flows::new(false), &shape);
         let first = cache.dirtied();
         let flush = cache.end_epoch().expect("dirty units");
         let second = cache.dirtied();
@@ -627,7 +635,7 @@ mod tests {
             sharing: CacheSharing::PerFlow,
             ..crate::testing::cache()
         };
-        let mut cache = Cache::new(&config, 1, &shape);
+        let mut cache = Cache::new(&config, 1, Flows::new(false), &shape);
         cache.grow(4);
         for lpn in 0..8 {
             assert!(cache.fill(Lpn(lpn), u64::MAX, (lpn % 2) as usize));
@@ -638,7 +646,7 @@ mod tests {
         assert_eq!(left, [2, 4, 6, 8]);
         for lpn in 10..14 {
             assert!(cache.make_room(0));
-            cache.add(Lpn(lpn), WriteIndex(lpn), FIRST_FLOW, 0);
+            cache.add(Lpn(lpn), WriteIndex(lpn), 2, 0);
         }
         assert!(!cache.make_room(0) && !cache.fill(Lpn(20), u64::MAX, 0));
         assert!(cache.make_room(1));

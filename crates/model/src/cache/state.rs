@@ -18,7 +18,6 @@ use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::pool::Pool;
 use crate::number::{Lpn, Plane, WriteIndex};
 use crate::observe::account::StateHash;
-use crate::observe::blame::FIRST_FLOW;
 use crate::observe::stats::Counters;
 use mynah_stamp::Time;
 
@@ -280,7 +279,7 @@ impl Drive {
             let fits = is_mask
                 && (mask == u64::MAX || mask & rest == 0)
                 && class >= u32::from(CLASS_HOST)
-                && holder >= u32::from(FIRST_FLOW)
+                && holder >= u32::from(self.kernel.observe.flows().first())
                 && self.ftl.namespaces()[self.ftl.namespace_index(unit)].caches_writes;
             match fits {
                 true => Ok(Dirty { lpn: unit, mask, class: class as u8, holder: holder as u16 }),

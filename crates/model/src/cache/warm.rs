@@ -13,7 +13,7 @@ use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::host::front::SECTORS_MAX;
 use crate::io::{FlowId, NamespaceId, Operation};
 use crate::number::Lpn;
-use crate::observe::blame::{HolderIndex, flow_holder};
+use crate::observe::blame::HolderIndex;
 use mynah_stamp::Time;
 
 /// After how many accesses it is seen whether the cache is full: enough for every flow to have
@@ -142,7 +142,7 @@ impl Drive {
         if !moves || !access.is_possible() {
             return;
         }
-        let holder = flow_holder(access.flow);
+        let holder = self.kernel.observe.flows().holder_of(access.flow);
         self.grow_holders(usize::from(holder) + 1);
         let Some(part) = self.cache.as_ref().map(|cache| cache.part_of(holder, index)) else {
             return;

@@ -13,7 +13,7 @@ use crate::kernel::event::Event;
 use crate::kernel::pool::Linked;
 use crate::number::{Channel, Die, Lane, Plane, Planes, Ppn, WorkIndex, WriteIndex};
 use crate::observe::activity::{Activity, ActivityKind};
-use crate::observe::blame::{HolderIndex, holder};
+use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 use std::hint::cold_path;
 
@@ -540,7 +540,7 @@ impl Flash {
             None => return,
         };
         if let Some((by, start)) = kernel.observe.tenancies().lane_tenant(self.lane(die)) {
-            let (holder, end) = (holder(by), kernel.now);
+            let (holder, end) = (kernel.observe.flows().holder(by), kernel.now);
             kernel.observe.note(Activity { kind, index: die.0, holder, start, end });
         }
     }

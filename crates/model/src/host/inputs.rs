@@ -4,7 +4,6 @@ use super::front::{Pending, Step};
 use crate::drive::{Drive, FLOW_MAX, InputError};
 use crate::io::{Brief, Completed, Completion, Control, QueueId, QueueKind, Request, Tag};
 use crate::kernel::event::Event;
-use crate::observe::blame::flow_holder;
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, Time};
 
@@ -147,8 +146,9 @@ impl Drive {
                 if queue.flow.0 > FLOW_MAX {
                     return Err(InputError::TooManyFlows { max: FLOW_MAX });
                 }
-                self.grow_holders(usize::from(flow_holder(queue.flow)) + 1);
-                if !self.host.interface.create(queue) {
+                let holder = self.kernel.observe.flows().holder_of(queue.flow);
+                self.grow_holders(usize::from(holder) + 1);
+                if !self.host.interface.create(queue, holder) {
                     return Err(InputError::QueueExists(queue.id));
                 }
             }

@@ -15,7 +15,7 @@ use crate::kernel::event::Event;
 use crate::kernel::pool::{Pool, Pooled};
 use crate::keys::{Decision, KeyOperation, KeyRequest};
 use crate::number::{CommandIndex, KeyCommandIndex};
-use crate::observe::blame::{HolderIndex, MAPPING_TABLE};
+use crate::observe::blame::{COMPACTION, HolderIndex, INDEX};
 use crate::observe::stats::Resource;
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Stage, Time};
@@ -502,17 +502,18 @@ impl Drive {
     fn found(&mut self, command: CommandIndex) {
         let writes = matches!(self.key(command).task, Task::Write | Task::Remove);
         let namespace = self.key(command).namespace();
-        if writes && self.waits_for_index(namespace, command) {
-            self.key(command).step = Step::Stalled;
-            return;
-        }
+        // What it has waited for since the stage before.
+        let holder = if self.key(command).step == Step::Stalled { COMPACTION } else { INDEX };
         let now = self.kernel.now;
         let c = &mut self.host.commands[command];
         let (flow, waited) = (c.flow, now.since(c.mark));
         if !waited.is_zero() {
             c.end_stage(Stage::Mapping, now);
-            let blame = self.kernel.observe.blame();
-            blame.add(flow, Resource::Mapping, MAPPING_TABLE, waited);
+            self.kernel.observe.blame().add(flow, Resource::Mapping, holder, waited);
+        }
+        if writes && self.waits_for_index(namespace, command) {
+            self.key(command).step = Step::Stalled;
+            return;
         }
         let KeyCommand { change, task, .. } = *self.key(command);
         if task == Task::Read || task == Task::Write {

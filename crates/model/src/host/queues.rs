@@ -11,7 +11,7 @@ use crate::io::{Queue, QueueId, QueueKind};
 use crate::kernel::pool::{List, Pool};
 use crate::kernel::ring::Ring;
 use crate::number::CommandIndex;
-use crate::observe::blame::{HolderIndex, flow_holder};
+use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Stage, Time};
 use std::collections::VecDeque;
 use std::hint::cold_path;
@@ -154,14 +154,14 @@ impl HostInterface {
         self.index.get(usize::from(id.0))?.checked_sub(1).map(|at| at as u16)
     }
 
-    /// Adds a queue pair; false if its identifier is in use.
-    pub(crate) fn create(&mut self, queue: Queue) -> bool {
+    /// Adds a queue pair, whose flow is this holder; false if its identifier is in use.
+    pub(crate) fn create(&mut self, queue: Queue, flow: HolderIndex) -> bool {
         if self.find(queue.id).is_some() {
             return false;
         }
         let pair = QueuePair {
             queue,
-            flow: flow_holder(queue.flow),
+            flow,
             deleted: false,
             rung: VecDeque::new(),
             doorbells: 0,

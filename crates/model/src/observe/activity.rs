@@ -5,7 +5,6 @@ use crate::drive::Drive;
 use crate::io::FlowId;
 use crate::number::Channel;
 use crate::observe::Observe;
-use crate::observe::blame::holder;
 use crate::observe::stats::Holder;
 use mynah_stamp::Time;
 
@@ -75,7 +74,13 @@ impl Observe {
     pub(crate) fn note_channel(&mut self, channel: Channel, at: Time) {
         if let Some((by, start)) = self.ledger.channel_tenant(channel) {
             let kind = ActivityKind::Transfer;
-            self.note(Activity { kind, index: channel.0, holder: holder(by), start, end: at });
+            self.note(Activity {
+                kind,
+                index: channel.0,
+                holder: self.flows.holder(by),
+                start,
+                end: at,
+            });
         }
     }
 
@@ -92,7 +97,10 @@ impl Holder {
     pub fn flow(self) -> Option<FlowId> {
         match self {
             Holder::Flow(flow) => Some(flow),
-            Holder::GarbageCollection | Holder::MappingTable => None,
+            Holder::GarbageCollection
+            | Holder::MappingTable
+            | Holder::Index
+            | Holder::Compaction => None,
         }
     }
 }

@@ -12,23 +12,50 @@ use crate::number::{Channel, Lane, WorkIndex, WriteIndex};
 use crate::observe::stats::{Blame, Holder, Resource};
 use mynah_stamp::{Span, Time};
 
-/// Index of a holder: garbage collection, the mapping table, then the flows.
+/// Index of a holder: garbage collection, the mapping table, where there are key-value namespaces
+/// their index and its compaction, then the flows.
 pub(crate) type HolderIndex = u16;
 
 pub(crate) const GARBAGE_COLLECTION: HolderIndex = 0;
 pub(crate) const MAPPING_TABLE: HolderIndex = 1;
-pub(crate) const FIRST_FLOW: HolderIndex = 2;
+/// Of a drive with key-value namespaces.
+pub(crate) const INDEX: HolderIndex = 2;
+pub(crate) const COMPACTION: HolderIndex = 3;
 
-pub(crate) fn flow_holder(flow: FlowId) -> HolderIndex {
-    FIRST_FLOW + flow.0
+/// Which holders are flows. A drive without key-value namespaces has no holders for those: so two
+/// flows are among the first four ([`Four`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flows {
+    first: HolderIndex,
 }
 
-/// Who has this index.
-pub(crate) fn holder(index: HolderIndex) -> Holder {
-    match index {
-        GARBAGE_COLLECTION => Holder::GarbageCollection,
-        MAPPING_TABLE => Holder::MappingTable,
-        flow => Holder::Flow(FlowId(flow - FIRST_FLOW)),
+impl Flows {
+    pub(crate) fn new(has_pairs: bool) -> Flows {
+        Flows { first: if has_pairs { COMPACTION + 1 } else { MAPPING_TABLE + 1 } }
+    }
+
+    /// The holder of the first flow.
+    #[inline]
+    pub(crate) fn first(self) -> HolderIndex {
+        self.first
+    }
+
+    #[inline]
+    pub(crate) fn holder_of(self, flow: FlowId) -> HolderIndex {
+        self.first + flow.0
+    }
+
+    /// Who has this index.
+    pub(crate) fn holder(self, index: HolderIndex) -> Holder {
+        match index.checked_sub(self.first) {
+            Some(flow) => Holder::Flow(FlowId(flow)),
+            None => match index {
+                GARBAGE_COLLECTION => Holder::GarbageCollection,
+                MAPPING_TABLE => Holder::MappingTable,
+                INDEX => Holder::Index,
+                _ => Holder::Compaction,
+            },
+        }
     }
 }
 
@@ -103,18 +130,18 @@ impl BlameMatrix {
     }
 
     /// Everything that flows waited, by victim, resource and holder.
-    pub(crate) fn rows(&self) -> Vec<Blame> {
+    pub(crate) fn rows(&self, flows: Flows) -> Vec<Blame> {
         let holders = self.holders as HolderIndex;
         let mut rows = vec![];
-        for victim in FIRST_FLOW..holders.max(FIRST_FLOW) {
+        for victim in flows.first..holders.max(flows.first) {
             for resource in Resource::ALL {
                 for by in 0..holders {
                     let (four, at) = place(by);
                     let waits = if four == 0 { &self.first } else { &self.others[four - 1] };
                     let wait = Span::from_ps(waits[row(victim, resource)][at]);
                     if !wait.is_zero() {
-                        let victim = FlowId(victim - FIRST_FLOW);
-                        rows.push(Blame { victim, resource, holder: holder(by), wait });
+                        let victim = FlowId(victim - flows.first);
+                        rows.push(Blame { victim, resource, holder: flows.holder(by), wait });
                     }
                 }
             }
@@ -487,7 +514,7 @@ mod tests {
         matrix.grow(3);
         matrix.add(2, Resource::Die, GARBAGE_COLLECTION, Span::from_ns(7));
         matrix.grow(5);
-        let rows = matrix.rows();
+        let rows = matrix.rows(Flows::new(false));
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].victim, rows[0].resource), (FlowId(0), Resource::Die));
         assert_eq!((rows[0].holder, rows[0].wait), (Holder::GarbageCollection, Span::from_ns(7)));
@@ -511,7 +538,7 @@ mod tests {
         ledger.take_lane(Lane(0), Channel(0), 8, at(20));
         ledger.charge_channel(data, Channel(0), at(25), 2, &mut matrix);
         assert_eq!(ledger.charge_lane(wait, Lane(0), Channel(0), at(50), 2, &mut matrix), 40_000);
-        let rows = matrix.rows().into_iter();
+        let rows = matrix.rows(Flows::new(false)).into_iter();
         let waits: Vec<_> = rows.map(|row| (row.resource, row.wait.as_ps() / 1000)).collect();
         let (die, channel) = (Resource::Die, Resource::Channel);
         assert_eq!(waits.iter().filter(|(of, _)| *of == die).map(|(_, ns)| ns).sum::<u64>(), 40);
@@ -541,7 +568,7 @@ mod tests {
         let waited = ledger.charge_lane(wait, Lane(0), Channel(0), at(45), 2, &mut matrix);
         assert_eq!(waited, 35_000);
         let mut rows: Vec<_> = matrix
-            .rows()
+            .rows(Flows::new(false))
             .into_iter()
             .map(|row| (row.resource, row.holder, row.wait.as_ps() / 1000))
             .collect();

@@ -11,7 +11,7 @@ pub mod turnover;
 use crate::config::Geometry;
 use crate::number::{Channel, Lane};
 use activity::Activity;
-use blame::{BlameMatrix, HolderIndex, Ledger, Waiting};
+use blame::{BlameMatrix, Flows, HolderIndex, Ledger, Waiting};
 use mynah_stamp::Time;
 use stats::{Blame, Counters};
 use turnover::TurnoverBooks;
@@ -21,6 +21,7 @@ pub(crate) struct Observe {
     ledger: Ledger,
     blame: BlameMatrix,
     holders: usize,
+    flows: Flows,
     counters: Counters,
     turnover: TurnoverBooks,
     /// What dies and channels did and nobody has taken, if anybody wants to.
@@ -32,12 +33,13 @@ pub(crate) struct Observe {
 
 impl Observe {
     /// Nothing has been counted. A lane is a die, or a chip whose dies do not interleave.
-    pub(crate) fn new(geometry: &Geometry, lanes: usize) -> Observe {
+    pub(crate) fn new(geometry: &Geometry, lanes: usize, flows: Flows) -> Observe {
         let channels = geometry.channels as usize;
         Observe {
             ledger: Ledger::new(lanes, channels),
             blame: BlameMatrix::default(),
             holders: 0,
+            flows,
             counters: Counters {
                 channel_busy: vec![Default::default(); channels],
                 die_busy: vec![Default::default(); geometry.dies() as usize],
@@ -70,7 +72,7 @@ impl Observe {
 
     /// Who delayed whom, since counting began.
     pub(crate) fn blamed(&self) -> Vec<Blame> {
-        self.blame.rows()
+        self.blame.rows(self.flows)
     }
 
     /// When counting began.
@@ -118,6 +120,12 @@ impl Observe {
     #[inline]
     pub(crate) fn keeps_activity(&self) -> bool {
         self.activity.is_some()
+    }
+
+    /// Which holders are flows.
+    #[inline]
+    pub(crate) fn flows(&self) -> Flows {
+        self.flows
     }
 
     /// How many may hold something up.

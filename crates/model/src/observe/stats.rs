@@ -13,6 +13,10 @@ pub enum Holder {
     GarbageCollection,
     /// Loads and updates of translation pages.
     MappingTable,
+    /// Loads and updates of the pages of an index of keys.
+    Index,
+    /// What a tree of runs writes and merges ([`crate::config::KeyIndexKind::Lsm`]).
+    Compaction,
 }
 
 /// Something an I/O can wait for.

@@ -5,6 +5,7 @@ use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
 use mynah_model::keys::*;
+use mynah_model::stats::{Holder, Resource};
 use mynah_stamp::{Span, Stage, Time};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -520,6 +521,30 @@ fn collections_look_up_what_they_move() {
     let counters = host.drive.counters();
     assert!(counters.gc_units_moved > 100);
     assert_eq!((counters.mapping_reads, counters.mapping_programs), (0, 0));
+}
+
+#[test]
+fn waits_for_an_index_are_the_indexs_and_its_compactions() {
+    for kind in KINDS {
+        let mut host = Host::new(churned(kind), QueueKind::Memory);
+        churn(&mut host, &mut Random(7), 15_000, 1700, 16);
+        let waited: Span = host.run().iter().map(|done| done.stages.get(Stage::Mapping)).sum();
+        let blame = host.drive.blame();
+        let held = |holder, resource: Option<Resource>| -> Span {
+            let rows = blame.iter().filter(|row| row.holder == holder);
+            rows.filter(|row| resource.is_none_or(|it| it == row.resource))
+                .map(|row| row.wait)
+                .sum()
+        };
+        let mapping = Some(Resource::Mapping);
+        let (index, compaction) = (held(Holder::Index, mapping), held(Holder::Compaction, mapping));
+        assert_eq!(index + compaction, waited, "{kind:?}");
+        assert!(!held(Holder::Index, Some(Resource::Die)).is_zero());
+        assert!(held(Holder::MappingTable, None).is_zero());
+        let is_tree = matches!(kind, KeyIndexKind::Lsm { .. });
+        assert_eq!(!held(Holder::Compaction, None).is_zero(), is_tree, "{kind:?}");
+        assert!(blame.iter().all(|row| row.victim == FlowId(0)));
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::ftl::unit::WriteUnit;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{CommandIndex, Lpn, Mvpn, Plane, Ppn, WorkIndex, WriteIndex};
-use crate::observe::blame::MAPPING_TABLE;
+use crate::observe::blame::{HolderIndex, MAPPING_TABLE};
 use crate::validate::Plan;
 use mynah_stamp::Stage;
 
@@ -296,15 +296,26 @@ impl Drive {
             CmtGranularity::Entry => cached.config.load_bytes,
             CmtGranularity::Page => self.shape.page_bytes,
         };
-        self.read_translation_page(Token::Load { page }, page, bytes);
+        self.read_translation_page(Token::Load { page }, page, bytes, MAPPING_TABLE);
         false
     }
 
-    /// Asks the flash for so many bytes of a translation page.
-    pub(in crate::ftl) fn read_translation_page(&mut self, token: Token, page: Mvpn, bytes: u32) {
+    /// Asks the flash for so many bytes of a translation page, on behalf of `holder`.
+    pub(in crate::ftl) fn read_translation_page(
+        &mut self,
+        token: Token,
+        page: Mvpn,
+        bytes: u32,
+        holder: HolderIndex,
+    ) {
         let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) else { return };
         let extent = Extent { plane: self.shape.plane_of_ppn(ppn), ppn, bytes };
-        self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
+        self.ask_flash(WorkKind::TableRead, CLASS_TABLES, holder, token, extent);
+    }
+
+    /// The same of all of it, to be changed.
+    pub(in crate::ftl) fn read_for_update(&mut self, page: Mvpn, holder: HolderIndex) {
+        self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes, holder);
     }
 
     /// Caches the entry of `lpn`; evicts another if there is no room.
@@ -478,7 +489,7 @@ impl Drive {
         if !cached.config.write_back {
             cached.departing[page] = true;
             if location.is_some() && !known {
-                self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes);
+                self.read_for_update(page, MAPPING_TABLE);
             }
             return;
         }
@@ -488,8 +499,8 @@ impl Drive {
             return;
         }
         match read {
-            true => self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes),
-            false => self.program_translation_page(page),
+            true => self.read_for_update(page, MAPPING_TABLE),
+            false => self.program_translation_page(page, MAPPING_TABLE),
         }
     }
 
@@ -501,17 +512,17 @@ impl Drive {
         if !cached.config.write_back {
             return;
         }
-        self.program_translation_page(page);
+        self.program_translation_page(page, MAPPING_TABLE);
         // Those who came while it was being read know it now.
         self.translation_loaded(page);
     }
 
-    /// Sends a translation page to the flash.
-    pub(in crate::ftl) fn program_translation_page(&mut self, page: Mvpn) {
+    /// Sends a translation page to the flash, on behalf of `holder`.
+    pub(in crate::ftl) fn program_translation_page(&mut self, page: Mvpn, holder: HolderIndex) {
         let unit = self.ftl.units.insert(WriteUnit::new(
             Content::TranslationPage(page),
             CLASS_TABLES,
-            MAPPING_TABLE,
+            holder,
             self.kernel.now,
         ));
         self.send_to_flash(unit);

@@ -12,6 +12,7 @@ use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::token::Token;
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
+use crate::observe::blame::{COMPACTION, INDEX};
 
 impl Drive {
     /// A command looks at the pages that it needs, from the one at `at` on, and changes those that
@@ -76,8 +77,13 @@ impl Drive {
             self.remember_index_page(page);
             return true;
         }
+        let holder = match waiter {
+            PageWaiter::Command(_) | PageWaiter::Collected(_) => INDEX,
+            PageWaiter::Errand(_) => COMPACTION,
+        };
         if pages.flights.wait(page, waiter) {
-            self.read_translation_page(Token::Load { page }, page, self.shape.page_bytes);
+            let bytes = self.shape.page_bytes;
+            self.read_translation_page(Token::Load { page }, page, bytes, holder);
         }
         false
     }
@@ -108,8 +114,8 @@ impl Drive {
             return;
         }
         match read {
-            true => self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes),
-            false => self.program_translation_page(page),
+            true => self.read_for_update(page, INDEX),
+            false => self.program_translation_page(page, INDEX),
         }
     }
 
@@ -118,7 +124,7 @@ impl Drive {
         if let Some(pairs) = &mut self.ftl.pairs {
             pairs.pages.errands.insert(page, errand);
         }
-        self.program_translation_page(page);
+        self.program_translation_page(page, COMPACTION);
     }
 
     /// An index page has been read for those who wait.
@@ -144,7 +150,7 @@ impl Drive {
     }
 
     pub(crate) fn index_page_read_for_update(&mut self, page: Mvpn) {
-        self.program_translation_page(page);
+        self.program_translation_page(page, INDEX);
         // Those who came while it was being read know it now.
         self.index_page_loaded(page);
     }
