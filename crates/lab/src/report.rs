@@ -19,6 +19,7 @@ use std::fmt::Write;
 
 mod charts;
 pub(crate) mod lines;
+mod pairs;
 
 /// How many line colours the style sheet has.
 pub(crate) const COLOURS: usize = 8;
@@ -100,6 +101,9 @@ fn document(out: &mut String, result: &Result, curves: &ReportCurves) -> std::fm
     stage_bars(out, result)?;
     blame_matrix(out, &result.blame)?;
     if let Some(device) = &result.device {
+        if let Some(counts) = &device.key_value {
+            pairs::panel(out, counts)?;
+        }
         utilisation(out, device)?;
     }
     percentile_table(out, result)?;
@@ -746,6 +750,25 @@ mod tests {
             assert!(html.contains(shown), "{shown}");
         }
         assert_eq!(html, contended(), "the same result gives the same bytes");
+    }
+
+    #[test]
+    fn what_pairs_take_is_drawn() {
+        let mut result = sample::contended();
+        assert!(!contended().contains("Pairs and their index"));
+        let counts = crate::result::KeyValueCounts {
+            keys: 12_345,
+            capacity_bytes: 1 << 30,
+            allocated_bytes: 1 << 29,
+            live_bytes: Some(1 << 28),
+            ..Default::default()
+        };
+        result.device.as_mut().expect("a drive").key_value = Some(counts);
+        let html = html(&result, &ReportCurves::default());
+        assert_well_formed(&html);
+        for shown in ["Pairs and their index", "12345", "keys and values: 256MiB, 25.0 %"] {
+            assert!(html.contains(shown), "{shown}");
+        }
     }
 
     #[test]

@@ -65,7 +65,8 @@ impl Drive {
             multi_plane_operations program_suspensions erase_suspensions erases gc_runs
             wear_levelling_runs retired_blocks read_retries cmt_lookups cmt_hits cache_lookups
             cache_hits dram_rows dram_row_hits padded_units rest_bytes_programmed
-            levelling_units_moved units_lost units_lost_written media_errors
+            levelling_units_moved units_lost units_lost_written media_errors index_lookups
+            index_hits
         );
         let subtract = |now: &mut [Span], before: &[Span]| {
             for (now, before) in now.iter_mut().zip(before) {
@@ -79,6 +80,7 @@ impl Drive {
         subtract(&mut totals.die_busy, &from.die_busy);
         subtract(&mut totals.link_busy, &from.link_busy);
         totals.dram_busy = totals.dram_busy.saturating_sub(from.dram_busy);
+        totals.manager_busy = totals.manager_busy.saturating_sub(from.manager_busy);
         totals
     }
 }

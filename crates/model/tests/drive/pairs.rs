@@ -544,6 +544,12 @@ fn waits_for_an_index_are_the_indexs_and_its_compactions() {
         let is_tree = matches!(kind, KeyIndexKind::Lsm { .. });
         assert_eq!(!held(Holder::Compaction, None).is_zero(), is_tree, "{kind:?}");
         assert!(blame.iter().all(|row| row.victim == FlowId(0)));
+        // What is counted from now on begins with nothing.
+        assert!(!host.drive.counters().manager_busy.is_zero());
+        host.drive.restart_counters();
+        let counters = host.drive.counters();
+        assert!(counters.manager_busy.is_zero());
+        assert_eq!((counters.index_lookups, counters.index_hits), (0, 0));
     }
 }
 
