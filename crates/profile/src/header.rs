@@ -1,0 +1,204 @@
+//! The first page of a profile: what it is of, which stages its records have, and what was counted.
+
+use crate::record::HEAD_WORDS;
+use crate::{ReadError, SCHEMA};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 4096;
+/// What a profile begins with.
+pub(crate) const MAGIC: [u8; 8] = *b"mynahprf";
+/// Version of the fixed part.
+const VERSION: u32 = 1;
+/// Where the counts begin, and the description.
+const COUNTS_AT: usize = 64;
+const TEXT_AT: usize = 256;
+/// Most stages of a record, and most kinds of I/O.
+pub(crate) const STAGES_MAX: usize = 64;
+const KINDS_MAX: usize = 64;
+
+/// Whose view of I/Os a profile is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// A drive that was simulated, with the host that was simulated with it.
+    Simulation,
+    /// A host.
+    Host,
+    /// A target.
+    Target,
+}
+
+impl Side {
+    /// As people say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Simulation => "simulation",
+            Side::Host => "host",
+            Side::Target => "target",
+        }
+    }
+}
+
+/// The clock that times are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeBase {
+    /// Simulated time.
+    Virtual,
+    /// CLOCK_MONOTONIC of the machine.
+    Monotonic,
+}
+
+/// What a profile says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Whose view it is.
+    pub side: Side,
+    /// Of which drive, or target.
+    pub name: String,
+    /// The clock of its times, in picoseconds.
+    pub clock: TimeBase,
+    /// The program that wrote it.
+    pub program: String,
+    /// Kinds of I/O, by number.
+    pub kinds: Vec<String>,
+    /// Names of the stages of each record, in the order in which an I/O passes them.
+    pub stages: Vec<String>,
+    /// Names of connections or flows, by number; as many as fit.
+    #[serde(default)]
+    pub sessions: Vec<String>,
+}
+
+/// What became of the I/Os that ended while the profile was being written. They add up: `completed`
+/// is the sum of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// I/Os that ended.
+    pub completed: u64,
+    /// Those with a record, whether it is still there or not.
+    pub recorded: u64,
+    /// Those that a filter left out.
+    pub filtered: u64,
+    /// Those that sampling left out.
+    pub sampled_out: u64,
+    /// Those for whose record there was no room.
+    pub lost: u64,
+}
+
+impl Counts {
+    fn to_array(self) -> [u64; 5] {
+        [self.completed, self.recorded, self.filtered, self.sampled_out, self.lost]
+    }
+
+    /// Whether they add up.
+    pub fn add_up(&self) -> bool {
+        let [completed, parts @ ..] = self.to_array().map(u128::from);
+        completed == parts.iter().sum()
+    }
+}
+
+impl Header {
+    /// A header of this side's; names of sessions that do not fit are left out.
+    pub fn new(side: Side, name: &str, clock: TimeBase, program: &str) -> Header {
+        Header {
+            schema: SCHEMA.to_owned(),
+            side,
+            name: name.to_owned(),
+            clock,
+            program: program.to_owned(),
+            kinds: vec![],
+            stages: vec![],
+            sessions: vec![],
+        }
+    }
+
+    /// Words of a record.
+    pub fn record_words(&self) -> usize {
+        HEAD_WORDS + self.stages.len()
+    }
+
+    /// Bytes of a record.
+    pub fn record_bytes(&self) -> u64 {
+        self.record_words() as u64 * 8
+    }
+
+    /// As the first page of a file with room for so many records.
+    ///
+    /// # Panics
+    /// With more stages or kinds, or longer names, than a page has room for: they are the program's
+    /// own. A name that is too long is cut, and sessions are left out from the last.
+    pub fn to_page(&self, slots: u64, counts: &Counts) -> Vec<u8> {
+        assert!(self.stages.len() <= STAGES_MAX && self.kinds.len() <= KINDS_MAX);
+        let mut fits = self.clone();
+        while fits.name.len() > 200 {
+            fits.name.pop();
+        }
+        let mut text = serde_json::to_vec(&fits).expect("names are text");
+        while TEXT_AT + text.len() > HEADER_BYTES && fits.sessions.pop().is_some() {
+            text = serde_json::to_vec(&fits).expect("names are text");
+        }
+        assert!(TEXT_AT + text.len() <= HEADER_BYTES, "names of stages are too long");
+        let mut page = vec![0; HEADER_BYTES];
+        page[..8].copy_from_slice(&MAGIC);
+        page[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        page[12..16].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        page[16..24].copy_from_slice(&slots.to_le_bytes());
+        page[24..32].copy_from_slice(&self.record_bytes().to_le_bytes());
+        for (at, count) in counts.to_array().iter().enumerate() {
+            let at = COUNTS_AT + 8 * at;
+            page[at..at + 8].copy_from_slice(&count.to_le_bytes());
+        }
+        page[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(&text);
+        page
+    }
+
+    /// Of the first page of a file, whatever that is: the header, for how many records there is
+    /// room, and what was counted.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn from_page(page: &[u8]) -> Result<(Header, u64, Counts), ReadError> {
+        if page.len() < MAGIC.len() || !page.starts_with(&MAGIC) {
+            return Err(ReadError::Foreign);
+        }
+        if page.len() < HEADER_BYTES {
+            return Err(ReadError::Truncated { bytes: page.len() as u64 });
+        }
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&page[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let version = word(8) as u32;
+        if version != VERSION {
+            return Err(ReadError::Version(version));
+        }
+        let text_bytes = (word(8) >> 32) as usize;
+        let text = page.get(TEXT_AT..).and_then(|rest| rest.get(..text_bytes));
+        let damaged = |what: &str| ReadError::Damaged(what.to_owned());
+        let text = text.ok_or_else(|| damaged("its description is longer than its header"))?;
+        let header: Header = serde_json::from_slice(text)
+            .map_err(|error| ReadError::Damaged(format!("its description: {error}")))?;
+        if header.schema != SCHEMA {
+            return Err(ReadError::Schema(header.schema.chars().take(40).collect()));
+        }
+        if header.stages.len() > STAGES_MAX || header.kinds.len() > KINDS_MAX {
+            return Err(damaged("more stages or kinds of I/O than a profile has"));
+        }
+        if word(24) != header.record_bytes() {
+            return Err(damaged("records of another size than its stages make"));
+        }
+        let count = |at: usize| word(COUNTS_AT + 8 * at);
+        let counts = Counts {
+            completed: count(0),
+            recorded: count(1),
+            filtered: count(2),
+            sampled_out: count(3),
+            lost: count(4),
+        };
+        Ok((header, word(16), counts))
+    }
+}

@@ -1,0 +1,22 @@
+//! Profiles: what each I/O went through, as one record of fixed size.
+//!
+//! A profile is a file that describes itself. Its header says which side of an I/O wrote it, on
+//! which clock, and which stages its records have, in order. A record says what the I/O was, when it
+//! began, how long it took, and how long each of its stages was; the stages add up to the whole.
+//! Whoever reads a profile needs no other list of stages: a side may have stages that no other has.
+//!
+//! This crate is the format and nothing else: who fills records in is elsewhere, and so is what is
+//! made of them.
+
+mod header;
+mod read;
+mod record;
+mod write;
+
+pub use header::{Counts, HEADER_BYTES, Header, Side, TimeBase};
+pub use read::{Problem, Profile, ReadError, Records};
+pub use record::{HEAD_WORDS, Head, Record};
+pub use write::{Writer, file_bytes};
+
+/// Name and version of the format.
+pub const SCHEMA: &str = "mynah.profile/1";

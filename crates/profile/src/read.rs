@@ -1,0 +1,156 @@
+//! Reading profiles, which are foreign bytes: nothing in them is believed.
+
+use crate::header::{Counts, HEADER_BYTES, Header};
+use crate::record::{HEAD_WORDS, Head, Record};
+use mynah_stamp::Span;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// What is wrong with a profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is something else.
+    #[error("this is no profile: it does not begin as one")]
+    Foreign,
+    /// It ends within its header.
+    #[error("the file ends after {bytes} bytes, within the header of a profile")]
+    Truncated {
+        /// Its size.
+        bytes: u64,
+    },
+    /// Its format is of another version.
+    #[error("the profile is of version {0}; this program reads version 1")]
+    Version(u32),
+    /// The same of its description.
+    #[error("the profile has schema `{0}`; this program reads {SCHEMA}", SCHEMA = crate::SCHEMA)]
+    Schema(String),
+    /// It contradicts itself.
+    #[error("the profile is damaged: {0}")]
+    Damaged(String),
+}
+
+/// What is wrong with which file.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}", path.display())]
+pub struct Problem {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    #[source]
+    pub error: ReadError,
+}
+
+/// A profile that is read from first to last.
+#[derive(Debug)]
+pub struct Profile<R> {
+    header: Header,
+    counts: Counts,
+    slots: u64,
+    rest: R,
+}
+
+impl Profile<BufReader<File>> {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// If it is no profile.
+    pub fn open(path: &Path) -> Result<Profile<BufReader<File>>, Problem> {
+        let fail = |error: ReadError| Problem { path: path.to_owned(), error };
+        let file = File::open(path).map_err(|error| fail(error.into()))?;
+        Profile::new(BufReader::with_capacity(1 << 18, file)).map_err(fail)
+    }
+}
+
+impl<R: Read> Profile<R> {
+    /// A profile in `from`.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn new(mut from: R) -> Result<Profile<R>, ReadError> {
+        let mut page = Vec::with_capacity(HEADER_BYTES);
+        from.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut page)?;
+        let (header, slots, counts) = Header::from_page(&page)?;
+        Ok(Profile { header, counts, slots, rest: from })
+    }
+
+    /// What it says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Its records.
+    pub fn records(self) -> Records<R> {
+        let stages = self.header.stages.len();
+        let row = vec![0; self.header.record_bytes() as usize];
+        let slots = self.slots;
+        let kinds = self.header.kinds.len();
+        let stages = vec![Span::ZERO; stages];
+        Records { rest: self.rest, slots, kinds, row, stages, seen: 0, torn: 0 }
+    }
+}
+
+/// The records of a profile, in the order of the file.
+#[derive(Debug)]
+pub struct Records<R> {
+    rest: R,
+    slots: u64,
+    kinds: usize,
+    row: Vec<u8>,
+    stages: Vec<Span>,
+    seen: u64,
+    torn: u64,
+}
+
+impl<R: Read> Records<R> {
+    /// The next record. Slots that are empty, or hold no record that can be, are passed over and
+    /// counted.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or ends before its header says so.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ReadError> {
+        while self.seen < self.slots {
+            if let Err(error) = self.rest.read_exact(&mut self.row) {
+                return Err(match error.kind() {
+                    io::ErrorKind::UnexpectedEof => ReadError::Damaged(format!(
+                        "it ends after {} of {} records",
+                        self.seen, self.slots
+                    )),
+                    _ => error.into(),
+                });
+            }
+            self.seen += 1;
+            let mut words = self.row.chunks_exact(8).map(|word| {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(word);
+                u64::from_le_bytes(bytes)
+            });
+            let mut head = [0; HEAD_WORDS];
+            head.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
+            let head = Head::from_words(&head);
+            self.stages.iter_mut().zip(words).for_each(|(into, word)| *into = Span::from_ps(word));
+            if head.sequence == 0 {
+                continue;
+            }
+            if usize::from(head.kind) >= self.kinds {
+                self.torn += 1;
+                continue;
+            }
+            return Ok(Some(Record { head, stages: &self.stages }));
+        }
+        Ok(None)
+    }
+
+    /// Records so far that could not be.
+    pub fn torn(&self) -> u64 {
+        self.torn
+    }
+}
