@@ -9,6 +9,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use mynah_lab::experiment::Precondition;
 use mynah_lab::precision::Goal;
+use mynah_lab::profile::GroupBy;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -87,6 +88,16 @@ however long it takes for the ones before: on a slower drive they pile up. A sma
 one with more over-provisioning, does not have all addresses: --remap modulo folds what lies beyond
 its end into it.";
 
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  mynah sim --drive enterprise-tlc --rw randread --iodepth 1 --profile quiet.profile
+  mynah sim --drive enterprise-tlc --rw randread --iodepth 64 --profile busy.profile
+  mynah profile show busy.profile --base quiet.profile
+  mynah profile show busy.profile --group-by type,session --json -
+
+A mean latency is the sum of the means of its stages. Percentiles of a stage count the I/Os that did
+not pass it as well.";
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   mynah bench tcp://127.0.0.1                               the target's only subsystem
@@ -161,6 +172,11 @@ pub(crate) enum Verb {
     /// Compare two results, or a recorded run with what another drive makes of it
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
+    /// Show where the time of I/Os went, from a profile
+    Profile {
+        #[command(subcommand)]
+        what: Profile,
+    },
     /// List, show and check drives
     Drives {
         #[command(subcommand)]
@@ -267,6 +283,33 @@ pub(crate) struct Compare {
     /// Print no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// `mynah profile`.
+#[derive(Subcommand)]
+pub(crate) enum Profile {
+    /// Show profiles: I/Os in groups, how long each of their stages took, and beside a base what has
+    /// grown
+    #[command(after_help = PROFILE_EXAMPLES)]
+    Show(ProfileShow),
+}
+
+/// `mynah profile show`.
+#[derive(Args)]
+pub(crate) struct ProfileShow {
+    /// Profiles, as `mynah sim --profile` writes them
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// A profile to compare with: how much longer each stage takes, and its part of what was added
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) base: Option<PathBuf>,
+    /// By what I/Os are told apart: type, size, session, queue, namespace, several with commas
+    /// between them; all for one group [default: type,size]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) group_by: Option<GroupBy>,
+    /// Write what is shown as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 /// What happens to requests beyond a drive's end.
@@ -600,7 +643,7 @@ pub(crate) struct SourceArgs {
     /// Repeat a recorded run on the drive it carries, and check every completion
     #[arg(long, value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["mqsim_config", "precondition", "seed", "ramp_time",
-                                "alone", "record", "no_run", "intervals", "timeline", "repeat",
+                                "alone", "record", "no_run", "intervals", "timeline", "profile", "repeat",
                                 "threads", "table"])]
     pub(crate) replay: Option<PathBuf>,
     /// A fio job file: each of its jobs is a flow
@@ -622,7 +665,7 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "FILE.toml", requires = "mqsim_config")]
     #[arg(conflicts_with_all = ["alone", "until_steady", "precision", "load_state", "save_state", "repeat",
                                 "threads", "no_run", "json", "report", "table", "request_log",
-                                "intervals", "timeline", "record"])]
+                                "intervals", "timeline", "record", "profile"])]
     pub(crate) convert: Option<PathBuf>,
 }
 
@@ -694,6 +737,9 @@ pub(crate) struct OutputArgs {
     /// Write every request with the time it spent in each stage
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) request_log: Option<PathBuf>,
+    /// Write a profile, a record for every request with its stages, for `mynah profile show`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
     /// Write what happened in each interval: IOPS, bandwidth, percentiles, queue depths, WAF,
     /// free blocks
     #[arg(long, value_name = "FILE.csv")]

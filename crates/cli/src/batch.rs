@@ -193,7 +193,7 @@ fn repetition(simulation: &Simulation, number: u32, repeats: u32) -> Simulation 
         run = run.seed(simulation.options.seed.wrapping_add(u64::from(number)));
         run.options.precision.runs = repeats;
         let name = format!("run-{}", number + 1);
-        let files = [&mut run.request_log, &mut run.record, &mut run.save_state];
+        let files = [&mut run.request_log, &mut run.profile, &mut run.record, &mut run.save_state];
         for path in files.into_iter().flatten() {
             *path = named(path, &name);
         }

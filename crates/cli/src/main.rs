@@ -11,6 +11,7 @@ mod key;
 mod kv;
 mod machine;
 mod print;
+mod profile;
 mod progress;
 mod serve;
 mod shell;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Verb::Serve(serve) => return serve::run(&serve).unwrap_or_else(Failure::report),
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
+        Verb::Profile { what } => profile::run(&what),
         Verb::Drives { what } => drives::run(what),
         Verb::Completions { shell } => shell::completions(shell),
         Verb::Man { dir } => shell::man(&dir),

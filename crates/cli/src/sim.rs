@@ -159,6 +159,7 @@ fn refuse_overwriting(args: &Sim) -> Result<(), Failure> {
         ("--intervals", output.intervals.as_ref()),
         ("--timeline", output.timeline.as_ref()),
         ("--record", output.record.as_ref()),
+        ("--profile", output.profile.as_ref()),
     ];
     let mut taken: Vec<(&str, PathBuf)> = Vec::new();
     for (option, path) in read {
@@ -246,6 +247,7 @@ fn simulations(
         };
         let name = name.as_str();
         simulation.request_log = args.output.request_log.as_deref().map(|path| named(path, name));
+        simulation.profile = args.output.profile.as_deref().map(|path| named(path, name));
         simulation.record = args.output.record.as_deref().map(|path| named(path, name));
         simulation.over_time = args.output.report.is_some();
         simulation.options.load_state = args.run.load_state.clone();

@@ -43,6 +43,7 @@ mod input;
 mod observers;
 pub mod output;
 pub mod precision;
+pub mod profile;
 mod quantity;
 pub mod recorder;
 pub mod recording;

@@ -1,9 +1,10 @@
-//! Whoever looks at a run while it goes on, beside the recorder: the request log, the
+//! Whoever looks at a run while it goes on, beside the recorder: the request log, the profile, the
 //! intervals, the timeline, the rounds of a search for the steady state. Most runs have none.
 
 use crate::output::OutputError;
+use crate::profile::ProfileLog;
 use crate::recorder::Kind;
-use crate::request_log::{RequestLog, RequestLogError};
+use crate::request_log::RequestLog;
 use crate::runner::RunError;
 use crate::series::{Sampler, Series};
 use crate::timeline::Timeline;
@@ -15,6 +16,7 @@ use mynah_stamp::Time;
 #[derive(Default)]
 pub(crate) struct Observers {
     pub(crate) log: Option<RequestLog>,
+    pub(crate) profile: Option<ProfileLog>,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) timeline: Option<Timeline>,
 }
@@ -59,7 +61,7 @@ impl Observers {
         request: &Request,
         created: Time,
         completion: &Completion,
-    ) -> Result<(), RequestLogError> {
+    ) -> Result<(), RunError> {
         if let Some(sampler) = &mut self.sampler {
             let succeeded = completion.status == Status::Success;
             let (kind, bytes) = (Kind::from(request.operation), u64::from(request.sectors) * 512);
@@ -69,10 +71,14 @@ impl Observers {
         if let Some(timeline) = &mut self.timeline {
             timeline.completed(flow, request, created, completion);
         }
-        match &mut self.log {
-            Some(log) => log.record(flow, request, created, completion),
-            None => Ok(()),
+        if let Some(profile) = &mut self.profile {
+            let (kind, bytes) = (Kind::from(request.operation), request.sectors * 512);
+            profile.record(flow, kind, bytes, request, created, completion)?;
         }
+        if let Some(log) = &mut self.log {
+            log.record(flow, request, created, completion)?;
+        }
+        Ok(())
     }
 
     /// A key-value command of `flow` has completed, and moved `bytes`. `shown` has the number of its
@@ -85,7 +91,7 @@ impl Observers {
         shown: &Request,
         created: Time,
         completion: &Completion,
-    ) -> Result<(), RequestLogError> {
+    ) -> Result<(), RunError> {
         if let Some(sampler) = &mut self.sampler {
             let succeeded = completion.status == Status::Success;
             let latency = completion.at.since(completion.rung);
@@ -94,10 +100,13 @@ impl Observers {
         if let Some(timeline) = &mut self.timeline {
             timeline.completed_key(flow, kind, (shown.sector, bytes), created, completion);
         }
-        match &mut self.log {
-            Some(log) => log.record_key(flow, kind, shown, created, completion),
-            None => Ok(()),
+        if let Some(profile) = &mut self.profile {
+            profile.record(flow, kind, bytes, shown, created, completion)?;
         }
+        if let Some(log) = &mut self.log {
+            log.record_key(flow, kind, shown, created, completion)?;
+        }
+        Ok(())
     }
 
     /// The ramp is over, and the drive is about to count anew.
@@ -112,6 +121,9 @@ impl Observers {
     pub(crate) fn finish(self, drive: &mut Drive) -> Result<Option<Series>, RunError> {
         if let Some(log) = self.log {
             log.finish()?;
+        }
+        if let Some(profile) = self.profile {
+            profile.finish()?;
         }
         if let Some(timeline) = self.timeline {
             timeline.finish(drive)?;

@@ -914,8 +914,7 @@ impl Runner {
         let flow = job.flow as usize;
         self.recorder.record(flow, request.operation, bytes, created, completion);
         if let Some(observers) = &mut self.observers {
-            let done = observers.completed(flow, request, created, completion);
-            done.map_err(RunError::from)?;
+            observers.completed(flow, request, created, completion)?;
         }
         self.drive.seen(completed, created)?;
         self.drive.free(job.queue)?;

@@ -12,6 +12,7 @@ use crate::fio::{FioError, FioJob};
 use crate::mqsim;
 use crate::observers::Observers;
 use crate::output::{OutputError, PendingFile};
+use crate::profile::ProfileLog;
 use crate::recording::{Header, RecordingError, Tape};
 use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
@@ -190,6 +191,8 @@ pub struct Simulation {
     pub require_steady: bool,
     /// Where every completed request is to be written.
     pub request_log: Option<PathBuf>,
+    /// Where the profile is to be written: a record for every completed request.
+    pub profile: Option<PathBuf>,
     /// Where everything that goes into the drive is to be recorded.
     pub record: Option<PathBuf>,
     /// Where one row an interval is to be written, and how long an interval is.
@@ -250,6 +253,7 @@ impl Simulation {
             alone: false,
             require_steady: false,
             request_log: None,
+            profile: None,
             record: None,
             intervals: None,
             timeline: None,
@@ -545,6 +549,12 @@ impl Simulation {
             let file = PendingFile::create(path)?;
             let log = RequestLog::create(&file, &names()).map_err(log_error)?;
             observers.log = Some(log);
+            pending.push(file);
+            any = true;
+        }
+        if let Some(path) = &self.profile {
+            let file = PendingFile::create(path)?;
+            observers.profile = Some(ProfileLog::create(&file, &self.name, &names())?);
             pending.push(file);
             any = true;
         }

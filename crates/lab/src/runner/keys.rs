@@ -322,9 +322,7 @@ impl Runner {
         let bytes = if completion.status == Status::Success { pending.bytes } else { 0 };
         self.recorder.record(flow, pending.kind, bytes, created, completion);
         if let Some(observers) = &mut self.observers {
-            let done =
-                observers.completed_key(flow, pending.kind, bytes, &request, created, completion);
-            done.map_err(RunError::from)?;
+            observers.completed_key(flow, pending.kind, bytes, &request, created, completion)?;
         }
         self.drive.seen(completed, created)?;
         self.drive.free(job.queue)?;

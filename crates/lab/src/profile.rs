@@ -1,0 +1,15 @@
+//! Profiles: one record for each I/O ([`mynah_profile`]), and what is made of them.
+//!
+//! A simulation writes its profile as it goes ([`observer`]). [`analysis`] reads one and sorts its
+//! I/Os into groups; [`report`] is what is said of them, for people and for machines.
+
+mod analysis;
+mod group;
+mod observer;
+mod report;
+mod text;
+
+pub use analysis::{Analysis, analyse};
+pub use group::{Dimension, GroupBy, UnknownDimension};
+pub(crate) use observer::ProfileLog;
+pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};

@@ -1,0 +1,123 @@
+//! The profile of a simulation: the same records as those of a drive that is served, on virtual
+//! time.
+
+use crate::output::{OutputError, PendingFile};
+use crate::recorder::Kind;
+use mynah_model::io::{Completion, Request, Status};
+use mynah_profile::{Head, Header, Side, TimeBase, Writer};
+use mynah_stamp::{Stage, Time};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+/// Stages that a simulation has: the others are those of hosts and networks.
+const STAGES: [Stage; 16] = [
+    Stage::HostQueue,
+    Stage::SubmissionQueue,
+    Stage::CommandFetch,
+    Stage::DataIn,
+    Stage::Firmware,
+    Stage::CacheWait,
+    Stage::Cache,
+    Stage::Mapping,
+    Stage::BlockWait,
+    Stage::DieWait,
+    Stage::FlashCommand,
+    Stage::FlashArray,
+    Stage::ChannelWait,
+    Stage::FlashTransfer,
+    Stage::DataOut,
+    Stage::Completion,
+];
+/// Commands of a simulation have no opcode.
+const NO_OPCODE: u8 = 0xff;
+
+/// A profile being written by a simulation.
+pub(crate) struct ProfileLog {
+    path: PathBuf,
+    writer: Writer<BufWriter<File>>,
+    /// Which command of its flow comes next.
+    next: Vec<u32>,
+}
+
+impl ProfileLog {
+    /// Begins `file`, for a drive of this name and flows of these.
+    pub(crate) fn create(
+        file: &PendingFile,
+        drive: &str,
+        flows: &[String],
+    ) -> Result<ProfileLog, OutputError> {
+        let program = concat!("mynah ", env!("CARGO_PKG_VERSION"));
+        let mut header = Header::new(Side::Simulation, drive, TimeBase::Virtual, program);
+        header.kinds = Kind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
+        header.stages = STAGES.iter().map(|stage| stage.name().to_owned()).collect();
+        header.sessions = flows.to_vec();
+        let begun = file.file().and_then(|out| {
+            let writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header)?;
+            Ok(ProfileLog { path: file.path().to_owned(), writer, next: vec![0; flows.len()] })
+        });
+        begun.map_err(|error| file.error(error))
+    }
+
+    /// An I/O has completed, and moved `bytes`.
+    pub(crate) fn record(
+        &mut self,
+        flow: usize,
+        kind: Kind,
+        bytes: u32,
+        request: &Request,
+        created: Time,
+        completion: &Completion,
+    ) -> Result<(), OutputError> {
+        if flow >= self.next.len() {
+            self.next.resize(flow + 1, 0);
+        }
+        let nth = self.next[flow];
+        self.next[flow] = nth.wrapping_add(1);
+        let head = Head {
+            connection: flow as u16,
+            queue: completion.queue.0,
+            namespace: request.namespace.0 as u16,
+            bytes,
+            kind: kind as u8,
+            opcode: NO_OPCODE,
+            status: status_of(completion.status),
+            nth,
+            block: request.sector,
+            begin: created,
+            total: completion.at.since(created),
+            ..Head::default()
+        };
+        let waited = completion.rung.since(created);
+        let stages = STAGES.into_iter().map(|stage| match stage {
+            Stage::HostQueue => waited,
+            stage => completion.stages.get(stage),
+        });
+        let path = &self.path;
+        let fail = |error| OutputError { path: path.clone(), error, at_start: false };
+        self.writer.record(head, stages).map_err(fail)
+    }
+
+    /// The run has ended.
+    pub(crate) fn finish(self) -> Result<(), OutputError> {
+        let path = self.path;
+        let finished = self.writer.finish();
+        finished.map(drop).map_err(|error| OutputError { path, error, at_start: false })
+    }
+}
+
+/// The status that a drive which is served would complete with (NVMe Base 2.0, section 3.3.3.2.1;
+/// code type and code).
+fn status_of(status: Status) -> u16 {
+    match status {
+        Status::Success => 0,
+        Status::InvalidField => 0x002,
+        Status::Aborted => 0x007,
+        Status::InvalidNamespace => 0x00b,
+        Status::WriteProtected => 0x020,
+        Status::LbaOutOfRange => 0x080,
+        Status::CapacityExceeded => 0x081,
+        Status::WriteFault => 0x280,
+        Status::UnrecoveredReadError => 0x281,
+    }
+}

@@ -1,0 +1,222 @@
+//! What is said of a profile, for machines; `text.rs` says the same to people.
+
+use super::analysis::{Analysis, Group};
+use crate::result::Latency;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The profiles that were asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileReports {
+    /// `mynah.profile-report/1`.
+    pub schema: String,
+    /// One for each file.
+    pub profiles: Vec<ProfileReport>,
+}
+
+/// One profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileReport {
+    /// The file.
+    pub file: String,
+    /// Whose view it is: simulation, host or target.
+    pub side: String,
+    /// Of which drive, or target.
+    pub name: String,
+    /// The program that wrote it.
+    pub program: String,
+    /// What became of the I/Os that ended.
+    pub counts: Counted,
+    /// From the beginning of the first I/O to the end of the last.
+    pub window_ns: f64,
+    /// I/Os whose stages do not add up to their latency.
+    pub uneven: u64,
+    /// By how much at most they do not.
+    pub residual_max_ns: f64,
+    /// Its I/Os in groups.
+    pub groups: Vec<GroupReport>,
+}
+
+/// What became of the I/Os that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counted {
+    /// All of them.
+    pub completed: u64,
+    /// Those with a record.
+    pub recorded: u64,
+    /// Those that a filter left out.
+    pub filtered: u64,
+    /// Those that sampling left out.
+    pub sampled_out: u64,
+    /// Those for whose record there was no room.
+    pub lost: u64,
+    /// Records that were damaged, or being written.
+    pub torn: u64,
+}
+
+/// I/Os that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupReport {
+    /// What they have in common.
+    pub name: String,
+    /// How many succeeded.
+    pub ios: u64,
+    /// How many failed, by NVMe status (code type and code, in hexadecimal).
+    pub failed: BTreeMap<String, u64>,
+    /// Recorded I/Os for each second of the window.
+    pub iops: f64,
+    /// Their bytes a second.
+    pub bw_bytes_per_s: f64,
+    /// How many of them were under way, on average over the window (Little's law).
+    pub outstanding: f64,
+    /// How long they took, from the beginning of the first stage to the end of the last.
+    pub lat_ns: Option<Latency>,
+    /// Where that went, in the order in which an I/O passes the stages; without those that none
+    /// spent time in.
+    pub stages: Vec<StageReport>,
+    /// What has grown over the base, if there is one that has such I/Os.
+    pub growth: Option<Growth>,
+}
+
+/// One stage of a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageReport {
+    /// Its name.
+    pub stage: String,
+    /// Its mean time; the means of all stages add up to the mean latency.
+    pub mean_ns: f64,
+    /// Its part of the mean latency.
+    pub share: f64,
+    /// What half of the I/Os did not exceed, those that did not pass it included.
+    pub p50_ns: f64,
+    /// What 99 of 100 did not exceed.
+    pub p99_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+    /// Its mean time in the base.
+    pub base_mean_ns: Option<f64>,
+    /// How many times longer it is than in the base, on average (the paper's latency amplification
+    /// degree); null where the base has none of it.
+    pub amplification: Option<f64>,
+    /// Its part of what the latency has grown by; null where that has not grown.
+    pub growth_share: Option<f64>,
+}
+
+/// What a group has grown by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Growth {
+    /// The mean latency of the base.
+    pub base_mean_ns: f64,
+    /// How many times longer the mean latency is.
+    pub amplification: f64,
+    /// The stage with the largest part of it, if the latency has grown.
+    pub stage: Option<String>,
+}
+
+/// Name and version of the document.
+const SCHEMA: &str = "mynah.profile-report/1";
+
+impl ProfileReports {
+    /// What these profiles come to, beside a base.
+    pub fn new(profiles: &[Analysis], base: Option<&Analysis>) -> ProfileReports {
+        let profiles = profiles.iter().map(|it| ProfileReport::new(it, base)).collect();
+        ProfileReports { schema: SCHEMA.to_owned(), profiles }
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("numbers and names");
+        text.push('\n');
+        text
+    }
+}
+
+impl ProfileReport {
+    fn new(analysis: &Analysis, base: Option<&Analysis>) -> ProfileReport {
+        let counts = analysis.counts;
+        let seconds = analysis.window().as_secs_f64();
+        let groups = analysis.groups.iter().map(|(key, group)| {
+            let name = analysis.by.name(&analysis.header, key);
+            group_report(name, group, &analysis.header.stages, seconds, base)
+        });
+        ProfileReport {
+            file: analysis.path.display().to_string(),
+            side: analysis.header.side.name().to_owned(),
+            name: analysis.header.name.clone(),
+            program: analysis.header.program.clone(),
+            counts: Counted {
+                completed: counts.completed,
+                recorded: counts.recorded,
+                filtered: counts.filtered,
+                sampled_out: counts.sampled_out,
+                lost: counts.lost,
+                torn: analysis.torn,
+            },
+            window_ns: analysis.window().as_ns_f64(),
+            uneven: analysis.uneven,
+            residual_max_ns: analysis.residual_max as f64 / 1e3,
+            groups: groups.collect(),
+        }
+    }
+}
+
+fn group_report(
+    name: String,
+    group: &Group,
+    stages: &[String],
+    seconds: f64,
+    base: Option<&Analysis>,
+) -> GroupReport {
+    let ios = group.total.count();
+    let mean = group.total.mean_ns().unwrap_or(0.0);
+    let base = base.and_then(|base| base.base_of(&name));
+    let grown = base.as_ref().map(|(base_mean, _)| mean - base_mean).filter(|grown| *grown > 0.0);
+    let stage = |(stage, all): (&String, &crate::histogram::Histogram)| {
+        let longest = all.max()?;
+        let base_mean_ns = base.as_ref().map(|(_, of)| of.get(stage.as_str()).copied());
+        let base_mean_ns = base_mean_ns.map(|mean| mean.unwrap_or(0.0));
+        if longest.is_zero() && base_mean_ns.unwrap_or(0.0) == 0.0 {
+            return None;
+        }
+        let mean_ns = all.mean_ns()?;
+        let percentile = |percentile| all.percentile(percentile).map_or(0.0, |it| it.as_ns_f64());
+        Some(StageReport {
+            stage: stage.clone(),
+            mean_ns,
+            share: if mean > 0.0 { mean_ns / mean } else { 0.0 },
+            p50_ns: percentile(50.0),
+            p99_ns: percentile(99.0),
+            max_ns: longest.as_ns_f64(),
+            base_mean_ns,
+            amplification: base_mean_ns.filter(|base| *base > 0.0).map(|base| mean_ns / base),
+            growth_share: grown.zip(base_mean_ns).map(|(grown, base)| (mean_ns - base) / grown),
+        })
+    };
+    let stages: Vec<StageReport> = stages.iter().zip(&group.stages).filter_map(stage).collect();
+    let per_second = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
+    let growth = base.filter(|(base_mean, _)| *base_mean > 0.0).map(|(base_mean_ns, _)| {
+        let share = |stage: &StageReport| stage.growth_share.unwrap_or(0.0);
+        let most = stages.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
+        Growth {
+            base_mean_ns,
+            amplification: mean / base_mean_ns,
+            stage: most.filter(|_| grown.is_some()).map(|stage| stage.stage.clone()),
+        }
+    });
+    GroupReport {
+        name,
+        ios,
+        failed: group
+            .failed
+            .iter()
+            .map(|(status, count)| (format!("{:x}h/{:02x}h", status >> 8, status & 0xff), *count))
+            .collect(),
+        iops: per_second(ios as f64),
+        bw_bytes_per_s: per_second(group.bytes as f64),
+        outstanding: per_second(group.total.sum_ps() as f64 / 1e12),
+        lat_ns: group.total.latency(),
+        stages,
+        growth,
+    }
+}

@@ -1,0 +1,124 @@
+//! What is said of a profile, for people.
+
+use super::report::{GroupReport, ProfileReport, ProfileReports};
+use crate::summary::units::{bandwidth, bar, count, duration, percent};
+use std::fmt::Write;
+
+/// Characters of a full bar.
+const BAR: usize = 16;
+
+impl ProfileReports {
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for (number, profile) in self.profiles.iter().enumerate() {
+            if number > 0 {
+                out.push('\n');
+            }
+            write_profile(&mut out, profile).expect("a string takes everything");
+        }
+        out
+    }
+}
+
+fn write_profile(out: &mut String, profile: &ProfileReport) -> std::fmt::Result {
+    let counts = profile.counts;
+    writeln!(
+        out,
+        "{}: {} of {}, {} I/Os in {}",
+        profile.file,
+        profile.side,
+        profile.name,
+        counts.completed,
+        duration(profile.window_ns)
+    )?;
+    let left_out = [
+        (counts.filtered, "filtered"),
+        (counts.sampled_out, "not sampled"),
+        (counts.lost, "lost"),
+        (counts.torn, "damaged"),
+    ];
+    let left_out: Vec<String> = left_out
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{number} {what}"))
+        .collect();
+    if !left_out.is_empty() {
+        writeln!(out, "  of these {} recorded, {}", counts.recorded, left_out.join(", "))?;
+    }
+    if profile.uneven > 0 {
+        let (uneven, most) = (profile.uneven, duration(profile.residual_max_ns));
+        writeln!(out, "  the stages of {uneven} do not add up to their latency, by up to {most}")?;
+    }
+    if profile.groups.is_empty() {
+        writeln!(out, "  nothing was recorded")?;
+    }
+    profile.groups.iter().try_for_each(|group| write_group(out, group))
+}
+
+fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {
+    write!(
+        out,
+        "\n{}: IOPS={}, BW={}, {} I/Os, {:.1} outstanding",
+        group.name,
+        count(group.iops),
+        bandwidth(group.bw_bytes_per_s),
+        group.ios,
+        group.outstanding
+    )?;
+    for (status, number) in &group.failed {
+        write!(out, ", {number} failed with status {status}")?;
+    }
+    out.push('\n');
+    let Some(latency) = &group.lat_ns else { return Ok(()) };
+    writeln!(
+        out,
+        "  lat: min={}, max={}, avg={}, stdev={}",
+        duration(latency.min),
+        duration(latency.max),
+        duration(latency.mean),
+        duration(latency.stddev)
+    )?;
+    let percentiles = latency.percentiles.named();
+    let percentiles: Vec<String> =
+        percentiles.map(|(name, ns)| format!("{name}%={}", duration(ns))).to_vec();
+    writeln!(out, "    {}", percentiles.join(", "))?;
+    write!(out, "{:>29} {:>7} {:16} {:>10} {:>10}", "mean", "share", "", "50 %", "99 %")?;
+    let has_base = group.growth.is_some();
+    writeln!(out, "{}", if has_base { "      base  times  of growth" } else { "" })?;
+    for stage in &group.stages {
+        write!(
+            out,
+            "  {:<16} {:>10} {:>7} {:<16} {:>10} {:>10}",
+            stage.stage,
+            duration(stage.mean_ns),
+            percent(stage.share),
+            bar(stage.share, BAR),
+            duration(stage.p50_ns),
+            duration(stage.p99_ns)
+        )?;
+        if has_base {
+            let base = stage.base_mean_ns.map_or("-".to_owned(), duration);
+            let times = stage.amplification.map_or("-".to_owned(), |it| format!("x{it:.2}"));
+            let share = stage.growth_share.map_or("-".to_owned(), percent);
+            write!(out, " {base:>9} {times:>6} {share:>10}")?;
+        }
+        out.push('\n');
+    }
+    writeln!(out, "  {:<16} {:>10}", "sum", duration(latency.mean))?;
+    if let Some(growth) = &group.growth {
+        write!(
+            out,
+            "  x{:.2} of the base's {}",
+            growth.amplification,
+            duration(growth.base_mean_ns)
+        )?;
+        if let Some(stage) = &growth.stage {
+            let named = group.stages.iter().find(|it| it.stage == *stage);
+            let share = named.and_then(|it| it.growth_share).map_or(String::new(), percent);
+            write!(out, ": most of what it grew by, {share}, is {stage}")?;
+        }
+        out.push('\n');
+    }
+    Ok(())
+}

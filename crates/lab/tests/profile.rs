@@ -1,0 +1,161 @@
+//! Profiles of simulations: they say what the results say, and every I/O's stages add up.
+
+use mynah_lab::profile::{GroupBy, ProfileReports, analyse};
+use mynah_lab::result::Result as RunResult;
+use mynah_lab::simulation::Simulation;
+use mynah_profile::{Head, Profile};
+use std::path::{Path, PathBuf};
+
+fn simulation(iodepth: u32) -> Simulation {
+    Simulation::on("enterprise-tlc")
+        .unwrap()
+        .set("geometry.blocks_per_plane=48")
+        .unwrap()
+        .set("over_provisioning=20%")
+        .unwrap()
+        .flow("reader", &format!("rw=randread bs=4k iodepth={iodepth} number_ios=3000"))
+        .unwrap()
+        .flow("writer", "rw=randrw bs=16k iodepth=4 number_ios=2000")
+        .unwrap()
+}
+
+fn profiled(mut simulation: Simulation, path: &Path) -> RunResult {
+    simulation.profile = Some(path.to_owned());
+    let result = simulation.run().unwrap().result;
+    RunResult { run: Default::default(), ..result }
+}
+
+fn report(path: &Path, by: &str, base: Option<&Path>) -> ProfileReports {
+    let by: GroupBy = by.parse().unwrap();
+    let base = base.map(|path| analyse(path, &by).unwrap());
+    ProfileReports::new(&[analyse(path, &by).unwrap()], base.as_ref())
+}
+
+#[test]
+fn a_profile_says_what_the_result_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    let result = profiled(simulation(8), &path);
+    let plain = simulation(8).run().unwrap().result;
+    let plain = RunResult { run: Default::default(), ..plain };
+    assert_eq!(result.to_json(), plain.to_json(), "being profiled changes nothing");
+
+    let report = &report(&path, "session,type", None).profiles[0];
+    assert_eq!((report.side.as_str(), report.name.as_str()), ("simulation", "enterprise-tlc"));
+    assert_eq!((report.counts.completed, report.counts.recorded), (5000, 5000));
+    assert_eq!((report.uneven, report.counts.torn), (0, 0));
+    let close = |a: f64, b: f64| (a - b).abs() <= a.abs().max(b.abs()) * 1e-9;
+    let mut groups = 0;
+    for flow in &result.flows {
+        for (kind, side) in flow.sides().into_iter().filter(|(_, side)| side.ios > 0) {
+            let name = format!("{} {}", flow.name, kind.name());
+            let found = report.groups.iter().find(|group| group.name == name);
+            let group = found.unwrap_or_else(|| panic!("{name}: {:?}", report.groups));
+            groups += 1;
+            assert_eq!(group.ios, side.ios);
+            let (all, expected) = (group.lat_ns.unwrap(), side.e2e_ns.or(side.lat_ns).unwrap());
+            assert!(close(all.mean, expected.mean), "{name}: {} {}", all.mean, expected.mean);
+            assert_eq!((all.min, all.max), (expected.min, expected.max));
+            assert_eq!(all.percentiles, expected.percentiles);
+            // Stage by stage, and no others.
+            let stages = &side.stages;
+            assert_eq!(
+                group.stages.iter().map(|it| &it.stage).collect::<Vec<_>>(),
+                stages.iter().map(|it| &it.stage).collect::<Vec<_>>()
+            );
+            for (mine, expected) in group.stages.iter().zip(stages) {
+                assert!(close(mine.mean_ns, expected.mean_ns), "{}", mine.stage);
+                assert!(mine.p50_ns <= mine.p99_ns && mine.p99_ns <= mine.max_ns);
+            }
+            let sum: f64 = group.stages.iter().map(|stage| stage.mean_ns).sum();
+            assert!(close(sum, all.mean));
+        }
+    }
+    assert_eq!(groups, report.groups.len());
+    // A closed loop keeps its depth, but for its last commands.
+    let readers: f64 = (report.groups.iter())
+        .filter(|group| group.name.starts_with("reader"))
+        .map(|group| group.outstanding * report.window_ns)
+        .sum();
+    let flow = &result.flows[0].read;
+    let busy = flow.e2e_ns.or(flow.lat_ns).unwrap().mean * flow.ios as f64;
+    assert!(close(readers, busy));
+}
+
+#[test]
+fn records_are_numbered_and_even() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    profiled(simulation(8), &path);
+    let mut records = Profile::open(&path).unwrap().records();
+    let mut next = [0, 0];
+    let mut heads: Vec<Head> = vec![];
+    while let Some(record) = records.next_record().unwrap() {
+        assert_eq!(record.residual(), 0);
+        let flow = usize::from(record.head.connection);
+        assert_eq!(record.head.nth, next[flow]);
+        next[flow] += 1;
+        heads.push(record.head);
+    }
+    assert_eq!(next, [3000, 2000]);
+    assert!(heads.iter().zip(1..).all(|(head, sequence)| head.sequence == sequence));
+    assert!(heads.iter().all(|head| head.bytes == if head.connection == 0 { 4096 } else { 16384 }));
+}
+
+#[test]
+fn what_has_grown_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| -> PathBuf { folder.path().join(name) };
+    let alone = |iodepth: u32| {
+        let flow = format!("rw=randread bs=4k iodepth={iodepth} number_ios=4000");
+        Simulation::on("enterprise-tlc").unwrap().flow("reader", &flow).unwrap()
+    };
+    profiled(alone(1), &place("quiet"));
+    profiled(alone(256), &place("busy"));
+    let report = report(&place("busy"), "type", Some(&place("quiet")));
+    let group = &report.profiles[0].groups[0];
+    let growth = group.growth.as_ref().unwrap();
+    assert_eq!(growth.stage.as_deref(), Some("die_wait"));
+    assert!(growth.amplification > 1.5, "{growth:?}");
+    let shares: f64 = group.stages.iter().filter_map(|stage| stage.growth_share).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    let text = report.text();
+    for said in ["x", "of growth", "most of what it grew by", "is die_wait"] {
+        assert!(text.contains(said), "{text}");
+    }
+    // Beside itself nothing has grown.
+    let same = self::report(&place("quiet"), "type", Some(&place("quiet")));
+    let growth = same.profiles[0].groups[0].growth.clone().unwrap();
+    assert_eq!((growth.amplification, growth.stage), (1.0, None));
+}
+
+#[test]
+fn pairs_have_profiles() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kv.profile");
+    let simulation = Simulation::on("kv-tlc")
+        .unwrap()
+        .precondition(mynah_lab::experiment::Precondition::Fill)
+        .flow("pairs", "kv=ycsb-a keys=10k value_size=4k iodepth=8 number_ios=2000")
+        .unwrap();
+    profiled(simulation, &path);
+    let report = &report(&path, "type", None).profiles[0];
+    let names: Vec<_> = report.groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(names, ["update", "retrieve"]);
+    assert_eq!(report.uneven, 0);
+}
+
+#[test]
+fn other_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    std::fs::write(&path, "a text").unwrap();
+    let error = analyse(&path, &GroupBy::default()).err().unwrap();
+    assert!(error.to_string().contains("this is no profile"), "{error}");
+    profiled(simulation(8), &path);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    let error = analyse(&path, &GroupBy::default()).err().unwrap();
+    assert!(error.to_string().contains("ends after 4999 of 5000 records"), "{error}");
+    assert!("type,colour".parse::<GroupBy>().is_err());
+}
