@@ -394,6 +394,10 @@ pub(crate) struct Serve {
     /// or shards have FILE.0, FILE.1 and so on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) record: Option<PathBuf>,
+    /// Write a profile, the latest records of I/Os with their stages (8 MiB), for `mynah profile
+    /// show`; it can be read while the drive is served. Several drives or shards have FILE.0 and so on
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) profile: Option<PathBuf>,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]

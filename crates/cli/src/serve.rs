@@ -271,6 +271,7 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
             if let StoreKind::File(path) = &mut options.store {
                 *path = numbered(path, number);
             }
+            options.profile = options.profile.map(|path| numbered(&path, number));
             options.cpus = options.cpus.map(|cpus| cpus.split(number));
             record = record.map(|path| numbered(&path, number));
         }
@@ -440,6 +441,10 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         let help = "a recording holds what goes into the model, and --speed max asks none";
         return Err(Failure::usage("--record with --speed max", Some(help)));
     }
+    if args.profile.is_some() && !args.vfio_user.is_empty() {
+        let help = "a served drive's profile is of NVMe/TCP connections; leave --vfio-user out";
+        return Err(Failure::usage("--profile with --vfio-user", Some(help)));
+    }
     let faults = args.drive.fault.iter().filter_map(|spec| fault::parse(spec));
     let faults = faults.collect::<Result<_, _>>().map_err(|error| {
         let error: fault::FaultError = error;
@@ -474,6 +479,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
             PollArg::Always => Poll::Always,
         },
         cpus: values::cpus(args.cpus_allowed.as_deref())?,
+        profile: args.profile.clone(),
         late_bound: args
             .late_bound
             .as_deref()

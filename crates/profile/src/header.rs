@@ -10,8 +10,10 @@ pub const HEADER_BYTES: usize = 4096;
 pub(crate) const MAGIC: [u8; 8] = *b"mynahprf";
 /// Version of the fixed part.
 const VERSION: u32 = 1;
+/// Which word of a profile is the first of its counts ([`Counts::to_array`]).
+pub const COUNTS_WORD: usize = COUNTS_AT / 8;
 /// Where the counts begin, and the description.
-const COUNTS_AT: usize = 64;
+pub(crate) const COUNTS_AT: usize = 64;
 const TEXT_AT: usize = 256;
 /// Most stages of a record, and most kinds of I/O.
 pub(crate) const STAGES_MAX: usize = 64;
@@ -89,7 +91,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn to_array(self) -> [u64; 5] {
+    /// As the header has them, one word each from [`COUNTS_WORD`] on.
+    pub fn to_array(self) -> [u64; 5] {
         [self.completed, self.recorded, self.filtered, self.sampled_out, self.lost]
     }
 
@@ -115,9 +118,9 @@ impl Header {
         }
     }
 
-    /// Words of a record.
+    /// Words of a record: its head, its stages, and its sequence once more.
     pub fn record_words(&self) -> usize {
-        HEAD_WORDS + self.stages.len()
+        HEAD_WORDS + self.stages.len() + 1
     }
 
     /// Bytes of a record.

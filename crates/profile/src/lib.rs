@@ -13,7 +13,7 @@ mod read;
 mod record;
 mod write;
 
-pub use header::{Counts, HEADER_BYTES, Header, Side, TimeBase};
+pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Side, TimeBase};
 pub use read::{Problem, Profile, ReadError, Records};
 pub use record::{HEAD_WORDS, Head, Record};
 pub use write::{Writer, file_bytes};

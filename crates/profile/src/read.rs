@@ -136,11 +136,14 @@ impl<R: Read> Records<R> {
             let mut head = [0; HEAD_WORDS];
             head.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
             let head = Head::from_words(&head);
-            self.stages.iter_mut().zip(words).for_each(|(into, word)| *into = Span::from_ps(word));
+            for (into, word) in self.stages.iter_mut().zip(&mut words) {
+                *into = Span::from_ps(word);
+            }
+            let again = words.next();
             if head.sequence == 0 {
                 continue;
             }
-            if usize::from(head.kind) >= self.kinds {
+            if again != Some(head.sequence) || usize::from(head.kind) >= self.kinds {
                 self.torn += 1;
                 continue;
             }

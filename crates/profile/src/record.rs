@@ -3,13 +3,14 @@
 use mynah_stamp::{Span, Time};
 
 /// Words of 8 bytes that a record has before its stages.
-pub const HEAD_WORDS: usize = 8;
+pub const HEAD_WORDS: usize = 7;
 
 /// What an I/O was, when, and how long it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Which record of its profile it is, from 1: that is written last, so a record that is being
-    /// written has another.
+    /// Which record of its profile it is, from 1. It stands behind the stages once more, is taken
+    /// away there before a record is written over, and written there last: so one that is being
+    /// written is known.
     pub sequence: u64,
     /// The connection, or the flow of a simulation.
     pub connection: u16,
@@ -59,14 +60,12 @@ impl Head {
             self.block,
             self.begin.as_ps(),
             self.total.as_ps(),
-            // For what is to come.
-            0,
         ]
     }
 
     /// Of words of a file, whatever they are.
     pub fn from_words(words: &[u64; HEAD_WORDS]) -> Head {
-        let [sequence, ids, what, count, block, begin, total, _] = *words;
+        let [sequence, ids, what, count, block, begin, total] = *words;
         Head {
             sequence,
             connection: ids as u16,

@@ -46,6 +46,7 @@ impl<W: Write + Seek> Writer<W> {
         for span in stages {
             self.row.extend_from_slice(&span.as_ps().to_le_bytes());
         }
+        self.row.extend_from_slice(&head.sequence.to_le_bytes());
         debug_assert_eq!(self.row.len() as u64, self.header.record_bytes());
         self.out.write_all(&self.row)
     }

@@ -18,6 +18,7 @@ use crate::authenticator::Authenticator;
 use crate::clock::Rate;
 use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
+use crate::profile::{Note, Notes, Sent, TargetProfile};
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
 use mynah_device::{
     CommandKind, Completion, CompletionData, Connected, Now, Output, Queue, Subsystem, Transport,
@@ -105,6 +106,11 @@ struct Peer {
     dropped: bool,
     /// Commands whose data had to be asked for, and when they came.
     asked: Vec<(u16, Time)>,
+    /// Commands that came on it, and of those that came at once.
+    commands: u32,
+    batch: u16,
+    /// What a profile needs of them.
+    notes: Notes,
     /// When bytes last came.
     arrival: Arrival,
     /// How uncertain the arrival of the command before was, as long as it may not be the last
@@ -113,6 +119,17 @@ struct Peer {
     dirty: bool,
     waiting: bool,
     more: bool,
+}
+
+impl Peer {
+    /// Writes the record of an answer that has been sent.
+    #[inline(never)]
+    fn record(&mut self, profile: &mut TargetProfile, connection: Id, unsent: &Unsent) {
+        let Unsent { completion, asked, .. } = unsent;
+        if let Some(note) = self.notes.take(completion.entry.command_id.get()) {
+            profile.sent(&Sent { connection, completion, note: &note, asked: *asked });
+        }
+    }
 }
 
 /// All connections around one subsystem.
@@ -137,6 +154,7 @@ pub struct Hub {
     measure: Measure,
     authenticator: Option<Authenticator>,
     faults: Option<Faults>,
+    profile: Option<Box<TargetProfile>>,
     /// Replies that a fault holds back, the next one last.
     delayed: Vec<(Time, Completion)>,
     /// What is to be told of the drive, and nobody has taken.
@@ -164,6 +182,7 @@ impl Hub {
             measure: Measure::new(rate),
             authenticator: None,
             faults: None,
+            profile: None,
             delayed: Vec::new(),
             warning: None,
         }
@@ -172,6 +191,24 @@ impl Hub {
     /// Has faults strike.
     pub fn inject(&mut self, faults: Faults) {
         self.faults = Some(faults);
+    }
+
+    /// Has a record written for each I/O.
+    pub fn profile_with(&mut self, profile: TargetProfile) {
+        self.profile = Some(Box::new(profile));
+    }
+
+    /// Whether it matters when sends begin.
+    #[inline]
+    pub fn is_profiled(&self) -> bool {
+        self.profile.is_some()
+    }
+
+    /// A send of output begins.
+    pub fn sends(&mut self, at: Time) {
+        if let Some(profile) = &mut self.profile {
+            profile.sends_at = at;
+        }
     }
 
     /// Has hosts prove who they are. Call [`Hub::advance`] when its descriptor is readable.
@@ -226,6 +263,9 @@ impl Hub {
             outstanding: 0,
             dropped: false,
             asked: Vec::new(),
+            commands: 0,
+            batch: 0,
+            notes: Notes::default(),
             arrival: Arrival::seen(Time::ZERO, Span::ZERO),
             uncertain: None,
             dirty: false,
@@ -313,6 +353,7 @@ impl Hub {
         peer.machine.received(bytes);
         peer.machine.set_stamp(model.as_ps());
         peer.arrival = arrival;
+        peer.batch = 0;
         peer.more = true;
     }
 
@@ -342,6 +383,17 @@ impl Hub {
                     let missed = self.rate.wall_span(missed);
                     if let Some(missed) = peer.uncertain.replace(missed) {
                         self.measure.arrived(missed + arrival.first);
+                    }
+                    peer.commands = peer.commands.wrapping_add(1);
+                    if self.profile.is_some() {
+                        peer.batch = peer.batch.saturating_add(1);
+                        peer.notes.put(Note {
+                            nth: peer.commands.wrapping_sub(1),
+                            outstanding: (peer.outstanding + 1).min(u16::MAX.into()) as u16,
+                            batch: peer.batch,
+                            arrived: arrival.at,
+                            ..Note::of(&entry)
+                        });
                     }
                     if let Some(stamp) = asked {
                         peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
@@ -420,6 +472,9 @@ impl Hub {
     /// Moves the subsystem to `now`, and takes what it says into the connections.
     pub fn advance(&mut self, now: Now) {
         self.subsystem.advance(now);
+        if let Some(profile) = &mut self.profile {
+            profile.now = now.wall;
+        }
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.advance(now, &mut self.subsystem);
         }
@@ -563,6 +618,11 @@ impl Hub {
                 _ => peer.shares.clear(),
             }
         }
+        if let Some(profile) = &self.profile
+            && let Some(note) = peer.notes.get_mut(completion.entry.command_id.get())
+        {
+            (note.done, note.answered) = (profile.now, profile.now);
+        }
         if !peer.backlog.is_empty() || !peer.machine.has_room() {
             peer.backlog.push_back(completion);
             return;
@@ -650,6 +710,9 @@ impl Hub {
         peer.machine.sent(bytes);
         peer.sent += bytes as u64;
         while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
+            if let Some(profile) = &mut self.profile {
+                peer.record(profile, id, &unsent);
+            }
             let late = self.measure.visible(now, &unsent.completion, unsent.asked);
             if let Some(late) = late {
                 self.subsystem.record_lateness(late, peer.arrival.first);
@@ -658,6 +721,11 @@ impl Hub {
         while peer.machine.has_room()
             && let Some(completion) = peer.backlog.pop_front()
         {
+            if self.profile.is_some()
+                && let Some(note) = peer.notes.get_mut(completion.entry.command_id.get())
+            {
+                note.answered = now.wall;
+            }
             answer(&mut self.subsystem, &mut self.outstanding, peer, completion);
         }
         peer.more |= stalled && peer.machine.may_receive();

@@ -18,6 +18,7 @@ pub mod lateness;
 pub mod metrics;
 pub mod pacing;
 mod prefetch;
+pub mod profile;
 pub mod quota;
 pub mod random;
 pub mod record;

@@ -14,6 +14,7 @@ use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
+use crate::profile::{RingError, TargetProfile};
 use crate::quota::{Bounds, Quotas};
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 use mynah_device::{
@@ -93,6 +94,8 @@ pub struct ServeOptions {
     pub tls: Vec<(Option<String>, mynah_wire::tls_key::TlsKey)>,
     /// Faults of connections and controllers.
     pub faults: Vec<ConnectionFault>,
+    /// Where a profile is written: a record for each I/O of a host, the latest of them.
+    pub profile: Option<PathBuf>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
     /// Only what the drive does is asked for, not when: a result that is not trusted says so.
@@ -125,6 +128,7 @@ impl Default for ServeOptions {
             #[cfg(feature = "tls")]
             tls: Vec::new(),
             faults: Vec::new(),
+            profile: None,
             late_bound: None,
             functional: false,
             poll: Poll::Adaptive,
@@ -163,6 +167,9 @@ pub enum ServeError {
     /// The file cannot hold the bytes.
     #[error(transparent)]
     Store(#[from] file_store::OpenError),
+    /// A profile cannot be written.
+    #[error(transparent)]
+    Profile(#[from] RingError),
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}")]
     Thread(io::Error),
@@ -247,6 +254,7 @@ pub struct Server {
     ports: Vec<Port>,
     say: Say,
     warn: Say,
+    profile: Option<TargetProfile>,
     is_begun: bool,
 }
 
@@ -338,6 +346,7 @@ impl Server {
             ports,
             say: Box::new(|_| ()),
             warn: Box::new(|_| ()),
+            profile: None,
             is_begun: false,
         })
     }
@@ -411,6 +420,10 @@ impl Server {
     /// # Errors
     /// If that cannot be noted.
     pub fn begin(&mut self) -> Result<(), ServeError> {
+        if let (Some(path), None) = (&self.options.profile, &self.profile) {
+            let profile = TargetProfile::create(path, &self.identity.name, self.rate())?;
+            self.profile = Some(profile);
+        }
         if !self.is_begun && self.subsystem.open_store().is_err() {
             let path = match &self.options.store {
                 StoreKind::File(path) => path.as_path(),
@@ -420,6 +433,14 @@ impl Server {
         }
         self.is_begun = true;
         Ok(())
+    }
+
+    /// How the drive's clock goes.
+    fn rate(&self) -> Rate {
+        match self.options.speed {
+            Speed::Modelled(rate) => rate,
+            Speed::Max => Rate::REAL,
+        }
     }
 
     /// Ends it without having served: the store and the drive's state are as they were.
@@ -436,10 +457,7 @@ impl Server {
     /// If the operating system fails.
     pub fn run(mut self) -> Result<Served, ServeError> {
         self.begin()?;
-        let rate = match self.options.speed {
-            Speed::Modelled(rate) => rate,
-            Speed::Max => Rate::REAL,
-        };
+        let rate = self.rate();
         let settings = self.options.connection;
         let transport = Transport {
             in_capsule_bytes: settings.capsule_data_bytes,
@@ -454,6 +472,9 @@ impl Server {
         let mut hub = Hub::new(self.subsystem, settings, self.quotas.clone(), rate);
         if let Some(authenticator) = self.authenticator {
             hub.authenticate_with(authenticator);
+        }
+        if let Some(profile) = self.profile {
+            hub.profile_with(profile);
         }
         if !self.options.faults.is_empty() {
             hub.inject(Faults::new(&self.options.faults, self.identity.seed));

@@ -192,6 +192,17 @@ impl Shared {
         unsafe { slice::from_raw_parts(self.base.as_ptr().cast(), self.bytes / 4) }
     }
 
+    /// The same as words of 8 bytes.
+    ///
+    /// # Panics
+    /// If it does not begin at a multiple of 8 bytes.
+    #[inline]
+    pub fn long_words(&self) -> &[AtomicU64] {
+        assert!(self.base.addr().get().is_multiple_of(8), "not aligned");
+        // SAFETY: as in `words`.
+        unsafe { slice::from_raw_parts(self.base.as_ptr().cast(), self.bytes / 8) }
+    }
+
     /// Says that bytes will soon be used; those that are not there are left out.
     #[inline]
     pub fn prefetch(&self, at: usize, bytes: usize) {

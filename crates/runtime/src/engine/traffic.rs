@@ -132,6 +132,10 @@ impl Engine {
         // Replies that found no room follow at once, so that their data need not be copied.
         while socket.writable && self.hub.output_bytes(id) > 0 && sends < SENDS_A_TURN {
             sends += 1;
+            if self.hub.is_profiled() {
+                let now = self.clock.now();
+                self.hub.sends(now.wall);
+            }
             let output = self.hub.output(id, SLICES_A_SEND);
             let asked: usize = output.iter().map(|slice| slice.len()).sum();
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

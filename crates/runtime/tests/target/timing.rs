@@ -37,7 +37,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    fn new(rate: Rate) -> World {
+    pub(crate) fn new(rate: Rate) -> World {
         World::on(drive(), rate)
     }
 
@@ -94,6 +94,7 @@ impl World {
         self.hub.advance(now);
         while let Some(id) = self.hub.next_dirty() {
             let bytes = self.hub.output_bytes(id);
+            self.hub.sends(now.wall);
             self.hub.sent(now, id, bytes);
         }
         assert_eq!(self.hub.next_ended(), None);
@@ -132,7 +133,7 @@ impl World {
 
     /// Reads and writes, four at a time, with looks `delays` after the moments at which
     /// something was due. Returns the largest lateness and how many commands were late.
-    fn run(&mut self, requests: &[(bool, u16)], delays: &[u32]) -> (Span, u64) {
+    pub(crate) fn run(&mut self, requests: &[(bool, u16)], delays: &[u32]) -> (Span, u64) {
         let queue = self.queue();
         let mut delays = delays.iter().cycle();
         let mut left = requests.iter().enumerate();
@@ -168,7 +169,7 @@ impl World {
     }
 }
 
-fn requests() -> impl Strategy<Value = Vec<(bool, u16)>> {
+pub(crate) fn requests() -> impl Strategy<Value = Vec<(bool, u16)>> {
     prop::collection::vec((any::<bool>(), 0..1000u16), 1..40)
 }
 

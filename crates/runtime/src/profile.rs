@@ -1,0 +1,14 @@
+//! Profiles of what is served: a record for each I/O, written once, when it ends, into a ring in a
+//! mapped file. No I/O costs an allocation, a lock or a system call.
+//!
+//! The file can be read while it is written, and after the process was killed.
+
+mod notes;
+mod ring;
+mod target;
+
+pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
+pub use target::TargetProfile;
+
+pub(crate) use notes::{Note, Notes};
+pub(crate) use target::Sent;

@@ -1,0 +1,199 @@
+//! The latest records of a profile, in a mapped file.
+
+use crate::shared::Shared;
+use mynah_profile::{COUNTS_WORD, Counts, HEADER_BYTES, Head, Header};
+use mynah_stamp::Span;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Bytes of a ring: as much as stays near a processor. A ring of 64 MiB costs more than twice as
+/// much for each record.
+pub const RING_BYTES: u64 = 8 << 20;
+
+/// A profile cannot be begun.
+#[derive(Debug, thiserror::Error)]
+#[error("the profile {} cannot be written: {problem}", path.display())]
+pub struct RingError {
+    /// Its file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub problem: RingProblem,
+}
+
+/// What is wrong with the file for a profile.
+#[derive(Debug, thiserror::Error)]
+pub enum RingProblem {
+    /// The system says so.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is something else, which is not to be lost.
+    #[error("the file is there and is no profile; name another")]
+    Foreign,
+    /// Another process writes it.
+    #[error("another process writes it")]
+    InUse,
+}
+
+/// A ring being written.
+#[derive(Debug)]
+pub struct Ring {
+    memory: Shared,
+    /// Held, so that no other process writes it.
+    _file: File,
+    counts: Counts,
+    /// Words of a record.
+    words: usize,
+    /// The first word of the next one, and the end of the last.
+    next: usize,
+    end: usize,
+}
+
+impl Ring {
+    /// A ring of so many bytes in the file at `path`, which is made, or holds a profile that is
+    /// written over.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(path: &Path, header: &Header, bytes: u64) -> Result<Ring, RingError> {
+        let fail = |problem| RingError { path: path.to_owned(), problem };
+        Ring::begin(path, header, bytes).map_err(fail)
+    }
+
+    fn begin(path: &Path, header: &Header, bytes: u64) -> Result<Ring, RingProblem> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(path)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(RingProblem::InUse),
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        let mut page = Vec::with_capacity(HEADER_BYTES);
+        file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut page)?;
+        if !page.is_empty() && Header::from_page(&page).is_err() {
+            return Err(RingProblem::Foreign);
+        }
+        let slots = (bytes.saturating_sub(HEADER_BYTES as u64) / header.record_bytes()).max(1);
+        let bytes = HEADER_BYTES as u64 + slots * header.record_bytes();
+        file.set_len(0)?;
+        file.set_len(bytes)?;
+        // Room for all of it: a mapping that finds none is lost.
+        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::NOSPC | Errno::DQUOT) => return Err(io::Error::from(Errno::NOSPC).into()),
+            // There are file systems that cannot do that.
+            _ => {}
+        }
+        let memory = Shared::map(&file, 0, bytes, true, true)?;
+        memory.write(0, &header.to_page(slots, &Counts::default()));
+        let words = header.record_words();
+        let first = HEADER_BYTES / 8;
+        Ok(Ring {
+            memory,
+            _file: file,
+            counts: Counts::default(),
+            words,
+            next: first,
+            end: first + slots as usize * words,
+        })
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Writes the record of an I/O that has ended over the oldest one; its sequence is given here.
+    #[inline]
+    pub fn record(&mut self, head: &Head, stages: &[Span]) {
+        self.counts.completed += 1;
+        self.counts.recorded += 1;
+        let sequence = self.counts.recorded;
+        let all = self.memory.long_words();
+        let record = &all[self.next..self.next + self.words];
+        let (last, record) = record.split_last().expect("a record has words");
+        let put = |at: &AtomicU64, word: u64| at.store(word.to_le(), Ordering::Relaxed);
+        // Whoever reads it meanwhile finds no end.
+        put(last, 0);
+        fence(Ordering::Release);
+        let head = Head { sequence, ..*head }.to_words();
+        let words = head.iter().copied().chain(stages.iter().map(|span| span.as_ps()));
+        record.iter().zip(words).for_each(|(at, word)| put(at, word));
+        last.store(sequence.to_le(), Ordering::Release);
+        // Completed, and recorded.
+        put(&all[COUNTS_WORD], self.counts.completed);
+        put(&all[COUNTS_WORD + 1], sequence);
+        self.next += self.words;
+        if self.next == self.end {
+            self.next = HEADER_BYTES / 8;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mynah_profile::{Profile, Side, TimeBase};
+    use mynah_stamp::Time;
+
+    fn header() -> Header {
+        let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic, "mynah test");
+        header.kinds = vec!["read".into()];
+        header.stages = vec!["first".into(), "second".into()];
+        header
+    }
+
+    fn sequences(path: &Path) -> Vec<u64> {
+        let mut records = Profile::open(path).unwrap().records();
+        let mut all = vec![];
+        while let Some(record) = records.next_record().unwrap() {
+            assert_eq!(record.residual(), 0);
+            assert_eq!(record.head.begin, Time::from_ns(record.head.sequence));
+            all.push(record.head.sequence);
+        }
+        assert_eq!(records.torn(), 0);
+        all
+    }
+
+    fn fill(ring: &mut Ring, count: u64) {
+        for _ in 0..count {
+            let begin = Time::from_ns(ring.counts().recorded + 1);
+            let head = Head { begin, total: Span::from_ns(3), ..Head::default() };
+            ring.record(&head, &[Span::from_ns(1), Span::from_ns(2)]);
+        }
+    }
+
+    #[test]
+    fn the_latest_records_are_there_while_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.profile");
+        let room = HEADER_BYTES as u64 + 10 * header().record_bytes() + 79;
+        let mut ring = Ring::create(&path, &header(), room).unwrap();
+        assert_eq!(sequences(&path), [0; 0]);
+        fill(&mut ring, 4);
+        assert_eq!(sequences(&path), [1, 2, 3, 4]);
+        fill(&mut ring, 9);
+        let mut all = sequences(&path);
+        all.sort_unstable();
+        assert_eq!(all, (4..=13).collect::<Vec<_>>());
+        let counts = Profile::open(&path).unwrap().counts();
+        assert_eq!((counts.completed, counts.recorded), (13, 13));
+        let second = Ring::create(&path, &header(), room).unwrap_err();
+        assert!(matches!(second.problem, RingProblem::InUse), "{second}");
+        drop(ring);
+        // A profile is written over, and nothing else.
+        let mut ring = Ring::create(&path, &header(), room).unwrap();
+        fill(&mut ring, 1);
+        drop(ring);
+        assert_eq!(sequences(&path), [1]);
+        let other = folder.path().join("a text");
+        std::fs::write(&other, "something").unwrap();
+        let refused = Ring::create(&other, &header(), room).unwrap_err();
+        assert!(matches!(refused.problem, RingProblem::Foreign), "{refused}");
+        assert_eq!(std::fs::read(&other).unwrap(), b"something");
+    }
+}

@@ -1,0 +1,66 @@
+//! The profile of a target: every I/O once, and stages that add up, in a time of the test's own.
+
+use crate::timing::{World, requests};
+use mynah_profile::{Counts, Head, Profile};
+use mynah_runtime::clock::Rate;
+use mynah_runtime::profile::TargetProfile;
+use mynah_stamp::Span;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Every record: its head, and its stages by name.
+fn records(path: &Path) -> (Counts, Vec<(Head, BTreeMap<String, Span>)>) {
+    let profile = Profile::open(path).expect("a profile");
+    let (counts, names) = (profile.counts(), profile.header().stages.clone());
+    let mut records = profile.records();
+    let mut all = vec![];
+    while let Some(record) = records.next_record().expect("all of it") {
+        assert_eq!(record.residual(), 0, "{record:?}");
+        let stages = names.iter().cloned().zip(record.stages.iter().copied());
+        all.push((record.head, stages.collect()));
+    }
+    assert_eq!(records.torn(), 0);
+    (counts, all)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever the looks, and however fast the drive's clock: each I/O has one record, its stages
+    /// add up to the picosecond, and what the looks were late by is in `late` alone.
+    #[test]
+    fn every_io_has_a_record_whose_stages_add_up(
+        requests in requests(),
+        delays in prop::collection::vec(0..20_000u32, 1..5),
+        factor in prop_oneof![Just(1.0), Just(0.1), Just(3.7)],
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.profile");
+        let rate = Rate::new(factor).unwrap();
+        let mut world = World::new(rate);
+        world.hub.profile_with(TargetProfile::create(&path, "test", rate).unwrap());
+        world.run(&requests, &delays);
+        let (counts, records) = records(&path);
+        let count = requests.len() as u64;
+        prop_assert_eq!((counts.completed, counts.recorded), (count, count));
+        // Connect was the first command of the connection.
+        let mut nth: Vec<u32> = records.iter().map(|(head, _)| head.nth).collect();
+        nth.sort_unstable();
+        prop_assert_eq!(nth, (1..=requests.len() as u32).collect::<Vec<_>>());
+        let most = Span::from_ns(delays.iter().copied().max().unwrap_or(0).into());
+        for (head, stages) in &records {
+            let (write, block) = requests[head.nth as usize - 1];
+            let opcode = if write { 1 } else { 2 };
+            prop_assert_eq!((head.opcode, head.kind), (opcode, u8::from(write)));
+            prop_assert_eq!((head.block, head.bytes), (u64::from(block) * 8, 4096));
+            prop_assert_eq!((head.namespace, head.status), (1, 0));
+            prop_assert!((1..=4).contains(&head.outstanding));
+            prop_assert!(stages["late"] <= most + Span::from_ns(1), "{} {most}", stages["late"]);
+            for nothing in ["data_request", "backlog", "output", "processing"] {
+                prop_assert!(stages[nothing].is_zero(), "{nothing}");
+            }
+            prop_assert!(!stages["firmware"].is_zero());
+        }
+    }
+}
