@@ -7,12 +7,14 @@
 //! - `several`: several drives in one process, and a drive in parts;
 //! - `restart`: a drive comes back from its file, its own state too, or says why not;
 //! - `store`: a drive says what is wrong with its file, and what was lost;
+//! - `profile`: where the time of its I/Os went;
 //! - `record`: what was served is simulated again;
 //! - `tls`: connections that are encrypted.
 
 mod authentication;
 mod bench;
 mod key_value;
+mod profile;
 mod record;
 mod restart;
 mod several;

@@ -1,0 +1,96 @@
+//! A served drive's profile: read while it is served, after its end, and after a kill.
+
+use crate::support::*;
+use serde_json::Value;
+use std::path::Path;
+
+fn serve(profile: &Path, speed: &str) -> Served {
+    let small = ["serve", "--quiet", "--tcp", "127.0.0.1:0", "--functional", "--precondition=none"];
+    let set = ["--set", "geometry.blocks_per_plane=48", "--set", "over_provisioning=20%"];
+    let profile = profile.to_str().unwrap();
+    let own = ["--speed", speed, "--profile", profile];
+    Served::start(&mut mynah(&[&small[..], &set, &own].concat()))
+}
+
+/// What `mynah profile show` says of it, for machines.
+fn shown(profile: &Path) -> Value {
+    let output = mynah(&["profile", "show", "--json", "-"]).arg(profile).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The group of this name, and the mean of one of its stages.
+fn group<'a>(shown: &'a Value, name: &str) -> &'a Value {
+    let groups = shown["profiles"][0]["groups"].as_array().expect("groups");
+    groups.iter().find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}: {groups:?}"))
+}
+
+fn stage(group: &Value, name: &str) -> f64 {
+    let stages = group["stages"].as_array().expect("stages");
+    let found = stages.iter().find(|it| it["stage"] == name);
+    found.map_or(0.0, |it| it["mean_ns"].as_f64().expect("a number"))
+}
+
+#[test]
+fn every_io_of_a_host_has_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive.profile");
+    let mut target = serve(&path, "1");
+    let load = ["--rw", "randrw", "--bssplit", "4k/50:64k/50", "--iodepth", "4", "--size", "8m"];
+    let address = format!("tcp://{}", target.address());
+    let bench = run_bench(&address, &[&load[..], &["--number_ios", "600"]].concat());
+    let flow = &result(&bench, 0)["flows"][0];
+    let count = |side: &str| flow[side]["ios"].as_u64().expect("a number");
+
+    // While it is served.
+    let live = shown(&path);
+    let profile = &live["profiles"][0];
+    assert_eq!((&profile["side"], &profile["uneven"]), (&"target".into(), &0.into()));
+    assert_eq!(profile["counts"]["recorded"], 600);
+    let ios = |name: &str| group(&live, name)["ios"].as_u64().expect("a number");
+    assert_eq!(ios("read 4KiB") + ios("read 64KiB"), count("read"));
+    assert_eq!(ios("write 4KiB") + ios("write 64KiB"), count("write"));
+    // 4 KiB come in the capsule, 64 KiB are asked for.
+    assert_eq!(stage(group(&live, "write 4KiB"), "data_request"), 0.0);
+    assert!(stage(group(&live, "write 64KiB"), "data_request") > 0.0);
+    assert!(stage(group(&live, "read 64KiB"), "firmware") > 0.0);
+    for group in profile["groups"].as_array().unwrap() {
+        let stages = group["stages"].as_array().unwrap();
+        let sum: f64 = stages.iter().map(|stage| stage["mean_ns"].as_f64().unwrap()).sum();
+        let mean = group["lat_ns"]["mean"].as_f64().unwrap();
+        assert!((sum - mean).abs() < mean * 1e-9, "{sum} {mean}");
+    }
+    // And after it was killed.
+    target.child.kill().unwrap();
+    target.child.wait().unwrap();
+    assert_eq!(shown(&path), live);
+
+    // Another run writes it anew; without a model the subsystem is one stage.
+    let target = serve(&path, "max");
+    let address = format!("tcp://{}", target.address());
+    let bench = run_bench(&address, &["--rw", "randread", "--number_ios", "100"]);
+    assert_eq!(result(&bench, 0)["flows"][0]["read"]["ios"], 100);
+    assert_eq!(target.stop().0, 0);
+    let again = shown(&path);
+    let reads = group(&again, "read 4KiB");
+    assert_eq!(reads["ios"], 100);
+    assert!(stage(reads, "processing") > 0.0 && stage(reads, "firmware") == 0.0);
+}
+
+#[test]
+fn other_files_are_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a text");
+    std::fs::write(&path, "precious").unwrap();
+    let path = path.to_str().unwrap();
+    for (args, said) in [
+        (&["--profile", path][..], "the file is there and is no profile; name another"),
+        (&["--profile", path, "--vfio-user", "/nowhere"], "--profile with --vfio-user"),
+    ] {
+        let output = mynah(&["serve", "--quiet", "--tcp", "127.0.0.1:0"]).args(args).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
+}
