@@ -120,6 +120,8 @@ Examples:
   mynah serve --namespace 10GiB --namespace 20GiB,4096 --tcp 127.0.0.1:0 --json result.json
   mynah serve --namespace 32GiB,kv --namespace 16GiB
                                               keys and values beside blocks
+  mynah serve --namespace 32GiB,kv-samsung --vfio-user /tmp/drive
+                                              Samsung's key-value commands (see docs/key-value.md)
   mynah serve --vfio-user /tmp/drive          a PCIe drive for QEMU (see docs/vfio-user.md)
   mynah serve --drives 2 --vfio-user /tmp/drives --cpus_allowed 2,3
                                               two, in /tmp/drives/0 and 1, on a processor each
@@ -297,7 +299,7 @@ pub(crate) enum Profile {
 /// `mynah profile show`.
 #[derive(Args)]
 pub(crate) struct ProfileShow {
-    /// Profiles, as `mynah sim --profile` writes them
+    /// Profiles, as `mynah sim --profile` and `mynah serve --profile` write them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     /// A profile to compare with: how much longer each stage takes, and its part of what was added
@@ -334,15 +336,16 @@ pub(crate) struct Serve {
     #[arg(hide_possible_values = true, value_parser = suggest::values(&["1", "max"]))]
     pub(crate) speed: String,
     /// Where the bytes are: ram (as far as written), file:PATH, or pattern (nowhere). Several
-    /// drives or shards have PATH.0, PATH.1 and so on. A drive that ends in order leaves its own
-    /// state in PATH.state and goes on from there; otherwise it is preconditioned anew, and says
-    /// why (see docs/serving.md)
+    /// drives or shards have PATH.0, PATH.1 and so on. Pairs of key-value namespaces are in the folder
+    /// PATH.pairs. A drive that ends in order leaves its own state in PATH.state and goes on from
+    /// there; otherwise it is preconditioned anew, and says why (see docs/serving.md)
     #[arg(long, value_name = "STORE", default_value = "ram")]
     #[arg(hide_possible_values = true, value_parser = suggest::values(&["ram", "pattern", "file:"]))]
     pub(crate) store: String,
-    /// A namespace, with blocks of 512 or 4096 bytes or with pairs of keys and values (kv); may be
-    /// repeated. The shards of a drive take turns [default: one over the whole drive or shard, 512]
-    #[arg(long, value_name = "SIZE[,512|4096|kv]")]
+    /// A namespace, with blocks of 512 or 4096 bytes or with pairs of keys and values (kv, or
+    /// kv-samsung for Samsung's command set over vfio-user); may be repeated. The shards of a drive
+    /// take turns [default: one over the whole drive or shard, 512]
+    #[arg(long, value_name = "SIZE[,512|4096|kv|kv-samsung]")]
     pub(crate) namespace: Vec<String>,
     /// The subsystem's name, the end of its NQN or all of it; given several times, there are as
     /// many drives [default: the drive's; of several drives followed by -0, -1, …]

@@ -102,7 +102,7 @@ fn serve() -> Result<bool, Failure> {
 /// What the drive saw, and what the host saw.
 fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), Failure> {
     let prepared = Emulation::on(DRIVE, &[])?.prepare()?;
-    let (recording, tap) = Recording::begin(path, &prepared)?;
+    let (recording, tap) = Recording::begin(path, &prepared, std::iter::empty())?;
     let mut server =
         Server::new(prepared, ServeOptions { poll: Poll::Always, ..ServeOptions::default() })?;
     server.subsystem_mut().set_tap(tap);

@@ -1,5 +1,7 @@
 //! `mynah kv`.
 
+pub(crate) mod name;
+mod samsung;
 mod transfer;
 
 use crate::args::{ConnectArgs, Kv, KvDelete, KvGet, KvKey, KvList, KvPut, KvStat, KvVerb};
@@ -17,7 +19,7 @@ use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::StoreCondition;
 use mynah_wire::nvme::key::Key;
 use serde_json::json;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -33,6 +35,9 @@ fn one(bytes: Option<u32>) -> Needs {
 
 /// Does what was asked; the exit code.
 pub(crate) fn run(args: &Kv) -> Result<ExitCode, Failure> {
+    if let Some(space) = args.key_space {
+        return samsung::run(args, space);
+    }
     let target = &args.target;
     match &args.what {
         KvVerb::Put(verb) => put(target, verb),
@@ -81,7 +86,18 @@ fn too_long(client: &Client, bytes: usize) -> Option<String> {
 }
 
 fn no_key(key: Key) -> Failure {
-    Failure::failed(format!("there is no key `{key}`"), None)
+    absent(&key, false)
+}
+
+/// There is no such key; `for_if_exists`: and therefore none is stored.
+fn absent(key: &dyn Display, for_if_exists: bool) -> Failure {
+    let why = if for_if_exists { ", and --if-exists makes none" } else { "" };
+    Failure::failed(format!("there is no key `{key}`{why}"), None)
+}
+
+/// There is such a key, and therefore nothing is stored.
+fn exists_already(key: &dyn Display) -> Failure {
+    Failure::failed(format!("there is a key `{key}`, and --if-absent leaves it as it is"), None)
 }
 
 fn put(target: &str, args: &KvPut) -> Result<ExitCode, Failure> {
@@ -90,8 +106,9 @@ fn put(target: &str, args: &KvPut) -> Result<ExitCode, Failure> {
         (None, Some(path)) => read_value(path)?,
         (None, None) => unreachable!("one of them is required"),
     };
+    let key = args.key.key()?;
     let mut client = connect(target, &args.connect, one(u32::try_from(value.len()).ok()))?;
-    check_key(&client, args.key)?;
+    check_key(&client, key)?;
     if let Some(problem) = too_long(&client, value.len()) {
         return Err(Failure::usage(problem, None));
     }
@@ -100,18 +117,11 @@ fn put(target: &str, args: &KvPut) -> Result<ExitCode, Failure> {
         (_, true) => StoreCondition::IfAbsent,
         _ => StoreCondition::Always,
     };
-    let key = args.key;
     let done = client.perform(Request::Store { key, value, condition }).map_err(lost)?;
     client.close();
     match () {
-        () if done.is(Status::KEY_EXISTS) => {
-            let message = format!("there is a key `{key}`, and --if-absent leaves it as it is");
-            Err(Failure::failed(message, None))
-        }
-        () if done.is(Status::KEY_DOES_NOT_EXIST) => {
-            let message = format!("there is no key `{key}`, and --if-exists makes none");
-            Err(Failure::failed(message, None))
-        }
+        () if done.is(Status::KEY_EXISTS) => Err(exists_already(&key)),
+        () if done.is(Status::KEY_DOES_NOT_EXIST) => Err(absent(&key, true)),
         () => done.succeeded().map(|_| ExitCode::SUCCESS).map_err(lost),
     }
 }
@@ -136,9 +146,10 @@ fn read_value(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn get(target: &str, args: &KvGet) -> Result<ExitCode, Failure> {
     let file = args.file.as_deref().map(PendingFile::create_private).transpose()?;
+    let key = args.key.key()?;
     let mut client = connect(target, &args.connect, one(None))?;
-    check_key(&client, args.key)?;
-    let (key, bytes) = (args.key, client.value_bytes_max());
+    check_key(&client, key)?;
+    let bytes = client.value_bytes_max();
     let done = client.perform(Request::Retrieve { key, bytes }).map_err(lost)?;
     client.close();
     if done.is(Status::KEY_DOES_NOT_EXIST) {
@@ -150,14 +161,19 @@ fn get(target: &str, args: &KvGet) -> Result<ExitCode, Failure> {
             format!("the value of `{key}` has {} bytes, and {bytes} can be moved here", done.size);
         return Err(Failure::failed(message, None));
     }
+    print_value(&done.data, file)
+}
+
+/// A value to standard output, or to a file.
+fn print_value(value: &[u8], file: Option<PendingFile>) -> Result<ExitCode, Failure> {
     match file {
         None => {
             let mut stdout = io::stdout().lock();
-            let written = stdout.write_all(&done.data).and_then(|()| stdout.flush());
+            let written = stdout.write_all(value).and_then(|()| stdout.flush());
             written.map_err(Failure::Stdout)?;
         }
         Some(pending) => {
-            let written = pending.file().and_then(|mut file| file.write_all(&done.data));
+            let written = pending.file().and_then(|mut file| file.write_all(value));
             written.map_err(|error| pending.error(error))?;
             pending.keep()?;
         }
@@ -166,9 +182,10 @@ fn get(target: &str, args: &KvGet) -> Result<ExitCode, Failure> {
 }
 
 fn exists(target: &str, args: &KvKey) -> Result<ExitCode, Failure> {
+    let key = args.key.key()?;
     let mut client = connect(target, &args.connect, one(Some(0)))?;
-    check_key(&client, args.key)?;
-    let there = ask(&mut client, args.key)?;
+    check_key(&client, key)?;
+    let there = ask(&mut client, key)?;
     client.close();
     print::out(if there { "yes\n" } else { "no\n" })?;
     Ok(if there { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -184,8 +201,8 @@ fn ask(client: &mut Client, key: Key) -> Result<bool, Failure> {
 }
 
 fn delete(target: &str, args: &KvDelete) -> Result<ExitCode, Failure> {
+    let key = args.key.key()?;
     let mut client = connect(target, &args.connect, one(Some(0)))?;
-    let key = args.key;
     check_key(&client, key)?;
     let there = !args.must_exist || ask(&mut client, key)?;
     if !there {
@@ -203,8 +220,9 @@ fn delete(target: &str, args: &KvDelete) -> Result<ExitCode, Failure> {
 }
 
 fn list(target: &str, args: &KvList) -> Result<ExitCode, Failure> {
+    let prefix = args.prefix.as_ref().map_or(Ok(Key::EMPTY), |prefix| prefix.key())?;
     let mut client = connect(target, &args.connect, one(Some(0)))?;
-    let mut keys = Keys::new(&client, args.prefix.unwrap_or(Key::EMPTY));
+    let mut keys = Keys::new(&client, prefix);
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut text = String::new();
     while left > 0

@@ -31,6 +31,7 @@ fn show(args: &ProfileShow) -> Result<bool, Failure> {
 }
 
 fn read(path: &Path, by: &GroupBy) -> Result<Analysis, Failure> {
-    let help = "a profile is what `mynah sim --profile FILE` writes";
+    let help =
+        "a profile is what `mynah sim --profile FILE` and `mynah serve --profile FILE` write";
     analyse(path, by).map_err(|problem| Failure::usage(problem.to_string(), Some(help)))
 }

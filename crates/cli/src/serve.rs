@@ -22,6 +22,7 @@ use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::server::{
     self, NamespaceContent, PairsError, ServeError, ServeOptions, Shard, Speed, StoreKind,
+    SubsystemError,
 };
 use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_wire::fabrics::{NQN_BYTES_MAX, check_nqn};
@@ -229,7 +230,7 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
         let help = "give each shard at least one, or none for one over each whole shard";
         return Err(Failure::usage(message, Some(help)));
     }
-    let wants_pairs = options.namespaces.iter().any(|it| it.content == NamespaceContent::Pairs);
+    let wants_pairs = options.namespaces.iter().any(|it| it.content.holds_pairs());
     if let Count::Shards(of) = *count
         && (wants_pairs || server::has_pairs(&emulation.config))
     {
@@ -561,16 +562,19 @@ fn speed(text: &str) -> Result<Speed, Failure> {
 fn namespace(text: &str) -> Result<mynah_runtime::server::Namespace, Failure> {
     let (size, block) = text.split_once(',').unwrap_or((text, "512"));
     let help = "write SIZE or SIZE,512 or SIZE,4096 for blocks, as in --namespace 100GiB,4096, or \
-                SIZE,kv for pairs of keys and values";
+                SIZE,kv for pairs of keys and values; SIZE,kv-samsung for those of Samsung's command \
+                set";
     let wrong = |what: String| Failure::usage(format!("--namespace {text}: {what}"), Some(help));
     let Bytes(bytes) = size.parse().map_err(|error| wrong(format!("{error}")))?;
     let content = match block {
         "512" => NamespaceContent::Blocks(512),
         "4096" | "4k" | "4KiB" => NamespaceContent::Blocks(4096),
         "kv" => NamespaceContent::Pairs,
+        "kv-samsung" => NamespaceContent::SamsungPairs,
         _ => {
-            let what =
-                format!("a namespace holds blocks of 512 or 4096 bytes or kv, not `{block}`");
+            let what = format!(
+                "a namespace holds blocks of 512 or 4096 bytes, kv or kv-samsung, not `{block}`"
+            );
             return Err(wrong(what));
         }
     };
@@ -612,6 +616,10 @@ impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
         let help = match &error {
             ServeError::Store(error) => Some(error.help()),
+            ServeError::PairStore(error) => Some(error.help()),
+            ServeError::Subsystem(SubsystemError::Pairs) => Some(
+                "give the path of a store as a whole: the file, and the folder of its pairs beside it",
+            ),
             ServeError::Pairs(error) => Some(error.help()),
             ServeError::Fault(error) => Some(error.help.as_str()),
             ServeError::Listen(_, cause) => listening(cause),

@@ -64,7 +64,7 @@ pub(crate) fn failed(error: &HostError, listed: Option<&str>) -> Failure {
     };
     match error {
         HostError::SeveralKeyValue(all) => Failure::usage(error.to_string(), Some(&numbers(all))),
-        HostError::OtherKind { .. } | HostError::NoKeyValue => {
+        HostError::OtherKind { .. } | HostError::NoKeyValue | HostError::NoSamsung => {
             Failure::usage(error.to_string(), help.as_deref())
         }
         _ => Failure::failed(error.to_string(), help.as_deref()),

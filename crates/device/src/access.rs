@@ -29,8 +29,12 @@ impl Subsystem {
         entry: &SubmissionEntry,
         access: Access,
     ) -> Result<usize, Status> {
+        self.admit_to(queue, entry.namespace_id.get(), access)
+    }
+
+    /// The same of a namespace by its identifier.
+    pub(crate) fn admit_to(&self, queue: u32, id: u32, access: Access) -> Result<usize, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
-        let id = entry.namespace_id.get();
         let namespace = self.namespaces.active(slot.controller(), id)?;
         self.controllers.check_path(slot.controller())?;
         if self.admin.sanitizes() {

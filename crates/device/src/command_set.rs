@@ -5,10 +5,11 @@ use crate::key_value;
 use crate::namespaces::Namespace;
 use crate::nvm;
 use crate::output::CommandKind;
+use crate::samsung;
 use crate::subsystem::Subsystem;
-use mynah_wire::nvme::command::{KeyValueCommand, NvmCommand, ReservationCommand};
+use mynah_wire::nvme::command::{KeyValueCommand, NvmCommand, ReservationCommand, SamsungCommand};
 use mynah_wire::nvme::identify::command_set as code;
-use mynah_wire::nvme::opcode::nvm as opcode;
+use mynah_wire::nvme::opcode;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// Effects of commands: supported; changes blocks; changes capabilities of a namespace;
@@ -23,10 +24,10 @@ pub(crate) mod effect {
 
 /// Effects of the commands about reservations.
 pub(crate) const RESERVATION_EFFECTS: [(u8, u32); 4] = [
-    (opcode::RESERVATION_REGISTER, 0),
-    (opcode::RESERVATION_REPORT, 0),
-    (opcode::RESERVATION_ACQUIRE, 0),
-    (opcode::RESERVATION_RELEASE, 0),
+    (opcode::nvm::RESERVATION_REGISTER, 0),
+    (opcode::nvm::RESERVATION_REPORT, 0),
+    (opcode::nvm::RESERVATION_ACQUIRE, 0),
+    (opcode::nvm::RESERVATION_RELEASE, 0),
 ];
 
 /// A command set.
@@ -76,6 +77,7 @@ impl CommandSet {
 pub(crate) enum IoCommand {
     Nvm(NvmCommand),
     KeyValue(KeyValueCommand),
+    Samsung(SamsungCommand),
     /// Of every command set.
     Reservation(ReservationCommand),
 }
@@ -108,6 +110,7 @@ impl IoCommand {
         match self {
             IoCommand::Nvm(command) => nvm::kind_of(command),
             IoCommand::KeyValue(command) => key_value::kind_of(command),
+            IoCommand::Samsung(command) => samsung::kind_of(&command),
             IoCommand::Reservation(_) => CommandKind::OtherIo,
         }
     }
@@ -118,6 +121,8 @@ impl IoCommand {
         match self {
             IoCommand::Nvm(command) => nvm::bytes_of(command, namespace),
             IoCommand::KeyValue(command) => Some(key_value::bytes_of(command).into()),
+            // They move by themselves.
+            IoCommand::Samsung(_) => Some(0),
             IoCommand::Reservation(command) => Some(command.bytes()),
         }
     }
@@ -139,7 +144,17 @@ impl Subsystem {
     pub(crate) fn is_about_pairs(&self, queue: u32, entry: &SubmissionEntry) -> bool {
         let controller = self.queues.get(queue).map_or(0, |slot| slot.controller());
         let namespace = self.namespaces.active(controller, entry.namespace_id.get());
-        namespace.is_ok_and(|it| it.holds_pairs())
+        namespace.is_ok_and(|it| it.pairs().is_some())
+    }
+
+    /// Whether an entry of a queue is about key spaces: one from guest memory, where the opcode alone
+    /// says so.
+    pub(crate) fn is_about_key_spaces(&self, queue: u32, entry: &SubmissionEntry) -> bool {
+        opcode::samsung::has(entry.opcode)
+            && self.queues.get(queue).is_some_and(|slot| {
+                let spaces = self.namespaces.key_spaces();
+                slot.is_guests() && spaces.is_some_and(|it| it.is_attached(slot.controller()))
+            })
     }
 
     /// The command that an entry of a queue is, whatever its namespace.
@@ -149,6 +164,9 @@ impl Subsystem {
         entry: &SubmissionEntry,
     ) -> Result<IoCommand, Status> {
         match self.is_about_pairs(queue, entry) {
+            _ if self.is_about_key_spaces(queue, entry) => {
+                SamsungCommand::parse(entry).map(IoCommand::Samsung)
+            }
             true => IoCommand::parse_key_value(entry),
             false => IoCommand::parse(entry),
         }
@@ -162,10 +180,14 @@ impl Subsystem {
         entry: &SubmissionEntry,
         data: &[u8],
     ) -> bool {
-        if !self.is_about_pairs(queue, entry) {
-            return false;
-        }
-        match IoCommand::parse_key_value(entry) {
+        let command = match self.is_about_pairs(queue, entry) {
+            _ if self.is_about_key_spaces(queue, entry) => {
+                SamsungCommand::parse(entry).map(IoCommand::Samsung)
+            }
+            true => IoCommand::parse_key_value(entry),
+            false => return false,
+        };
+        match command {
             Ok(command) => self.carry_out(queue, entry, command, data),
             Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
         }
@@ -183,6 +205,9 @@ impl Subsystem {
         let outcome = match command {
             IoCommand::Nvm(command) => self.nvm(queue, entry, command, data),
             IoCommand::KeyValue(command) => self.key_value(queue, entry, command, data),
+            // Whoever has the guest's memory carries them out: what comes here is half of a fused
+            // operation.
+            IoCommand::Samsung(_) => Err(Status::INVALID_FIELD.do_not_retry()),
             IoCommand::Reservation(command) => self.reservation(queue, entry, command, data),
         };
         if let Err(status) = outcome {

@@ -6,6 +6,7 @@ use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_stamp::StageSpans;
 use mynah_wire::nvme::log::ErrorEntry;
+use mynah_wire::nvme::opcode::samsung;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
 impl Subsystem {
@@ -29,7 +30,11 @@ impl Subsystem {
             return status;
         };
         let mut entry = ErrorEntry { opcode, ..Default::default() };
-        let status = status.more_in_error_log();
+        // Hosts of Samsung's set compare all bits of its statuses (`kvkdd.cpp` of OpenMPDK).
+        let status = match samsung::has(opcode) && status.code_type() == 3 {
+            true => status,
+            false => status.more_in_error_log(),
+        };
         entry.queue_id.set(queue_id);
         entry.command_id.set(command_id);
         entry.status.set(status.to_bits() << 1);

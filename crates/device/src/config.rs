@@ -127,6 +127,16 @@ pub enum NamespaceContent {
     Blocks(u32),
     /// Pairs of a key and a value.
     Pairs,
+    /// The same in key spaces, for hosts on the PCIe bus that speak Samsung's command set. A subsystem
+    /// has at most one of these: its commands name key spaces, and no namespace.
+    SamsungPairs,
+}
+
+impl NamespaceContent {
+    /// Whether it holds pairs, and no blocks.
+    pub fn holds_pairs(self) -> bool {
+        matches!(self, NamespaceContent::Pairs | NamespaceContent::SamsungPairs)
+    }
 }
 
 /// An address of the subsystem.
@@ -217,6 +227,12 @@ pub enum SubsystemError {
     /// A block size that no format has.
     #[error("blocks have 512 or 4096 bytes, not {0}")]
     BlockBytes(u32),
+    /// Commands would not say which of them is meant.
+    #[error(
+        "namespace {0} is another one for Samsung's command set, whose commands do not name a \
+         namespace: there can be one"
+    )]
+    SecondOfKeySpaces(usize),
     /// The namespaces do not fit.
     #[error(
         "namespace {namespace} wants {}, but the drive has {} left",
@@ -253,6 +269,12 @@ pub enum SubsystemError {
     /// The store has no place for values.
     #[error("namespace {0} holds pairs, and this store has no place for their values")]
     NoValues(usize),
+    /// The store has kept pairs of other namespaces than the drive has.
+    #[error(
+        "the pairs that the store has kept are not those of its namespaces: they are another \
+         drive's or another file's, or what says which they are is missing or damaged"
+    )]
+    Pairs,
     /// Too many namespaces.
     #[error("{0} namespaces are more than the limit of {1}")]
     TooManyNamespaces(usize, u32),

@@ -11,7 +11,7 @@ use crate::key_value;
 use crate::model::ModelRequest;
 use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::nvm::Plain;
-use crate::output::{CommandKind, Completion};
+use crate::output::{CommandKind, Completion, CompletionData};
 use crate::pci::{Aggregation, FunctionConfig};
 use crate::queue::State;
 use crate::slots::NONE;
@@ -19,7 +19,7 @@ use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_model::config::Priority;
 use mynah_model::io::{self, Operation, Queue as ModelQueue, QueueId, QueueKind};
-use mynah_wire::nvme::command::{NvmCommand, admin_bytes};
+use mynah_wire::nvme::command::{NvmCommand, SamsungKey, admin_bytes};
 use mynah_wire::nvme::entry::Transfer;
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::property::Configuration;
@@ -250,7 +250,7 @@ impl Subsystem {
         let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
         let bytes = match self.io_command(slot, entry) {
             _ if queue.state() == State::Admin => admin_bytes(entry),
-            Ok(IoCommand::KeyValue(command)) => match self.guest_key(slot, entry)? {
+            Ok(IoCommand::KeyValue(command)) => match self.guest_key(slot, entry, no_key)? {
                 Some(_) => key_value::bytes_of(command).into(),
                 None => 0,
             },
@@ -310,6 +310,19 @@ impl Subsystem {
             guest.fetched(entry.command_id.get());
         }
         self.fail(slot, entry, kind, status);
+    }
+
+    /// A command that has been carried out, whose data have been moved.
+    pub(crate) fn answer_guest(
+        &mut self,
+        slot: u32,
+        entry: &SubmissionEntry,
+        kind: CommandKind,
+        (status, result): (Status, u32),
+    ) {
+        let Some(queue) = self.queues.get_mut(slot) else { return };
+        queue.begin_command();
+        self.complete_as(slot, entry, kind, status, result.into(), CompletionData::None);
     }
 
     /// A read or write out of the ordinary in nothing, that the model has fetched. Data move
@@ -383,4 +396,9 @@ impl Subsystem {
         }
         Ok((command.at(), command.transfer(), !command.fetches()))
     }
+}
+
+/// A command has its key itself.
+fn no_key(_: &SamsungKey, _: &mut [u8]) -> Result<(), Status> {
+    Err(Status::INTERNAL_ERROR)
 }

@@ -31,6 +31,7 @@ mod persist;
 mod power;
 mod queue;
 mod reservations;
+mod samsung;
 mod shutdown;
 mod slots;
 pub mod store;
@@ -45,7 +46,7 @@ pub use config::{
     SubsystemError, Timing, Transport,
 };
 pub use controllers::AnaState;
-pub use key_value::{PatternValues, Place, RamValues, Values};
+pub use key_value::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};
 pub use output::{
     Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Queue, Value,
 };

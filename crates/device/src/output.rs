@@ -177,10 +177,11 @@ pub struct Media {
     pub(crate) job: Option<StoreJob>,
 }
 
-/// The beginning of a value, which stays what it is until its completion has taken it.
+/// Bytes of a value, from one on, which stays what it is until its completion has taken it.
 #[derive(Debug)]
 pub struct Value {
     pub(crate) pinned: Place,
+    pub(crate) skip: u32,
     pub(crate) bytes: u32,
     /// Bytes of all of it.
     pub(crate) size: u32,

@@ -3,7 +3,9 @@
 //! What is kept: each namespace's identifier, format, size, place, attachments and write
 //! protection, its reservations where they persist through power loss, and which of its blocks
 //! are marked uncorrectable; SMART's counters, and whether the process before ended in order; the
-//! last sanitize, which goes on where it is under way.
+//! last sanitize, which goes on where it is under way. Of a namespace of pairs: which of the model's it
+//! is; and which pairs belong to the description.
+//!
 //! There is room for [`DESCRIPTION_BYTES_MAX`] bytes of it, whatever the store; a command whose
 //! effect would not fit is refused ([`Subsystem::can_describe_more`]). The store keeps
 //! it with its next flush. It is given to it when something of it but a counter has changed, when
@@ -13,19 +15,21 @@
 //! What is read back may be anything: it is believed as a whole or not at all.
 
 use crate::admin::sanitize::Sanitize;
+use crate::config::SubsystemError;
 use crate::health::Health;
+use crate::key_value::{KeptPairs, Pairs};
 use crate::namespaces::reservation::{Held, REGISTRANTS_MAX, Registrant, Reservations};
 use crate::namespaces::uncorrectable::Uncorrectable;
 use crate::namespaces::{ControllerSet, Extent, FORMATS, Format, Namespace, WriteProtection};
 use crate::store::{DESCRIPTION_BYTES_MAX, Ready};
 use crate::subsystem::Subsystem;
-use mynah_model::io::NamespaceId;
+use mynah_model::io::{Control, NamespaceId};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::reservation::ReservationType;
 
 /// What descriptions begin with, the oldest first: of namespaces and nothing else; of all but the
-/// last sanitize; of everything.
-const MAGICS: [&[u8; 8]; 3] = [b"MynahNS1", b"MynahNS2", b"MynahNS3"];
+/// last sanitize; of all but namespaces of pairs; of everything.
+const MAGICS: [&[u8; 8]; 4] = [b"MynahNS1", b"MynahNS2", b"MynahNS3", b"MynahNS4"];
 
 /// Bytes of the number of a namespace's runs of marked blocks.
 const MARKS_COUNT_BYTES: usize = 4;
@@ -55,16 +59,21 @@ fn put(into: &mut Vec<u8>, value: u64, bytes: usize) {
 
 /// What was read of a description.
 struct Described {
+    /// Those of pairs have none yet.
     namespaces: Vec<Namespace>,
     health: Health,
     sanitize: Sanitize,
+    /// Which pairs belong to it, if any do.
+    kept: Option<KeptPairs>,
+    /// Whether the process ended in order.
+    in_order: bool,
 }
 
 impl Subsystem {
     /// What the store is to keep but for marks of blocks; `ended` says that the process ends in
     /// order.
     fn description(&self, ended: bool) -> Vec<u8> {
-        let mut all = MAGICS[2].to_vec();
+        let mut all = MAGICS[3].to_vec();
         put(&mut all, self.namespaces.space().sectors(), 8);
         put(&mut all, u64::from(self.namespaces.last_serial()), 4);
         put(&mut all, u64::from(ended), 1);
@@ -75,22 +84,24 @@ impl Subsystem {
         put(&mut all, u64::from(state), 1);
         put(&mut all, u64::from(command), 4);
         put(&mut all, writes, 8);
-        put(&mut all, self.described().count() as u64, 4);
-        for namespace in self.described() {
+        let kept = self.media.kept_pairs();
+        all.extend_from_slice(&kept.map_or([0; 16], |kept| kept.identity));
+        put(&mut all, kept.map_or(0, |kept| kept.changes), 8);
+        put(&mut all, self.namespaces.iter().count() as u64, 4);
+        for namespace in self.namespaces.iter() {
             self.put_namespace(&mut all, namespace);
         }
         all
     }
 
-    /// The namespaces that are kept: pairs do not outlive the process, and neither do namespaces of
-    /// them.
-    fn described(&self) -> impl Iterator<Item = &Namespace> {
-        self.namespaces.iter().filter(|namespace| !namespace.holds_pairs())
-    }
-
     fn put_namespace(&self, all: &mut Vec<u8>, namespace: &Namespace) {
         put(all, u64::from(namespace.id()), 4);
         put(all, u64::from(namespace.serial()), 4);
+        put(all, u64::from(namespace.holds_pairs()), 1);
+        if let Some(pairs) = namespace.pairs() {
+            put(all, u64::from(pairs.pool().0), 4);
+            put(all, pairs.bytes(), 8);
+        }
         put(all, u64::from(namespace.format().index()), 1);
         put(all, u64::from(namespace.format().protection), 1);
         put(all, u64::from(namespace.is_shared()), 1);
@@ -127,7 +138,7 @@ impl Subsystem {
 
     /// Adds which blocks are marked.
     fn put_marks(&self, all: &mut Vec<u8>) {
-        for namespace in self.described() {
+        for namespace in self.namespaces.iter() {
             put(all, namespace.uncorrectable().count() as u64, MARKS_COUNT_BYTES);
             for (start, end) in namespace.uncorrectable().runs() {
                 put(all, start, 8);
@@ -138,7 +149,7 @@ impl Subsystem {
 
     /// Whether there is room for `more` bytes beside everything that is kept now.
     pub(crate) fn can_describe_more(&self, more: usize) -> bool {
-        let namespaces = self.described();
+        let namespaces = self.namespaces.iter();
         let marks = |it: &Namespace| MARKS_COUNT_BYTES + it.uncorrectable().count() * RUN_BYTES;
         let marks: usize = namespaces.map(marks).sum();
         self.description(false).len() + marks + more <= DESCRIPTION_BYTES_MAX
@@ -183,31 +194,68 @@ impl Subsystem {
     }
 
     /// Brings back what the store describes; false if that is nothing that fits this drive.
-    pub(crate) fn restore(&mut self) -> bool {
-        let Some(description) = self.media.description().map(<[u8]>::to_vec) else { return false };
-        let Some(Described { namespaces, health, sanitize }) = self.parse(&description) else {
-            return false;
+    ///
+    /// # Errors
+    /// If pairs are not those of the description.
+    pub(crate) fn restore(&mut self) -> Result<bool, SubsystemError> {
+        let Some(description) = self.media.description().map(<[u8]>::to_vec) else {
+            return Ok(false);
         };
+        let Some(described) = self.parse(&description) else { return Ok(false) };
+        let Described { mut namespaces, health, sanitize, kept, in_order } = described;
+        if let Some(kept) = kept {
+            let Some(found) = self.media.kept_pairs() else { return Ok(false) };
+            // After any other end there may be more of them than were counted.
+            let is_all = !in_order || found.changes == kept.changes;
+            if found.identity != kept.identity || !is_all {
+                return Err(SubsystemError::Pairs);
+            }
+        }
         for namespace in &namespaces {
             if !self.namespaces.space_mut().take_exactly(namespace.extents()) {
                 // Half of them would be worse than none.
                 for taken in namespaces.iter().take_while(|it| it.id() != namespace.id()) {
                     self.namespaces.space_mut().give_back(taken.extents());
                 }
-                return false;
+                return Ok(false);
             }
+        }
+        if kept.is_some() {
+            self.recall_pairs(&mut namespaces)?;
         }
         for namespace in namespaces {
             self.namespaces.insert(namespace);
         }
         self.health = health;
         self.admin.restore_sanitize(sanitize);
-        true
+        Ok(true)
+    }
+
+    /// Gives namespaces of pairs those that they had.
+    fn recall_pairs(&mut self, namespaces: &mut [Namespace]) -> Result<(), SubsystemError> {
+        let Ok(values) = self.media.values_mut() else { return Ok(()) };
+        for pairs in namespaces.iter_mut().filter_map(|it| it.pairs_mut()) {
+            if !pairs.recall(values) {
+                return Err(SubsystemError::Pairs);
+            }
+        }
+        // Of namespaces that were deleted, and no flush came after that.
+        let pools = self.namespaces.pair_space().pools().iter();
+        let left = values.left();
+        let gone = pools.map(|(pool, _)| *pool).filter(|pool| left.contains(&pool.0));
+        for pool in gone.collect::<Vec<_>>() {
+            if let Ok(values) = self.media.values_mut() {
+                values.forget_all(pool.0);
+            }
+            // It was given them with all others.
+            self.control(Control::Format(pool));
+        }
+        Ok(())
     }
 
     fn parse(&self, description: &[u8]) -> Option<Described> {
         let version = MAGICS.iter().position(|magic| description.starts_with(&magic[..]))?;
-        let (knows_more, knows_sanitize) = (version >= 1, version >= 2);
+        let (knows_more, knows_sanitize, knows_pairs) = (version >= 1, version >= 2, version >= 3);
         let mut reader = Reader(&description[MAGICS[version].len()..]);
         if reader.number(8)? != self.namespaces.space().sectors() {
             return None;
@@ -231,6 +279,7 @@ impl Subsystem {
         if !in_order {
             sanitize.forget_writes();
         }
+        let kept = if knows_pairs { take_kept(&mut reader)? } else { None };
         let count = reader.number(4)?;
         let mut namespaces: Vec<Namespace> = Vec::new();
         for _ in 0..count {
@@ -239,6 +288,14 @@ impl Subsystem {
             let is_ours = self.config.shard.has(id);
             if !self.namespaces.can_have(id) || !in_order || !is_ours {
                 return None;
+            }
+            let mut of_pairs = None;
+            if knows_pairs && reader.number(1)? != 0 {
+                let pairs = self.take_pairs(&mut reader)?;
+                if namespaces.iter().flat_map(|it| it.pools()).any(|pool| pool == pairs.pool()) {
+                    return None;
+                }
+                of_pairs = Some(pairs);
             }
             let format = *FORMATS.get(reader.number(1)? as usize)?;
             let protection = reader.number(1)?.min(3) as u8;
@@ -277,7 +334,11 @@ impl Subsystem {
                 true => take_reservations(&mut reader)?,
                 false => Reservations::default(),
             };
-            let mut namespace = Namespace::new(id, serial, extents, format, attached, shared);
+            let mut namespace = match of_pairs {
+                None => Namespace::new(id, serial, extents, format, attached, shared),
+                Some(_) if !extents.is_empty() => return None,
+                Some(pairs) => Namespace::of_pairs(id, serial, pairs, attached, shared),
+            };
             if blocks > namespace.blocks() {
                 return None;
             }
@@ -287,8 +348,26 @@ impl Subsystem {
         for namespace in namespaces.iter_mut().filter(|_| knows_more) {
             namespace.restore_marks(take_runs(&mut reader, namespace.blocks())?);
         }
-        Some(Described { namespaces, health, sanitize })
+        Some(Described { namespaces, health, sanitize, kept, in_order })
     }
+
+    /// What is kept of a namespace of pairs: which it is, without its pairs.
+    fn take_pairs(&self, reader: &mut Reader<'_>) -> Option<Pairs> {
+        let pool = NamespaceId(reader.number(4)? as u32);
+        let bytes = reader.number(8)?;
+        let space = self.namespaces.pair_space();
+        let layout = *space.layout()?;
+        if !space.pools().contains(&(pool, bytes)) {
+            return None;
+        }
+        Some(Pairs::new(pool, bytes, layout, space.stores(pool)))
+    }
+}
+
+/// Which pairs belong to a description, if any do.
+fn take_kept(reader: &mut Reader<'_>) -> Option<Option<KeptPairs>> {
+    let (identity, changes) = (reader.host()?, reader.number(8)?);
+    Some((identity != [0; 16]).then_some(KeptPairs { identity, changes }))
 }
 
 fn put_reservations(all: &mut Vec<u8>, reservations: &Reservations) {

@@ -24,13 +24,13 @@ impl Subsystem {
         }
         self.media.forget_replaced();
         for lost in self.model.take_lost_pairs() {
-            let mut namespaces = self.namespaces.iter_mut().filter_map(|it| it.pairs_mut());
-            let pairs = namespaces.find(|pairs| pairs.pool() == lost.namespace);
-            if let (Some(pairs), Ok(values)) = (pairs, self.media.values_mut()) {
+            let mut all = self.namespaces.iter_mut().filter_map(|it| it.any_pairs_mut());
+            let pairs = all.find_map(|mut it| (it.pool() == lost.namespace).then_some(it));
+            if let (Some(mut pairs), Ok(values)) = (pairs, self.media.values_mut()) {
                 pairs.lose(&lost, values);
             }
         }
-        for pairs in self.namespaces.iter_mut().filter_map(|it| it.pairs_mut()) {
+        for mut pairs in self.namespaces.iter_mut().filter_map(|it| it.any_pairs_mut()) {
             if let Ok(values) = self.media.values_mut() {
                 pairs.forget_replaced(values);
             }

@@ -14,6 +14,7 @@ use crate::model::Model;
 use crate::namespaces::{ControllerSet, FORMATS, Namespaces, SECTOR_BYTES, Space};
 use crate::output::{CommandKind, Completion, CompletionData, Media, Output, Queue};
 use crate::queue::{Queues, State};
+use crate::samsung::KeySpaces;
 use crate::slots::NONE;
 use crate::store::StateId;
 use crate::tap::Tap;
@@ -105,7 +106,11 @@ impl Subsystem {
             subsystem.media.expect_power_cut(subsystem.model.drive().config());
             subsystem.namespaces.set_guarded(true);
         }
-        subsystem.was_restored = subsystem.restore();
+        subsystem.was_restored = subsystem.restore()?;
+        if subsystem.media.has_left_pairs() {
+            // Nobody would ever find them again.
+            return Err(SubsystemError::Pairs);
+        }
         let expects_power_cut = subsystem.media.keeps_replaced();
         if subsystem.admin.sanitizes() {
             subsystem.restart_sanitize();
@@ -115,8 +120,8 @@ impl Subsystem {
             subsystem.describe();
         }
         if expects_power_cut {
-            let pairs = subsystem.namespaces.iter_mut().filter_map(|it| it.pairs_mut());
-            pairs.for_each(|pairs| pairs.expect_power_cut());
+            let pairs = subsystem.namespaces.iter_mut().filter_map(|it| it.any_pairs_mut());
+            pairs.for_each(|mut pairs| pairs.expect_power_cut());
         }
         Ok(subsystem)
     }
@@ -151,8 +156,8 @@ impl Subsystem {
                 NamespaceContent::Blocks(512) => FORMATS[0],
                 NamespaceContent::Blocks(4096) => FORMATS[1],
                 NamespaceContent::Blocks(other) => return Err(SubsystemError::BlockBytes(other)),
-                NamespaceContent::Pairs => {
-                    self.create_of_pairs(at + 1, ids[at] as u32, namespace.bytes)?;
+                NamespaceContent::Pairs | NamespaceContent::SamsungPairs => {
+                    self.create_of_pairs(at + 1, ids[at] as u32, namespace)?;
                     continue;
                 }
             };
@@ -160,8 +165,7 @@ impl Subsystem {
             let grain = self.namespaces.space().grain() * SECTOR_BYTES;
             let bytes = namespace.bytes.map_or_else(
                 || {
-                    let blocks =
-                        wanted[at..].iter().filter(|it| it.content != NamespaceContent::Pairs);
+                    let blocks = wanted[at..].iter().filter(|it| !it.content.holds_pairs());
                     let fixed: u64 = blocks.clone().filter_map(|it| it.bytes).sum();
                     let sharing = blocks.filter(|it| it.bytes.is_none()).count();
                     left.saturating_sub(fixed) / sharing as u64 / grain * grain
@@ -187,16 +191,28 @@ impl Subsystem {
         &mut self,
         number: usize,
         id: u32,
-        wanted: Option<u64>,
+        config: NamespaceConfig,
     ) -> Result<(), SubsystemError> {
         if !self.media.takes_values() {
             return Err(SubsystemError::NoValues(number));
         }
-        let pairs =
-            self.namespaces.unused_pairs(|bytes| wanted.is_none_or(|wanted| wanted == bytes));
-        let pairs = pairs.ok_or(SubsystemError::NoPairs { namespace: number, wanted })?;
+        let wanted = config.bytes;
+        let fits = |bytes| wanted.is_none_or(|wanted| wanted == bytes);
+        let none = SubsystemError::NoPairs { namespace: number, wanted };
         let attached = ControllerSet::all(self.config.limits.controllers_max);
-        let namespace = self.namespaces.make_of_pairs(id, pairs, attached, true);
+        let namespace = match config.content {
+            NamespaceContent::SamsungPairs if self.namespaces.key_spaces().is_some() => {
+                return Err(SubsystemError::SecondOfKeySpaces(number));
+            }
+            NamespaceContent::SamsungPairs => {
+                let spaces = KeySpaces::new(self.namespaces.unused_pairs(fits).ok_or(none)?);
+                self.namespaces.make_of_key_spaces(id, spaces, attached, true)
+            }
+            _ => {
+                let pairs = self.namespaces.unused_pairs(fits).ok_or(none)?;
+                self.namespaces.make_of_pairs(id, pairs, attached, true)
+            }
+        };
         self.namespaces.insert(namespace);
         Ok(())
     }
@@ -442,7 +458,13 @@ impl Subsystem {
     /// # Errors
     /// If something that was written may be lost.
     pub fn close_store(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
+        self.media.settle_values()?;
         self.describe_end(true);
+        if state.is_some()
+            && let Ok(values) = self.media.values_mut()
+        {
+            self.namespaces.iter().filter_map(|it| it.pairs()).for_each(|it| it.name(values));
+        }
         self.media.close(state)
     }
 

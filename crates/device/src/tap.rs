@@ -13,11 +13,11 @@ pub trait Tap {
     /// written, and the work of admin commands.
     fn own_command(&mut self, at: Time, queue: QueueId, request: &Request);
 
-    /// A host's command of keys was given to the model. Of no concern where the drive has no pairs.
-    fn key_command(&mut self, _at: Time, _queue: QueueId, _request: &KeyRequest) {}
+    /// A host's command of keys was given to the model, which has taken it.
+    fn key_command(&mut self, at: Time, queue: QueueId, request: &KeyRequest);
 
-    /// The model was told what a command of keys is about.
-    fn decided(&mut self, _at: Time, _tag: Tag, _decision: &Decision) {}
+    /// The model was told what a command of keys is about, and waited for that.
+    fn decided(&mut self, at: Time, tag: Tag, decision: &Decision);
 
     /// The host has put `count` commands into a memory queue.
     fn ring(&mut self, at: Time, queue: QueueId, count: u32);

@@ -12,7 +12,7 @@ use crate::spaces::{
     metadata_keys, read_list, read_metadata,
 };
 use crate::table::{Found, StoreKind, Table};
-use crate::uri::Uri;
+use crate::uri::{Kept, Uri};
 use crate::worker::Worker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,6 +56,16 @@ pub(crate) struct Device {
     // They end in this order.
     pub(crate) worker: Worker,
     backend: Backend,
+    _closing: Option<Closing>,
+}
+
+/// Has a table keep what is to be kept when the device ends.
+struct Closing(Arc<Mutex<Table>>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        locked(&self.0).close();
+    }
 }
 
 impl Device {
@@ -65,7 +75,7 @@ impl Device {
     /// If there is none like that.
     pub(crate) fn open(uri: Uri) -> Result<Device, String> {
         let (facts, backend) = match uri {
-            Uri::Local { drive, pattern, rate } => local(&drive, pattern, rate)?,
+            Uri::Local { drive, kept, rate } => local(&drive, &kept, rate)?,
             Uri::Served { place, nsid, wait } => {
                 let open = move || Remote::connect(&place, nsid, wait);
                 let (engine, served) = Engine::start(open)?;
@@ -86,7 +96,32 @@ impl Device {
         let worker = Worker::start(depth, matches!(backend, Backend::Table(_)));
         let worker = worker.ok_or("there is no thread to call back from")?;
         let (iterators, directory) = Default::default();
-        Ok(Device { facts, backend, worker, iterators, directory })
+        let _closing = match &backend {
+            Backend::Table(table) | Backend::Modelled(table, _) => Some(Closing(table.clone())),
+            Backend::Served(_) => None,
+        };
+        let device = Device { facts, backend, worker, iterators, directory, _closing };
+        device.find_spaces().map_err(|_| "its records of key spaces are damaged")?;
+        Ok(device)
+    }
+
+    /// Finds the key spaces that an earlier process has left in a drive of this one, none of which is
+    /// open any more.
+    fn find_spaces(&self) -> Result<(), Code> {
+        let (Backend::Table(table) | Backend::Modelled(table, _)) = &self.backend else {
+            return Ok(());
+        };
+        let mut spaces = self.read_spaces()?;
+        for at in 0..spaces.len() {
+            let Space { id, metadata, .. } = &mut spaces[at];
+            let was_open = std::mem::take(&mut metadata.opened);
+            let capacity = metadata.capacity;
+            locked(table).limit(*id, (capacity > 0).then_some(capacity));
+            if was_open {
+                self.write_counts(&mut spaces, at)?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn facts(&self) -> &Facts {
@@ -443,7 +478,7 @@ impl Device {
 
 fn local(
     drive: &str,
-    pattern: bool,
+    kept: &Kept,
     rate: Option<mynah_runtime::clock::Rate>,
 ) -> Result<(Facts, Backend), String> {
     let plan = memory::plan(drive)?;
@@ -457,7 +492,7 @@ fn local(
         in_order: true,
         is_served: false,
     };
-    let table = Arc::new(Mutex::new(memory::table(layout, pattern)));
+    let table = memory::table(layout, kept)?;
     let Some(rate) = rate else { return Ok((facts, Backend::Table(table))) };
     let its = Arc::clone(&table);
     let open = move || Modelled::new(plan, its, rate).map(|modelled| (modelled, ()));

@@ -1,12 +1,24 @@
 //! What a drive file makes of a device in this process: the layout of its pairs, and the table of them.
 
 use crate::abi::{KEY_BYTES, VALUE_BYTES_MAX};
+use crate::device::locked;
 use crate::table::{Layout, Table};
+use crate::uri::Kept;
 use mynah_device::{PatternValues, RamValues, Values};
 use mynah_lab::drive::{default_key_value, load, takes_pairs};
 use mynah_model::config::{Config, NamespaceKind};
 use mynah_model::io::NamespaceId;
 use mynah_runtime::arena;
+use mynah_runtime::clock::{Clock, Rate};
+use mynah_runtime::pair_store::{OpenError, PairFolder, PairStore};
+use mynah_stamp::Span;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+
+/// How often what was stored is put on stable storage.
+const TEND_INTERVAL: Span = Span::from_secs(1);
 
 /// What a drive is, and which namespace of it has the pairs.
 pub(crate) struct Plan {
@@ -54,11 +66,52 @@ fn namespace_of_pairs(config: &mut Config) -> Result<usize, String> {
     Ok(0)
 }
 
-/// An empty table. Values are kept, or made up of their keys; records are kept.
-pub(crate) fn table(layout: Layout, pattern: bool) -> Table {
-    let values: Box<dyn Values + Send> = match pattern {
-        true => Box::new(PatternValues),
-        false => Box::new(RamValues::from_source(arena::source())),
+/// The table of a device: empty, or with the pairs of the folder that keeps them. Values are kept, or
+/// made up of their keys; records are kept.
+///
+/// # Errors
+/// If the folder cannot be used, or its pairs are too many for the device.
+pub(crate) fn table(layout: Layout, kept: &Kept) -> Result<Arc<Mutex<Table>>, String> {
+    let of_pairs: Box<dyn Values + Send> = match kept {
+        Kept::Ram => Box::new(RamValues::from_source(arena::source())),
+        Kept::Pattern => Box::new(PatternValues),
+        Kept::Folder(path) => return kept_table(layout, path),
     };
-    Table::new(layout, [Box::new(RamValues::new()), values])
+    let records = Box::new(RamValues::new());
+    Ok(Arc::new(Mutex::new(Table::new(layout, of_pairs, Some(records)))))
+}
+
+fn kept_table(layout: Layout, path: &Path) -> Result<Arc<Mutex<Table>>, String> {
+    let said = |error: OpenError| format!("{error}; {}", error.help());
+    let folder = PairFolder::open(path, arena::source()).map_err(said)?;
+    let store = PairStore::new(folder).map_err(said)?;
+    store.tell(Box::new(|problem| eprintln!("mynah: {problem}")));
+    let bell = store.wake_descriptor().try_clone_to_owned().map_err(|error| error.to_string())?;
+    let mut table = Table::new(layout, Box::new(store), None);
+    if !table.recall() {
+        return Err(format!("the pairs in {} do not fit into this drive", path.display()));
+    }
+    let table = Arc::new(Mutex::new(table));
+    let tended = Arc::downgrade(&table);
+    let thread = std::thread::Builder::new().name("mynah-kv-store".into());
+    thread.spawn(move || tend(&tended, &bell)).map_err(|error| error.to_string())?;
+    Ok(table)
+}
+
+/// Gives what becomes of pairs to those who keep it, and has it put on stable storage every second, as
+/// long as the table is there.
+fn tend(table: &Weak<Mutex<Table>>, bell: &OwnedFd) {
+    let clock = Clock::start(Rate::REAL);
+    let mut looked = clock.wall();
+    loop {
+        let wait = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let _ = poll(&mut [PollFd::new(bell, PollFlags::IN)], Some(&wait));
+        let Some(table) = table.upgrade() else { return };
+        let now = clock.wall();
+        let is_due = now.saturating_since(looked) >= TEND_INTERVAL;
+        if is_due {
+            looked = now;
+        }
+        locked(&table).go_on(is_due);
+    }
 }

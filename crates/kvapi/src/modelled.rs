@@ -9,7 +9,7 @@ use mynah_model::config::Priority;
 use mynah_model::io::{
     Control, FlowId, NamespaceId, Output, Queue, QueueId, QueueKind, Status, Tag,
 };
-use mynah_model::keys::{Decision, KeyOperation, KeyRequest, token};
+use mynah_model::keys::{Decision, KeyOperation, KeyRequest, PairToFill, token};
 use mynah_runtime::clock::{Clock, Rate};
 use mynah_stamp::{Span, Time};
 use std::collections::HashMap;
@@ -51,6 +51,19 @@ impl Modelled {
     ) -> Result<Modelled, String> {
         let Plan { config, namespace, layout } = plan;
         let mut drive = Drive::new(config).map_err(|error| error.to_string())?;
+        let pairs: Vec<PairToFill> = {
+            let table = locked(&table);
+            let pairs = table.pairs().map(|(space, key, pair, value_bytes)| PairToFill {
+                pair,
+                token: token_of(&(space, key.into())),
+                key_bytes: key.len() as u8,
+                value_bytes,
+            });
+            let mut pairs: Vec<_> = pairs.collect();
+            pairs.sort_unstable_by_key(|it| it.pair);
+            pairs
+        };
+        drive.fill_pairs(namespace, pairs).map_err(|error| error.to_string())?;
         let queue = Queue {
             id: QUEUE,
             kind: QueueKind::Memory,

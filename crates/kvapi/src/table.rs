@@ -4,10 +4,14 @@
 
 use crate::code::Code;
 use crate::spaces::RECORDS;
-use mynah_device::{Place, Values};
+use mynah_device::{Condition, Place, Values};
 use mynah_model::keys::{PairId, token};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
+use std::time::Duration;
+
+/// How long the values are left alone that are behind.
+const NAP: Duration = Duration::from_micros(100);
 
 /// When a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +82,9 @@ pub(crate) struct Planned {
 pub(crate) struct Table {
     layout: Layout,
     spaces: Vec<Space>,
-    /// Those of records, and all others.
-    values: [Box<dyn Values + Send>; 2],
+    values: Box<dyn Values + Send>,
+    /// Those of records, if they are kept elsewhere.
+    of_records: Option<Box<dyn Values + Send>>,
     /// Names of pairs: those that are free below the first that was never used.
     free: Vec<u32>,
     unused: u32,
@@ -88,9 +93,82 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(layout: Layout, values: [Box<dyn Values + Send>; 2]) -> Table {
+    pub(crate) fn new(
+        layout: Layout,
+        values: Box<dyn Values + Send>,
+        of_records: Option<Box<dyn Values + Send>>,
+    ) -> Table {
         let spaces = (0..=u8::MAX).map(|_| Space::default()).collect();
-        Table { layout, spaces, values, free: Vec::new(), unused: 0, units: 0, count: 0 }
+        let (free, unused, units, count) = (Vec::new(), 0, 0, 0);
+        Table { layout, spaces, values, of_records, free, unused, units, count }
+    }
+
+    /// Takes the pairs that an earlier process has left; false if they do not fit.
+    pub(crate) fn recall(&mut self) -> bool {
+        for (set, space) in (0..).zip(&mut self.spaces) {
+            let (layout, units) = (&self.layout, &mut self.units);
+            let (unused, count) = (&mut self.unused, &mut self.count);
+            self.values.recall(set, &mut |key, _, place, bytes| {
+                *units = units.saturating_add(layout.units(key.len(), bytes));
+                space.bytes += key.len() as u64 + u64::from(bytes);
+                *count += 1;
+                space.pairs.insert(key.into(), Pair { place, bytes, id: PairId(*unused) });
+                *unused = unused.saturating_add(1);
+            });
+        }
+        let taken = self.units.saturating_mul(self.layout.unit_bytes.into());
+        let are_few = self.count <= self.layout.keys_max && self.unused < u32::MAX;
+        self.values.left().is_empty() && taken <= self.layout.capacity && are_few
+    }
+
+    /// All pairs: key space, key, name and bytes of the value.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (u8, &[u8], PairId, u32)> {
+        let spaces = (0..=u8::MAX).zip(&self.spaces);
+        spaces.flat_map(|(id, space)| {
+            space.pairs.iter().map(move |(key, pair)| (id, &key[..], pair.id, pair.bytes))
+        })
+    }
+
+    /// Goes on with keeping what has become of pairs; `is_due`: it is to be put on stable storage, too.
+    pub(crate) fn go_on(&mut self, is_due: bool) {
+        if is_due {
+            self.values.tend();
+            if self.values.condition() == Condition::Good {
+                let _ = self.values.flush();
+            }
+        }
+        while self.values.finished().is_some() {}
+    }
+
+    /// Keeps what is to be kept, for good: nothing is stored after it.
+    pub(crate) fn close(&mut self) {
+        // What fails has been told.
+        let _ = self.values.close(None);
+    }
+
+    /// Waits while too much that has become of pairs is not kept yet.
+    fn wait_for_values(&mut self) {
+        while self.values.is_behind() && self.values.condition() == Condition::Good {
+            if self.values.finished().is_none() {
+                std::thread::sleep(NAP);
+            }
+        }
+    }
+
+    /// Whether values can be kept.
+    fn check_values(&self) -> Result<(), Code> {
+        match self.values.condition() {
+            Condition::Good => Ok(()),
+            Condition::Full => Err(Code::KeySpaceCapacity),
+            Condition::Failed => Err(Code::SysIo),
+        }
+    }
+
+    fn values_of(&mut self, space: u8) -> &mut dyn Values {
+        match &mut self.of_records {
+            Some(values) if space == RECORDS => &mut **values,
+            _ => &mut *self.values,
+        }
     }
 
     fn space(&mut self, space: u8) -> &mut Space {
@@ -169,7 +247,8 @@ impl Table {
         value: &[u8],
     ) -> Result<(), Code> {
         let &Planned { before, bytes, appends, id } = planned;
-        let values = &mut *self.values[kept_in(space)];
+        self.check_values()?;
+        let values = self.values_of(space);
         let place = values.reserve(bytes).ok_or(Code::KeySpaceCapacity)?;
         let head = bytes as usize - value.len();
         let old = before.filter(|_| appends && head > 0).map(|pair| {
@@ -184,11 +263,15 @@ impl Table {
             }
         }
         let place = values.finish(place, before.map(|pair| pair.place));
+        let _ = values.keep(space.into(), key, place, bytes);
+        if let Some(before) = before {
+            values.release(before.place);
+        }
+        self.wait_for_values();
         let pair = Pair { place, bytes, id };
         let taken = before.map_or(0, |pair| self.layout.units(key.len(), pair.bytes));
         self.units = self.units - taken + self.layout.units(key.len(), bytes);
         if let Some(before) = before {
-            values.release(before.place);
             let inside = self.space(space);
             inside.bytes = inside.bytes - u64::from(before.bytes) + u64::from(bytes);
             if let Some(found) = inside.pairs.get_mut(key) {
@@ -240,7 +323,7 @@ impl Table {
             return Err(Code::ValueOffsetInvalid);
         }
         let copied = (into.len() as u64).min(u64::from(pair.bytes - offset)) as usize;
-        let values = &mut *self.values[kept_in(space)];
+        let values = self.values_of(space);
         let pinned = values.pin(pair.place, token(key));
         values.read(pinned, pair.bytes, offset, &mut into[..copied]);
         values.release(pinned);
@@ -258,7 +341,10 @@ impl Table {
         self.units -= self.layout.units(key.len(), pair.bytes);
         self.count -= 1;
         self.free.push(pair.id.0);
-        self.values[kept_in(space)].release(pair.place);
+        let values = self.values_of(space);
+        values.release(pair.place);
+        let _ = values.forget(space.into(), key);
+        self.wait_for_values();
         Some(pair.id)
     }
 
@@ -279,9 +365,4 @@ impl Table {
             let _ = order.range::<[u8], _>((from, Bound::Unbounded)).all(|key| wanted(key));
         }
     }
-}
-
-/// Which values those of a key space are among.
-fn kept_in(space: u8) -> usize {
-    usize::from(space != RECORDS)
 }

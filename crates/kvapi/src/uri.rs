@@ -3,6 +3,7 @@
 use mynah_runtime::clock::Rate;
 use mynah_runtime::host::load::Where;
 use mynah_runtime::host::{self, Options, Target, VfioUserOptions};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The emulator's name in OpenMPDK.
@@ -15,11 +16,23 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// A target that is only starting is waited for.
 const WAIT: Duration = Duration::from_secs(5);
 
+/// Where the pairs of a drive in this process are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// In memory, as long as the device is open.
+    #[default]
+    Ram,
+    /// Nowhere: values are made up of their keys.
+    Pattern,
+    /// In a folder.
+    Folder(PathBuf),
+}
+
 /// A device.
 #[derive(Debug)]
 pub(crate) enum Uri {
     /// A drive in this process.
-    Local { drive: String, pattern: bool, rate: Option<Rate> },
+    Local { drive: String, kept: Kept, rate: Option<Rate> },
     /// A served namespace: where, which, and how long it is waited for.
     Served { place: Where, nsid: Option<u32>, wait: Duration },
 }
@@ -30,7 +43,7 @@ pub(crate) enum Uri {
 /// If it is none, or there is no such target.
 pub(crate) fn parse(text: &str) -> Result<Uri, String> {
     if text == EMULATOR {
-        return Ok(Uri::Local { drive: DEFAULT_DRIVE.into(), pattern: false, rate: None });
+        return Ok(Uri::Local { drive: DEFAULT_DRIVE.into(), kept: Kept::Ram, rate: None });
     }
     let mut parts = text.split(',');
     let head = parts.next().unwrap_or_default();
@@ -65,21 +78,26 @@ fn local<'a>(drive: &str, parts: impl Iterator<Item = &'a str>) -> Result<Uri, S
     if drive.is_empty() {
         return Err("mynah: names no drive; mynah:kv-tlc is one".into());
     }
-    let (mut pattern, mut rate) = (false, None);
+    let (mut kept, mut rate) = (Kept::Ram, None);
     for part in parts {
         match part.split_once('=') {
-            Some(("store", "pattern")) => pattern = true,
-            Some(("store", "ram")) => pattern = false,
+            Some(("store", "pattern")) => kept = Kept::Pattern,
+            Some(("store", "ram")) => kept = Kept::Ram,
+            Some(("store", path)) if !path.is_empty() => kept = Kept::Folder(path.into()),
             Some(("speed", "max")) => rate = None,
             Some(("speed", factor)) => {
                 let factor = factor.parse().ok().and_then(Rate::new);
                 let wrong = || format!("`{part}`: a speed is max, or from 0.000001 to 1000");
                 rate = Some(factor.ok_or_else(wrong)?);
             }
-            _ => return Err(format!("`{part}` is not store=ram, store=pattern or speed=N")),
+            _ => {
+                return Err(format!(
+                    "`{part}` is not store=ram, store=pattern, store=PATH or speed=N"
+                ));
+            }
         }
     }
-    Ok(Uri::Local { drive: drive.into(), pattern, rate })
+    Ok(Uri::Local { drive: drive.into(), kept, rate })
 }
 
 fn tcp(text: &str) -> Result<Options, String> {
@@ -108,14 +126,15 @@ mod tests {
     #[test]
     fn drives_in_this_process() {
         let local = |text: &str| match parse(text) {
-            Ok(Uri::Local { drive, pattern, rate }) => (drive, pattern, rate),
+            Ok(Uri::Local { drive, kept, rate }) => (drive, kept, rate),
             other => panic!("{text}: {other:?}"),
         };
-        assert_eq!(local("/dev/kvemul"), ("kv-tlc".into(), false, None));
-        assert_eq!(local("mynah:a/b.toml"), ("a/b.toml".into(), false, None));
-        assert_eq!(local("mynah:moke,store=pattern"), ("moke".into(), true, None));
+        assert_eq!(local("/dev/kvemul"), ("kv-tlc".into(), Kept::Ram, None));
+        assert_eq!(local("mynah:a/b.toml"), ("a/b.toml".into(), Kept::Ram, None));
+        assert_eq!(local("mynah:moke,store=pattern"), ("moke".into(), Kept::Pattern, None));
         assert_eq!(local("mynah:moke,speed=1").2, Some(Rate::REAL));
-        assert_eq!(local("mynah:moke,speed=max,store=ram"), ("moke".into(), false, None));
+        assert_eq!(local("mynah:moke,speed=max,store=ram"), ("moke".into(), Kept::Ram, None));
+        assert_eq!(local("mynah:moke,store=a/b").1, Kept::Folder("a/b".into()));
     }
 
     #[test]
@@ -139,7 +158,7 @@ mod tests {
             "mynah:moke,speed=0",
             "mynah:moke,speed=fast",
             "mynah:moke,nsid=1",
-            "mynah:moke,store=disk",
+            "mynah:moke,store=",
             "vfio-user:",
             "vfio-user:a,nsid=0",
             "tcp://",

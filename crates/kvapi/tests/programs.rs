@@ -54,9 +54,17 @@ fn compile(folder: &TempDir, name: &str, compiler: &[&str]) -> PathBuf {
 
 const C: &[&str] = &["cc", "-std=c11", "-D_GNU_SOURCE"];
 
+/// A program with the library that belongs to this test: cargo's own path may lead to another one,
+/// that was built before.
+fn with_library(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("LD_LIBRARY_PATH");
+    command
+}
+
 /// Runs a program with arguments.
 fn start(program: &Path, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().expect("it runs");
+    let output = with_library(program).args(arguments).output().expect("it runs");
     assert!(
         output.status.success(),
         "{} {arguments:?}: {:?} {}",
@@ -110,6 +118,32 @@ fn iterators_and_groups() {
 #[test]
 fn what_programs_do_wrong() {
     run_on_all("errors.c");
+}
+
+/// Key spaces and pairs in a folder: whatever they are used with, at once or with the time of the model,
+/// and whether the program that used them last has ended well.
+#[test]
+fn pairs_that_outlive_their_program() {
+    let folder = TempDir::new().expect("there is room");
+    let program = compile(&folder, "kept.c", C);
+    let kept = folder.path().join("pairs").display().to_string();
+    let device = |more: &str| format!("mynah:kv-tlc,store={kept}{more}");
+    let (at_once, modelled) = (device(""), device(",speed=1000"));
+    start(&program, &["fill", &at_once]);
+    for device in [&at_once, &modelled, &at_once] {
+        start(&program, &["check", device]);
+    }
+    for device in [&at_once, &modelled] {
+        let ended = with_library(&program).args(["kill", device]).output().expect("it runs");
+        assert_eq!(ended.status.code(), None, "{}", String::from_utf8_lossy(&ended.stderr));
+        start(&program, &["look", device]);
+    }
+    // What is no such folder is refused.
+    std::fs::write(folder.path().join("pairs/letter"), "x").expect("it can be written");
+    let refused = with_library(&program).args(["look", &at_once]).output().expect("it runs");
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("`letter` does not belong there"), "{said}");
 }
 
 #[test]

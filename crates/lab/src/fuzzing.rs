@@ -1,11 +1,14 @@
 //! Entry points that take any bytes: what the fuzz targets call, and what the normal tests
 //! replay their corpora through. Nothing here may panic, hang or allocate without bound.
 
-use crate::recording::Recording;
+use crate::recording::{Recording, SCHEMA_PAIRS};
+use crate::runner::KeySpace;
 use crate::saved_state;
 use crate::trace::{LineParser, Remap, TraceAction, TraceFormat, TraceReader};
+use crate::workload::key_value::{KeySize, key_token};
 use mynah_model::Drive;
 use mynah_model::io::*;
+use mynah_model::keys::{Decision, KeyOperation, KeyRequest, PairId, PairToFill};
 use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 use mynah_stamp::Span;
 use std::path::Path;
@@ -20,6 +23,20 @@ pub fn trace_line(data: &[u8]) {
         }
         let mut reader = TraceReader::new("fuzz", data, format, TraceAction::Queued);
         while let Ok(Some(_)) = reader.next() {}
+    }
+}
+
+/// Reads a profile, and says what is in it.
+pub fn profile(data: &[u8]) {
+    for by in ["all", "type,size", "session,queue,namespace"] {
+        let by = by.parse().expect("dimensions");
+        let Ok(profile) = mynah_profile::Profile::new(data) else { return };
+        let Ok(analysis) = crate::profile::analyse_from(Path::new("fuzz"), profile, &by) else {
+            continue;
+        };
+        let base = Some(&analysis);
+        let reports = crate::profile::ProfileReports::new(std::slice::from_ref(&analysis), base);
+        let _ = (reports.text(), reports.to_json());
     }
 }
 
@@ -58,22 +75,54 @@ pub fn experiment_file(data: &[u8]) {
     }
 }
 
-/// Opens a recording, replays it on a small drive, and gives its commands to another.
+/// The small drives that recordings are replayed on: one of blocks, and one with both kinds of
+/// namespaces.
+pub const RECORDED: [(&str, &[&str]); 2] = [
+    ("enterprise-tlc", &["geometry.blocks_per_plane=64", "geometry.channels=1"]),
+    (
+        "kv-tlc",
+        &[
+            "geometry.channels=1",
+            "geometry.chips_per_channel=1",
+            "geometry.dies_per_chip=1",
+            "geometry.blocks_per_plane=40",
+            "geometry.pages_per_block=24",
+            "cache.size=256KiB",
+            "over_provisioning=60%",
+            "kv.value_max=64KiB",
+            "kv.index.dram=128KiB",
+            "namespace.0.size=8MiB",
+            "namespace.0.kind=kv",
+            "namespace.1.size=4MiB",
+            "namespace.1.kind=block",
+        ],
+    ),
+];
+
+/// Opens a recording, replays it on a small drive, and gives its commands to another. Those with
+/// key-value commands get a drive for them; so do some others.
 pub fn recording(data: &[u8]) {
     let path = Path::new("fuzz.rec");
     let open = || Recording::read(path, Box::new(std::io::Cursor::new(data.to_vec())));
-    let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
+    let Ok(opened) = open() else { return };
+    let of_pairs = opened.header().schema == SCHEMA_PAIRS;
+    let (name, overrides) = RECORDED[usize::from(of_pairs || data.len().is_multiple_of(3))];
+    let overrides: Vec<String> = overrides.iter().map(|set| set.to_string()).collect();
     let drive = || {
-        let drive = crate::drive::load("enterprise-tlc", &overrides).ok()?;
+        let drive = crate::drive::load(name, &overrides).ok()?;
         Drive::new(drive.config).ok()
     };
+    let prepare = |recording: &mut Recording, drive: &mut Drive| {
+        recording.lay_pairs(Some(drive)).is_ok() && recording.warm(drive).is_ok()
+    };
     if let (Ok(mut recording), Some(mut drive)) = (open(), drive())
-        && recording.warm(&mut drive).is_ok()
+        && prepare(&mut recording, &mut drive)
     {
         let _ = recording.replay(&mut drive, |_, _| true);
+        let _ = recording.pairs_seen(&drive);
     }
     if let (Ok(mut recording), Some(mut drive)) = (open(), drive())
-        && recording.warm(&mut drive).is_ok()
+        && prepare(&mut recording, &mut drive)
     {
         let mut left = 10_000;
         let remap = if data.len().is_multiple_of(2) { Remap::Refuse } else { Remap::Modulo };
@@ -85,7 +134,7 @@ pub fn recording(data: &[u8]) {
 }
 
 /// What the drives whose states are read differ in: each part of a state is in one of them.
-const TINY_DRIVES: [&[&str]; 11] = [
+const TINY_DRIVES: [&[&str]; 13] = [
     &[],
     &["gc.unit=superblock", "allocation.placement=striped", "gc.victim=cost-benefit"],
     &["gc.write_frontiers=hot-cold", "gc.victim=fifo"],
@@ -109,6 +158,26 @@ const TINY_DRIVES: [&[&str]; 11] = [
         "cache.size=64KiB",
         "cache.write_back=lru",
         "scheduler.flin.fairness=50%",
+    ],
+    &[
+        "mapping.unit=4KiB",
+        "namespace.0.kind=kv",
+        "over_provisioning=75%",
+        "kv.value_max=64KiB",
+        "allocation.placement=striped",
+        "cache.size=64KiB",
+        "kv.index.kind=dynamic-hash",
+        "kv.index.dram=64KiB",
+    ],
+    &[
+        "mapping.unit=4KiB",
+        "namespace.0.kind=kv",
+        "over_provisioning=75%",
+        "kv.value_max=64KiB",
+        "allocation.placement=least-loaded",
+        "kv.index.kind=lsm",
+        "kv.index.dram=128KiB",
+        "kv.index.memtable=4KiB",
     ],
 ];
 /// The one of them with hybrid mapping. Those after it are saved with what is dirty in the cache.
@@ -170,8 +239,63 @@ fn restores(number: usize, data: &[u8]) -> bool {
     if restored.is_err() {
         return false;
     }
+    if drive.pair_counts(NamespaceId(1)).is_some() {
+        let size = KeySize::Fixed(16);
+        let space = KeySpace::restore(NamespaceId(1), size, &drive, &mut |bytes| {
+            let Some((taken, rest)) = left.split_at_checked(bytes.len()) else { return false };
+            bytes.copy_from_slice(taken);
+            left = rest;
+            true
+        });
+        store(&mut drive);
+        return space.is_ok() && left.is_empty();
+    }
     write(&mut drive);
     left.is_empty()
+}
+
+/// Stores, reads and deletes a few pairs of `drive`, as long as it answers.
+fn store(drive: &mut Drive) {
+    let queue = Queue {
+        id: QueueId(1),
+        kind: QueueKind::Fetched,
+        flow: FlowId(0),
+        priority: Default::default(),
+        completion_entries: 64,
+    };
+    let namespace = NamespaceId(1);
+    drive.control(drive.now(), Control::CreateQueue(queue)).expect("a new queue");
+    for number in 0..200u32 {
+        let operation = match number % 4 {
+            0 | 1 => KeyOperation::Store,
+            2 => KeyOperation::Retrieve,
+            _ => KeyOperation::Delete,
+        };
+        let pair = PairId(number.wrapping_mul(0x9e37_79b1) >> 8 & 63);
+        let request = KeyRequest {
+            tag: Tag(number),
+            operation,
+            namespace,
+            token: key_token(pair.0.into(), 16),
+            key_bytes: 16,
+            bytes: 3000 + number,
+        };
+        drive.key_command(drive.now(), QueueId(1), request).expect("a command of its queue");
+        let end = drive.now() + Span::from_ms(20);
+        while let Some(at) = drive.next_at().filter(|at| *at <= end) {
+            drive.advance(at);
+            while let Some(output) = drive.poll() {
+                let Output::Decide { at, tag, .. } = output else { continue };
+                let stores = operation == KeyOperation::Store;
+                let decision = match stores || drive.has_pair(namespace, pair) {
+                    true => Decision::Pair { pair, bytes: 1000 },
+                    false => Decision::Absent,
+                };
+                drive.decided(at, tag, decision).expect("it waits for that");
+            }
+        }
+    }
+    drive.check().expect("the invariants hold");
 }
 
 /// Writes and reads a few units of `drive`, as long as it answers.
@@ -208,6 +332,9 @@ fn sample(number: usize) -> Option<Vec<u8>> {
     let made = || {
         let mut drive = tiny_drive(number)?;
         let namespace = NamespaceId(1);
+        if drive.pair_counts(namespace).is_some() {
+            return pairs_sample(drive);
+        }
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
         let units = drive.namespace_sectors(namespace)? / unit_sectors;
         let class = UpdateClass {
@@ -235,6 +362,27 @@ fn sample(number: usize) -> Option<Vec<u8>> {
         Some(bytes)
     };
     SAMPLES[number].get_or_init(made).clone()
+}
+
+/// The same of a drive of pairs, with their keys behind it.
+fn pairs_sample(mut drive: Drive) -> Option<Vec<u8>> {
+    let pairs = (0..50u32).map(|number| PairToFill {
+        pair: PairId(number),
+        token: key_token(number.into(), 16),
+        key_bytes: 16,
+        value_bytes: 1000 + 100 * number,
+    });
+    drive.fill_pairs(NamespaceId(1), pairs).ok()?;
+    let mut bytes = Vec::new();
+    drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
+    bytes.extend(50u64.to_le_bytes());
+    for number in 0..50u32 {
+        bytes.extend(u64::from(number).to_le_bytes());
+        bytes.extend(number.to_le_bytes());
+        bytes.extend((1000 + 100 * number).to_le_bytes());
+    }
+    bytes.extend(0u64.to_le_bytes());
+    Some(bytes)
 }
 
 /// What [`saved_state`] reads as states that its drives take, one of each. `None` if one takes

@@ -9,6 +9,7 @@ mod observer;
 mod report;
 mod text;
 
+pub(crate) use analysis::analyse_from;
 pub use analysis::{Analysis, analyse};
 pub use group::{Dimension, GroupBy, UnknownDimension};
 pub(crate) use observer::ProfileLog;

@@ -26,7 +26,21 @@
 //! flow which waited for others one with the flow in 16..20, and each batch of a run that lasts until
 //! something is known one at the instant before its end. At the end so has each flow (in 16..20)
 //! whose load went on after its last completion, with the time until when in 24..32; earlier versions
-//! write none of these. The last record is an end mark with the number of records before it, at the
+//! write none of these.
+//!
+//! Where the drive has key-value namespaces the schema is `mynah.recording/3` (others stay
+//! `mynah.recording/2`, which earlier versions read as well), with these records besides:
+//!
+//! | kind | fields |
+//! |---|---|
+//! | a pair that was there at the beginning | 12..16 pair, 16..19 namespace, 19 bytes of its key, 20..24 of its value, 24..32 token of its key |
+//! | a key-value command | 9 operation, 10..12 queue, 12..16 tag, 16..19 namespace, 19 bytes of its key, 20..24 of its value or the host's buffer, 24..32 token of its key |
+//! | its decision | 9 what (0 a pair, 1 absent, 2 refused, 3 keys), 12..16 tag, 16..20 pair, 20..24 bytes that go to the host |
+//!
+//! Pairs come first of all, in the order in which they were laid down; a replay lays them down unless
+//! the drive began in a saved state or settled.
+//!
+//! The last record is an end mark with the number of records before it, at the
 //! drive's last time: a recording without it was cut off, and is refused.
 
 use crate::drive::Differences;
@@ -34,20 +48,24 @@ use crate::precision::Plan;
 use crate::trace::Remap;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
-    Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind,
-    Request, Tag,
+    Completion, Control, FlowId, NamespaceId, Operation, Queue, QueueId, QueueKind, Request, Tag,
 };
+use mynah_model::keys::{Decision, KeyRequest, PairToFill};
+use mynah_model::precondition::PreconditionError;
 use mynah_model::warm::Access;
 use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+mod again;
+mod key;
 mod rehost;
 
+use again::Again;
+use key::KeysReplayed;
+pub use key::{KeyDone, PairsSeen};
 use rehost::Rehost;
 
 const MAGIC: &[u8; 8] = b"MYNAHREC";
@@ -65,7 +83,8 @@ const HEADER_BYTES_MAX: u32 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// [`SCHEMA`], or [`SCHEMA_COLD`] of an earlier version.
+    /// [`SCHEMA`], or [`SCHEMA_PAIRS`] of a drive with key-value namespaces, or [`SCHEMA_COLD`] of
+    /// an earlier version.
     pub schema: String,
     /// The drive's name.
     pub drive: String,
@@ -129,8 +148,11 @@ pub struct OccupancyRange {
     pub units_per_s: f64,
 }
 
-/// The schema that this version writes.
+/// The schema of recordings of drives without key-value namespaces.
 pub const SCHEMA: &str = "mynah.recording/2";
+
+/// The schema of recordings of drives with key-value namespaces.
+pub const SCHEMA_PAIRS: &str = "mynah.recording/3";
 
 /// The schema before that, which is read as well: without what warmed the data cache, which was
 /// empty.
@@ -156,6 +178,9 @@ enum Kind {
     Offered = 15,
     RampOf = 16,
     BatchEnds = 17,
+    Pair = 18,
+    KeyCommand = 19,
+    Decided = 20,
     Completed = 64,
     End = 255,
 }
@@ -207,6 +232,11 @@ impl Record {
             Kind::BatchEnds => Replayed::BatchEnds,
             _ => Replayed::Offered(self.flow(), Time::from_ps(self.sector)),
         }
+    }
+
+    /// Whether it is of pairs.
+    fn is_of_keys(&self) -> bool {
+        matches!(self.kind, Kind::Pair | Kind::KeyCommand | Kind::Decided)
     }
 
     /// Of a command: whether it is no host's I/O.
@@ -275,6 +305,9 @@ impl Record {
             Kind::Offered,
             Kind::RampOf,
             Kind::BatchEnds,
+            Kind::Pair,
+            Kind::KeyCommand,
+            Kind::Decided,
             Kind::Completed,
             Kind::End,
         ]
@@ -440,6 +473,35 @@ impl Tape {
         })
     }
 
+    /// A pair that is there, before anything else, in the order in which they were laid down.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn pair(&mut self, namespace: NamespaceId, pair: &PairToFill) -> io::Result<()> {
+        self.write(Record::of_pair(namespace, pair))
+    }
+
+    /// The host handed over a key-value command.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn key_command(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: &KeyRequest,
+    ) -> io::Result<()> {
+        self.write(Record::of_key_command(at, queue, request))
+    }
+
+    /// The drive was told what a key-value command is about.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn decided(&mut self, at: Time, tag: Tag, decision: &Decision) -> io::Result<()> {
+        self.write(Record::of_decision(at, tag, decision))
+    }
+
     /// The host rang.
     ///
     /// # Errors
@@ -602,6 +664,17 @@ pub enum Replayed<'a> {
         /// Whose it was.
         flow: Option<FlowId>,
     },
+    /// The same of a key-value command.
+    CompletedKey {
+        /// How.
+        completion: &'a Completion,
+        /// What it was, and did.
+        done: KeyDone,
+        /// When the host created it.
+        created: Time,
+        /// Whose it was.
+        flow: Option<FlowId>,
+    },
 }
 
 /// An opened recording.
@@ -609,9 +682,10 @@ pub struct Recording {
     path: PathBuf,
     header: Header,
     reader: BufReader<Box<dyn Read>>,
-    /// Records of the past that have been read, and the record behind them.
+    /// Records of what was before the run that have been read, and the record behind them.
     past: u64,
     behind_past: Option<Record>,
+    keys: KeysReplayed,
 }
 
 impl Recording {
@@ -653,15 +727,89 @@ impl Recording {
             .map_err(|error| RecordingError::Io { path: path.into(), error })?;
         let header: Header = serde_json::from_slice(&header)
             .map_err(|error| format(format!("its header: {error}")))?;
-        if header.schema != SCHEMA && header.schema != SCHEMA_COLD {
-            return Err(format(format!("schema `{}`, not `{SCHEMA}`", header.schema)));
+        if ![SCHEMA, SCHEMA_COLD, SCHEMA_PAIRS].contains(&&*header.schema) {
+            return Err(format(format!("schema `{}`, not `{SCHEMA_PAIRS}`", header.schema)));
         }
-        Ok(Recording { path: path.into(), header, reader, past: 0, behind_past: None })
+        let keys = KeysReplayed::default();
+        Ok(Recording { path: path.into(), header, reader, past: 0, behind_past: None, keys })
     }
 
     /// What was recorded.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Lays the pairs that were there at the beginning down on `drive`, which has not been used; or
+    /// only reads them, where `drive` has them.
+    ///
+    /// # Errors
+    /// If the file is damaged, or the drive cannot take them.
+    pub fn lay_pairs(&mut self, mut drive: Option<&mut Drive>) -> Result<(), RecordingError> {
+        let mut next = self.next_pair()?;
+        while let Some((namespace, first)) = next.take() {
+            let mut failed = None;
+            let others = std::iter::from_fn(|| match self.next_pair() {
+                Ok(Some((of, pair))) if of == namespace => Some(pair),
+                Ok(other) => {
+                    next = other;
+                    None
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    None
+                }
+            });
+            let mut pairs = std::iter::once(first).chain(others).fuse();
+            let filled = match &mut drive {
+                Some(drive) => drive.fill_pairs(namespace, &mut pairs),
+                None => Ok(()),
+            };
+            pairs.by_ref().for_each(drop);
+            drop(pairs);
+            match (failed, filled) {
+                (Some(error), _) => return Err(error),
+                (None, Err(error)) => return Err(self.no_room(namespace, &error)),
+                (None, Ok(())) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The next pair that was there at the beginning.
+    fn next_pair(&mut self) -> Result<Option<(NamespaceId, PairToFill)>, RecordingError> {
+        let record = self.next_record(self.past)?;
+        if record.kind != Kind::Pair {
+            self.behind_past = Some(record);
+            return Ok(None);
+        }
+        self.past += 1;
+        let (namespace, pair) = (record.key_namespace(), record.pair());
+        self.keys.pairs.add(namespace, &pair);
+        Ok(Some((namespace, pair)))
+    }
+
+    /// Why the drive cannot have the pairs that the recorded one had.
+    fn no_room(&self, namespace: NamespaceId, error: &PreconditionError) -> RecordingError {
+        let (problem, help) = match error {
+            PreconditionError::NoPairs { .. } => (
+                FeedError::NoPairs(namespace.0).to_string(),
+                "give a drive with this key-value namespace",
+            ),
+            PreconditionError::Pair { room, .. } => (
+                format!(
+                    "namespace {} of this drive has room for {room} of the pairs that were there",
+                    namespace.0
+                ),
+                "a larger drive, or one with a smaller mapping.unit, holds them",
+            ),
+            error => return self.damaged(&error.to_string()),
+        };
+        RecordingError::Outside { path: self.path.clone(), problem, help }
+    }
+
+    /// What the run leaves of pairs on `drive`; `None` if it has used none.
+    pub fn pairs_seen(&self, drive: &Drive) -> Option<PairsSeen> {
+        self.keys.seen(drive)
     }
 
     /// Warms the data cache of `drive`, which has been preconditioned, with what warmed that of
@@ -704,104 +852,43 @@ impl Recording {
     }
 
     /// Feeds the recorded inputs to `drive`, which must be in the recorded state, and
-    /// compares every completion. Says what happens to `watch`, which ends the replay early
+    /// compares every completion; once. Says what happens to `watch`, which ends the replay early
     /// by returning false.
     ///
     /// # Errors
     /// If the file is damaged, or at the first difference.
     pub fn replay(
-        mut self,
+        &mut self,
         drive: &mut Drive,
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<(), RecordingError> {
-        let mut expected = VecDeque::new();
-        let mut flows = FxHashMap::default();
-        let mut requests = FxHashMap::default();
+        self.keys.pairs.begin(drive);
+        let mut again = Again::default();
         for number in self.past.. {
             let record = self.next_record(number)?;
             let diverged = |problem: String| RecordingError::Diverged { record: number, problem };
-            // Run to the record's time; what comes out has to be what was recorded.
-            loop {
-                while let Some(output) = drive.poll() {
-                    if let Output::Complete(completion) = output {
-                        expected.push_back(completion);
-                    }
-                }
-                if drive.now() >= record.at {
-                    break;
-                }
-                let before = drive.now();
-                drive.advance(record.at);
-                if drive.now() == before && drive.next_at().is_none() {
-                    break;
-                }
-            }
+            again.run_to(drive, record.at);
             match record.kind {
                 Kind::Completed => {
-                    let completion = expected.pop_front().ok_or_else(|| {
-                        diverged(format!("tag {} does not complete at {}", record.tag, record.at))
-                    })?;
-                    let same = completion.at == record.at
-                        && completion.tag.0 == record.tag
-                        && completion.queue.0 == record.queue
-                        && completion.rung.as_ps() == record.sector
-                        && completion.status as u8 == record.code;
-                    if !same {
-                        return Err(diverged(format!(
-                            "tag {} completes at {}ps, recorded was tag {} at {}ps",
-                            completion.tag.0,
-                            completion.at.as_ps(),
-                            record.tag,
-                            record.at.as_ps()
-                        )));
-                    }
-                    let created = u64::from(record.sectors) << 32 | u64::from(record.namespace);
-                    let replayed = Replayed::Completed {
-                        flow: flows.get(&record.queue).map(|(flow, _)| *flow),
-                        created: Time::from_ps(created),
-                        request: requests.remove(&record.tag),
-                        completion: &completion,
-                    };
+                    let completion = again.completion(&record).map_err(diverged)?;
+                    let replayed = again.completed(&mut self.keys, &record, &completion);
                     if !watch(drive, replayed) {
                         return Ok(());
                     }
                 }
-                Kind::End => {
-                    if record.sector != number {
-                        return Err(self.damaged("its end mark does not fit its length"));
-                    }
-                    // The run may have ended before it looked at this instant's outputs.
-                    return match expected.pop_front() {
-                        Some(completion) if completion.at < record.at => Err(diverged(format!(
-                            "tag {} completes, which was not recorded",
-                            completion.tag.0
-                        ))),
-                        _ => Ok(()),
-                    };
+                Kind::End if record.sector != number => {
+                    return Err(self.damaged("its end mark does not fit its length"));
                 }
+                Kind::End => return again.ends(&record).map_err(diverged),
                 Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {
+                    if record.kind == Kind::RampEnds {
+                        self.keys.misses = 0;
+                    }
                     watch(drive, record.remark());
                 }
                 _ => {
-                    if record.kind == Kind::CreateQueue {
-                        let flow = record.flow();
-                        flows.insert(record.queue, (flow, record.is_fetched()));
-                        watch(drive, Replayed::Flow(flow));
-                    } else if record.kind == Kind::Ring {
-                        for _ in 0..record.tag.min(RING_MAX) {
-                            watch(drive, Replayed::Issued(record.at));
-                        }
-                    }
-                    if let Some(request) =
-                        feed(drive, &record).map_err(|error| diverged(error.to_string()))?
-                    {
-                        if !record.is_nobodys() {
-                            requests.insert(request.tag.0, request);
-                        }
-                        if flows.get(&record.queue).is_some_and(|(_, fetched)| *fetched) {
-                            watch(drive, Replayed::Issued(record.at));
-                        }
-                    }
+                    let given = again.give(&mut self.keys, drive, &record, &mut watch);
+                    given.map_err(|error| diverged(error.to_string()))?;
                 }
             }
         }
@@ -816,31 +903,47 @@ impl Recording {
     /// # Errors
     /// If the file is damaged, or the drive cannot take a command.
     pub fn resimulate(
-        mut self,
+        &mut self,
         drive: &mut Drive,
         remap: Remap,
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<u64, RecordingError> {
-        let mut host = Rehost::new(remap, self.past);
+        let pairs = std::mem::take(&mut self.keys.pairs);
+        let mut host = Rehost::new(remap, self.past, pairs);
+        let given = self.give_to(&mut host, drive, &mut watch);
+        (self.keys.pairs, self.keys.misses) = host.into_pairs_and_misses();
+        given
+    }
+
+    /// Gives all there is to `drive`. How many requests were beyond its end.
+    fn give_to(
+        &mut self,
+        host: &mut Rehost,
+        drive: &mut Drive,
+        watch: &mut impl FnMut(&mut Drive, Replayed<'_>) -> bool,
+    ) -> Result<u64, RecordingError> {
         // This host has all data at hand when they are asked for.
         drive.report_moves(false);
         loop {
-            let record = host.next(&mut self)?;
-            if !host.run_to(&mut self, drive, record.at, &mut watch)? {
+            let record = host.next(self)?;
+            if !host.run_to(self, drive, record.at, watch)? {
                 return Ok(host.remapped);
             }
             match record.kind {
                 Kind::End => break,
                 Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {
+                    if record.kind == Kind::RampEnds {
+                        host.forget_misses();
+                    }
                     watch(drive, record.remark());
                     continue;
                 }
                 _ => {}
             }
-            host.give(drive, &record, &mut watch).map_err(|error| self.unfit(record.at, error))?;
+            host.give(drive, &record, watch).map_err(|error| self.unfit(record.at, error))?;
         }
         while host.outstanding() > 0 && drive.next_at().is_some() {
-            if !host.run_to(&mut self, drive, Time::MAX, &mut watch)? {
+            if !host.run_to(self, drive, Time::MAX, watch)? {
                 break;
             }
         }
@@ -852,6 +955,7 @@ impl Recording {
         let problem = format!("the drive cannot take what came at {at}: {error}");
         let help = match error {
             FeedError::NoNamespace(_) => "give a drive that has this namespace",
+            FeedError::NoPairs(_) => "give a drive with this key-value namespace",
             FeedError::Outside { too_long: true, .. } => "the drive is too small for it",
             FeedError::Outside { .. } => {
                 "a larger drive holds it, or `--remap modulo` folds such addresses into the drive \
@@ -875,6 +979,7 @@ impl Recording {
             .read_exact(&mut bytes)
             .map_err(|_| self.damaged(&format!("it is cut off after {number} records")))?;
         Record::from_bytes(&bytes)
+            .filter(|record| !record.is_of_keys() || self.header.schema == SCHEMA_PAIRS)
             .ok_or_else(|| self.damaged(&format!("record {number} is of no known kind")))
     }
 }
@@ -892,8 +997,12 @@ enum FeedError {
     Access { flow: u16, sectors: u32 },
     #[error("what warmed the data cache comes after the beginning")]
     LatePast,
+    #[error("a pair that was there at the beginning comes after it")]
+    LatePair,
     #[error("this drive has no namespace {0}")]
     NoNamespace(u32),
+    #[error("this drive has no key-value namespace {0}")]
+    NoPairs(u32),
     #[error(
         "{sectors} sectors from {sector} are outside this drive's namespace of {capacity} sectors"
     )]
@@ -948,8 +1057,9 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
             drive.control(at, Control::Arbitration { burst: record.sectors, weights })?;
         }
         Kind::Past => return Err(FeedError::LatePast),
+        Kind::Pair => return Err(FeedError::LatePair),
         Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {}
-        Kind::Completed | Kind::End => {}
+        Kind::KeyCommand | Kind::Decided | Kind::Completed | Kind::End => {}
     }
     Ok(None)
 }

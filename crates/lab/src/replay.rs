@@ -7,17 +7,21 @@ use crate::experiment::{Experiment, Precondition};
 use crate::output::PendingFile;
 use crate::precision::{Plan, Search};
 use crate::recorder::Recorder;
-use crate::recording::{self, Header, OccupancyRange, Recording, RecordingError, Replayed};
+use crate::recording::{
+    self, Header, KeyDone, OccupancyRange, PairsSeen, Recording, RecordingError, Replayed,
+};
 use crate::report::ReportCurves;
 use crate::request_log::{RequestLog, RequestLogError};
-use crate::result::{Parts, Result as RunResult, Run, Settling, Steadiness};
+use crate::result::{
+    KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Steadiness,
+};
 use crate::runner::{Progress, RunError, RunOptions, Runner, Settled, power_note};
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
 use crate::trace::Remap;
 use mynah_model::Drive;
-use mynah_model::config::Config;
-use mynah_model::io::{NamespaceId, Operation};
+use mynah_model::config::{Config, NamespaceKind};
+use mynah_model::io::{Completion, NamespaceId, Operation, Request};
 use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_stamp::{Span, Time};
 use std::path::Path;
@@ -58,8 +62,10 @@ impl Preparation<'_> {
             }
             Err(error) => return Err(SimulationError::Unwritable(error.to_string())),
         }
+        let pairs = config.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs);
+        let schema = if pairs { recording::SCHEMA_PAIRS } else { recording::SCHEMA };
         Ok(Header {
-            schema: recording::SCHEMA.to_owned(),
+            schema: schema.to_owned(),
             drive: self.name.to_owned(),
             drive_text,
             drive_hash: hash,
@@ -115,11 +121,18 @@ pub fn replay(
     let config = drive::parse("the recording", &header.drive_text, &[])?.config;
     watch(Step::Preparing);
     let (mut device, prepared) = match &header.settling {
-        Some(text) => settle(config, path, text, watch)?,
+        Some(text) => {
+            recording.lay_pairs(None)?;
+            settle(config, path, text, watch)?
+        }
         None => {
             let mut device = Drive::new(config).map_err(RunError::Drive)?;
-            if let Some(state) = state {
-                saved_state::load(&mut device, state).map_err(RunError::from)?;
+            match state {
+                Some(state) => {
+                    saved_state::load(&mut device, state).map_err(RunError::from)?;
+                    recording.lay_pairs(None)?;
+                }
+                None => recording.lay_pairs(Some(&mut device))?,
             }
             let found = precondition(&mut device, path, &header, occupied(&header.occupancy))?;
             recording.warm(&mut device)?;
@@ -136,7 +149,8 @@ pub fn replay(
     listener.search(&device, prepared.0.as_ref());
     watch(Step::Started);
     recording.replay(&mut device, |device, event| listener.hear(device, &event, watch))?;
-    listener.finish(&header.drive, &device, prepared, watch)
+    let pairs = recording.pairs_seen(&device);
+    listener.finish((&header.drive, &device), prepared, pairs, watch)
 }
 
 /// Checks that `state` is the saved state that a recording begins in, if it begins in one.
@@ -200,7 +214,10 @@ pub fn resimulate(
             notes.push(format!("this drive has not settled as the recorded one has: {why}"));
             begin_other(file.config, path, &header, &recorded, &mut recording)?
         }
-        Some(settled) => settled?,
+        Some(settled) => {
+            recording.lay_pairs(None)?;
+            settled?
+        }
         None => begin_other(file.config, path, &header, &recorded, &mut recording)?,
     };
     let ours = Header { drive_hash: file.hash, ..header };
@@ -215,7 +232,8 @@ pub fn resimulate(
              into it"
         ));
     }
-    listener.finish(&file.name, &device, prepared, watch)
+    let pairs = recording.pairs_seen(&device);
+    listener.finish((&file.name, &device), prepared, pairs, watch)
 }
 
 fn precondition(
@@ -266,6 +284,7 @@ fn begin_other(
     recording: &mut Recording,
 ) -> Result<(Drive, Prepared), SimulationError> {
     let mut device = Drive::new(config).map_err(RunError::Drive)?;
+    recording.lay_pairs(Some(&mut device))?;
     let occupancy = converted(
         occupied(&header.occupancy),
         u64::from(recorded.mapping.unit_bytes),
@@ -371,11 +390,7 @@ impl Listener {
                 true
             }
             Replayed::Completed { completion, request, created, flow } => {
-                // Recordings of earlier versions do not say when.
-                if self.ramp_until.is_some_and(|until| completion.at >= until) {
-                    self.end_ramp(device, completion.at);
-                }
-                self.completed += 1;
+                self.completes(device, completion);
                 // What a place in a queue stands for is recorded by itself.
                 let request = request.filter(|it| it.operation != Operation::Other);
                 if let (Some(request), Some(flow)) = (request, flow) {
@@ -388,15 +403,52 @@ impl Listener {
                         return false;
                     }
                 }
-                let completed = self.completed;
-                let progress = Progress { done: 0.0, now: completion.at, completed };
-                if completed.is_multiple_of(WATCH_EVERY) && !watch(Step::Running(progress)) {
-                    self.interrupted = true;
-                    return false;
+                self.goes_on(completion.at, watch)
+            }
+            Replayed::CompletedKey { completion, done, created, flow } => {
+                self.completes(device, completion);
+                if let Some(flow) = flow {
+                    let KeyDone { kind, bytes, request } = done;
+                    let flow = usize::from(flow.0);
+                    self.recorder.record(flow, kind, bytes, created, completion);
+                    // The key's number is not known: its token stands for it.
+                    let shown = Request {
+                        tag: request.tag,
+                        operation: Operation::Other,
+                        namespace: request.namespace,
+                        sector: request.token,
+                        sectors: request.bytes,
+                    };
+                    if let Some((log, _)) = &mut self.log
+                        && let Err(error) = log.record_key(flow, kind, &shown, created, completion)
+                    {
+                        self.log_failed = Some(error);
+                        return false;
+                    }
                 }
-                true
+                self.goes_on(completion.at, watch)
             }
         }
+    }
+
+    /// A command completes.
+    fn completes(&mut self, device: &mut Drive, completion: &Completion) {
+        // Recordings of earlier versions do not say when.
+        if self.ramp_until.is_some_and(|until| completion.at >= until) {
+            self.end_ramp(device, completion.at);
+        }
+        self.completed += 1;
+    }
+
+    /// A command has completed at `now`; whether to go on.
+    fn goes_on(&mut self, now: Time, watch: &mut dyn FnMut(Step<'_>) -> bool) -> bool {
+        let completed = self.completed;
+        let progress = Progress { done: 0.0, now, completed };
+        if completed.is_multiple_of(WATCH_EVERY) && !watch(Step::Running(progress)) {
+            self.interrupted = true;
+            return false;
+        }
+        true
     }
 
     fn end_ramp(&mut self, device: &mut Drive, at: Time) {
@@ -410,9 +462,9 @@ impl Listener {
 
     fn finish(
         mut self,
-        name: &str,
-        device: &Drive,
+        (name, device): (&str, &Drive),
         (preconditioned, settled): Prepared,
+        pairs: Option<PairsSeen>,
         watch: &mut dyn FnMut(Step<'_>) -> bool,
     ) -> Result<Measured, SimulationError> {
         if let Some(error) = self.log_failed {
@@ -436,6 +488,18 @@ impl Listener {
             alone: None,
             run: Run::default(),
         });
+        if let (Some(pairs), Some(found)) = (pairs, &mut result.device) {
+            let config = device.config();
+            found.key_value = Some(KeyValueCounts::new(KeyValueParts {
+                counts: pairs.counts,
+                live_bytes: pairs.live_bytes,
+                misses: pairs.misses,
+                unit_bytes: config.mapping.unit_bytes,
+                managers: config.key_value.as_ref().map_or(1, |kv| kv.managers),
+                counters: [&Default::default(), &device.counters()],
+                recorder: &self.recorder,
+            }));
+        }
         let expected = expected_waf(&self.header, preconditioned.as_ref());
         let counted = [&Default::default(), &device.counters()];
         result.steadiness = Steadiness::of(device, &device.turnover(), counted, expected);

@@ -39,6 +39,7 @@ use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
 use crate::workload::{FlowSpec, Planned, When};
 use job::{Arrivals, Job};
+pub(crate) use key_table::KeySpace;
 use keys::Keys;
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
@@ -193,6 +194,8 @@ pub struct Runner {
     free: Vec<u32>,
     /// What flows of key-value commands know, if there are any.
     keys: Option<Box<Keys>>,
+    /// Keys that a saved state has and no flow uses.
+    other_keys: Vec<KeySpace>,
     /// Next arrivals of open loops and traces.
     arrivals: Arrivals,
     recorder: Recorder,
@@ -257,14 +260,17 @@ impl Runner {
         }
         check_ends(flows, options)?;
         let mut keys = Keys::new(&drive, flows, options.precondition)?;
-        if let (Some(_), Some(_)) = (&keys, &options.load_state) {
-            return Err(RunError::KeysInState);
-        }
+        let mut other_keys = vec![];
         let mut notes = vec![];
         let precondition = match &options.load_state {
             None => options.precondition,
             Some(path) => {
-                let StateHeader { after, .. } = saved_state::load(&mut drive, path)?;
+                let (StateHeader { after, .. }, saved) =
+                    saved_state::load_with_keys(&mut drive, path)?;
+                other_keys = saved;
+                if let Some(keys) = &mut keys {
+                    keys.take(&drive, flows, &mut other_keys)?;
+                }
                 notes.push(format!("started from the state in {}, saved {after}", path.display()));
                 Precondition::None
             }
@@ -311,6 +317,7 @@ impl Runner {
         }
         let mut runner = Runner::on(drive, flows, options, When::Run)?;
         runner.keys = keys;
+        runner.other_keys = other_keys;
         runner.preconditioned = preconditioned;
         runner.occupancy = occupancy;
         runner.scattered = !heats.is_empty();
@@ -352,6 +359,7 @@ impl Runner {
             pending: Vec::new(),
             free: Vec::new(),
             keys: None,
+            other_keys: vec![],
             arrivals: BinaryHeap::new(),
             recorder: Recorder::new(flows.iter().map(|flow| flow.name.clone()).collect()),
             observers: None,
@@ -789,7 +797,17 @@ impl Runner {
     fn write_state(&mut self, name: &str, end: Time, file: PendingFile) -> Result<(), RunError> {
         let after = format!("after {} requests, at {end}", self.completed);
         self.bring_to_rest()?;
-        saved_state::save(&mut self.drive, name, &after, file)?;
+        let lost = self.drive.take_lost_pairs();
+        match lost.iter().filter(|pair| pair.since.is_some()).count() {
+            0 => {}
+            pairs => return Err(RunError::ValuesBack { pairs }),
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.stopped(&lost);
+        }
+        let used = self.keys.iter().flat_map(|keys| keys.spaces());
+        let keys: Vec<&KeySpace> = used.chain(&self.other_keys).collect();
+        saved_state::save_with_keys(&mut self.drive, name, &after, &keys, file)?;
         Ok(())
     }
 

@@ -2,13 +2,18 @@
 //!
 //! A file is `mynah.state/2` and a line end, the length of a header in four bytes, the header
 //! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]), and SHA-256 over all of
-//! that. A state belongs to the drive it was saved from: it is bound to the drive's hash, and
+//! that. Where flows have used key-value namespaces the model's bytes are followed by the keys of
+//! each that the header names: keys are the host's, and a run that begins in the state is to find
+//! them. A state belongs to the drive it was saved from: it is bound to the drive's hash, and
 //! refused by any other drive, as is a file that is damaged. What the drive was stands in the
 //! header too, so that the other can be told what it differs in.
 
 use crate::drive::{Differences, differences, drive_hash, to_toml};
 use crate::output::{OutputError, PendingFile};
+use crate::runner::KeySpace;
+use crate::workload::key_value::KeySize;
 use mynah_model::config::Config;
+use mynah_model::io::NamespaceId;
 use mynah_model::{Drive, StateError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -37,6 +42,18 @@ pub struct StateHeader {
     pub drive_text: Option<String>,
     /// What it was saved after, for people.
     pub after: String,
+    /// Key-value namespaces whose keys it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<SavedKeys>,
+}
+
+/// A key-value namespace whose keys a state has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedKeys {
+    /// The namespace.
+    pub namespace: u32,
+    /// How long its keys are, as flows say it.
+    pub key_size: String,
 }
 
 impl StateHeader {
@@ -103,12 +120,17 @@ pub enum SavedStateError {
 pub type Checksum = [u8; CHECKSUM];
 
 /// The header of a state, as JSON.
-fn header(name: &str, config: &Config, after: &str) -> Vec<u8> {
+fn header(name: &str, config: &Config, after: &str, keys: &[&KeySpace]) -> Vec<u8> {
+    let saved = |space: &&KeySpace| SavedKeys {
+        namespace: space.namespace.0,
+        key_size: space.sizes.text(),
+    };
     let mut header = StateHeader {
         drive: name.to_owned(),
         drive_hash: drive_hash(config),
         drive_text: Some(to_toml(name, "", config, &[])),
         after: after.to_owned(),
+        keys: keys.iter().map(saved).collect(),
     };
     let json = |header: &StateHeader| serde_json::to_vec(header).expect("a header is plain data");
     let bytes = json(&header);
@@ -130,8 +152,22 @@ pub fn save(
     after: &str,
     file: PendingFile,
 ) -> Result<Checksum, SavedStateError> {
+    save_with_keys(drive, name, after, &[], file)
+}
+
+/// The same, with the keys of key-value namespaces.
+///
+/// # Errors
+/// See [`save`].
+pub(crate) fn save_with_keys(
+    drive: &mut Drive,
+    name: &str,
+    after: &str,
+    keys: &[&KeySpace],
+    file: PendingFile,
+) -> Result<Checksum, SavedStateError> {
     let path = file.path().to_owned();
-    let header = header(name, drive.config(), after);
+    let header = header(name, drive.config(), after, keys);
     let mut written = || -> std::io::Result<Result<Checksum, StateError>> {
         let mut out = BufWriter::with_capacity(1 << 20, file.file()?);
         let (mut checksum, mut failed) = (Sha256::new(), Ok(()));
@@ -145,6 +181,7 @@ pub fn save(
         write(&(header.len() as u32).to_le_bytes());
         write(&header);
         let saved = drive.save_state(&mut write);
+        keys.iter().for_each(|space| space.save(&mut write));
         failed?;
         let checksum = Checksum::from(checksum.finalize());
         out.write_all(&checksum)?;
@@ -209,11 +246,22 @@ pub fn name(checksum: &Checksum) -> String {
 /// # Errors
 /// If the file does not fit. The drive must not be used then.
 pub fn load(drive: &mut Drive, path: &Path) -> Result<StateHeader, SavedStateError> {
+    Ok(load_with_keys(drive, path)?.0)
+}
+
+/// The same; and the keys of its key-value namespaces, if it says them.
+///
+/// # Errors
+/// See [`load`].
+pub(crate) fn load_with_keys(
+    drive: &mut Drive,
+    path: &Path,
+) -> Result<(StateHeader, Vec<KeySpace>), SavedStateError> {
     let io = |error| SavedStateError::Io { path: path.into(), error };
     let file = open(path).map_err(io)?;
     let length = file.metadata().map_err(io)?.len();
     let input = BufReader::with_capacity(1 << 20, file);
-    read(drive, path, input, length)
+    read_with_keys(drive, path, input, length)
 }
 
 /// What of a file its checksum is over, while it is read.
@@ -266,6 +314,15 @@ pub fn read(
     input: impl Read,
     length: u64,
 ) -> Result<StateHeader, SavedStateError> {
+    Ok(read_with_keys(drive, path, input, length)?.0)
+}
+
+fn read_with_keys(
+    drive: &mut Drive,
+    path: &Path,
+    input: impl Read,
+    length: u64,
+) -> Result<(StateHeader, Vec<KeySpace>), SavedStateError> {
     let format =
         |problem: &str| SavedStateError::Format { path: path.into(), problem: problem.into() };
     let Some(body) = length.checked_sub(CHECKSUM as u64) else {
@@ -339,7 +396,7 @@ fn take(
     drive: &mut Drive,
     path: &Path,
     body: &mut Body<impl Read>,
-) -> Result<StateHeader, SavedStateError> {
+) -> Result<(StateHeader, Vec<KeySpace>), SavedStateError> {
     let header = take_header(path, body)?;
     let here = drive_hash(drive.config());
     if header.drive_hash != here {
@@ -351,7 +408,19 @@ fn take(
     drive
         .restore_state(&mut |bytes| body.take(bytes))
         .map_err(|error| SavedStateError::State { path: path.into(), error })?;
-    Ok(header)
+    let format = |problem: String| SavedStateError::Format { path: path.into(), problem };
+    let mut spaces: Vec<KeySpace> = vec![];
+    for SavedKeys { namespace, key_size } in &header.keys {
+        let namespace = NamespaceId(*namespace);
+        let sizes =
+            KeySize::parse(key_size).map_err(|problem| format(format!("its keys: {problem}")))?;
+        if spaces.iter().any(|space| space.namespace == namespace) {
+            return Err(format(format!("it has keys of namespace {} twice", namespace.0)));
+        }
+        let space = KeySpace::restore(namespace, sizes, drive, &mut |bytes| body.take(bytes));
+        spaces.push(space.map_err(|problem| format(problem.into()))?);
+    }
+    Ok((header, spaces))
 }
 
 #[cfg(test)]

@@ -98,15 +98,6 @@ pub enum SimulationError {
         /// The word.
         word: String,
     },
-    /// Something that does not know keys yet.
-    #[error("flow `{flow}` is of key-value commands, of which {option} says nothing yet")]
-    #[diagnostic(help("leave out --record and --save-state; --request-log has every command"))]
-    KeysUnsaid {
-        /// Which flow.
-        flow: String,
-        /// What was asked for.
-        option: &'static str,
-    },
     /// A change to a drive that did not come from a file.
     #[error("`{0}` cannot be set: this simulation was not built from a drive file")]
     NotAFile(String),
@@ -486,11 +477,6 @@ impl Simulation {
         &self,
         watch: &mut dyn FnMut(Step<'_>) -> bool,
     ) -> Result<Measured, SimulationError> {
-        let keys = self.flows.iter().find(|flow| flow.key_value().is_some());
-        if let Some(flow) = keys.filter(|_| self.record.is_some() || self.save_state.is_some()) {
-            let option = if self.record.is_some() { "a recording" } else { "a saved state" };
-            return Err(SimulationError::KeysUnsaid { flow: flow.name.clone(), option });
-        }
         watch(Step::Preparing);
         let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
         let mut pending = Vec::new();
@@ -506,6 +492,7 @@ impl Simulation {
             let header = self.header(&runner)?;
             let out = file.file().map_err(|error| file.error(error))?;
             let mut tape = Tape::new(Box::new(out), &header).map_err(|e| file.error(e))?;
+            runner.record_pairs(&mut tape)?;
             runner.record_past(&mut tape)?;
             runner.record(tape);
             pending.push(file);
@@ -724,6 +711,8 @@ impl Simulation {
             name: &self.name,
             precondition: match checksum {
                 Some(_) => Precondition::None,
+                // The pairs are laid down one by one, and nothing else is.
+                None if runner.begins_without_blocks() => Precondition::None,
                 None => self.options.precondition,
             },
             saved_state: checksum.as_ref().map(saved_state::name),

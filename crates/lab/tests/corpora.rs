@@ -18,6 +18,11 @@ fn fio_jobs() {
 }
 
 #[test]
+fn profiles() {
+    replay("profile", fuzzing::profile);
+}
+
+#[test]
 fn mqsim_files() {
     replay("mqsim_files", fuzzing::mqsim_files);
 }
@@ -53,4 +58,26 @@ fn saved_states() {
             }
         }
     }
+}
+
+/// What is replayed as key-value commands is one to begin with.
+#[test]
+fn recordings_of_pairs_are_right() {
+    use mynah_lab::recording::{Recording, Replayed};
+    let (name, overrides) = fuzzing::RECORDED[1];
+    let overrides: Vec<String> = overrides.iter().map(|set| set.to_string()).collect();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording/");
+    let path = std::path::PathBuf::from(folder).join("pairs");
+    let mut recording = Recording::open(&path).unwrap();
+    let config = mynah_lab::drive::load(name, &overrides).unwrap().config;
+    let mut drive = mynah_model::Drive::new(config).unwrap();
+    recording.lay_pairs(Some(&mut drive)).unwrap();
+    recording.warm(&mut drive).unwrap();
+    let mut done = 0;
+    let replayed = recording.replay(&mut drive, |_, event| {
+        done += usize::from(matches!(event, Replayed::CompletedKey { .. }));
+        true
+    });
+    replayed.unwrap();
+    assert_eq!(done, 40);
 }

@@ -146,7 +146,7 @@ fn slow(more: &[&str]) -> Drive {
 
 /// What came of each command: where it was, and how it ended.
 fn given(
-    recording: Recording,
+    mut recording: Recording,
     mut drive: Drive,
     remap: Remap,
 ) -> Result<(u64, Vec<(u64, Status)>), RecordingError> {

@@ -2,7 +2,6 @@
 
 use mynah_lab::experiment::Precondition;
 use mynah_lab::result::{KeySides, Result, Side};
-use mynah_lab::runner::{RunError, RunOptions, Runner};
 use mynah_lab::simulation::Simulation;
 
 /// A small drive of pairs, with these changes.
@@ -197,10 +196,6 @@ fn refused(simulation: Simulation, flow: &str) -> String {
 fn what_does_not_fit_is_refused() {
     let blocks = || Simulation::on("samsung-48l-tlc").unwrap();
     let mixed = || drive(&["namespace.0.size=64MiB", "namespace.1.kind=kv"]);
-    let mut recorded = drive(&[]);
-    recorded.record = Some("never.mynahrec".into());
-    let mut saved = drive(&[]);
-    saved.save_state = Some("never.state".into());
     let two = drive(&[]).flow("first", "kv=retrieve runtime=1ms").unwrap();
     let texts = [
         refused(blocks(), "kv=retrieve number_ios=1"),
@@ -213,17 +208,9 @@ fn what_does_not_fit_is_refused() {
         refused(drive(&[]).precondition(Precondition::None), "kv=delete keys=900g number_ios=1"),
         refused(drive(&[]), "kv=retrieve keys=200k number_ios=1"),
         refused(drive(&[]).precondition(Precondition::SteadyRandom), "kv=update number_ios=1"),
-        refused(recorded, "kv=update number_ios=1"),
-        refused(saved, "kv=update number_ios=1"),
         refused(two, "kv=update number_ios=1 key_size=20"),
         refused(drive(&[]), "kv=update bs=4k number_ios=1"),
         refused(drive(&[]), "kv=update number_ios=1 numjobs=0"),
     ];
     insta::assert_snapshot!(texts.join("\n"));
-    let mut options = RunOptions { load_state: Some("a.state".into()), ..RunOptions::default() };
-    let simulation = drive(&[]).flow("it", "kv=retrieve keys=9 number_ios=1").unwrap();
-    let refused = Runner::new(simulation.config.clone(), &simulation.flows, &options);
-    assert!(matches!(refused.err(), Some(RunError::KeysInState)));
-    options.load_state = None;
-    assert!(Runner::new(simulation.config, &simulation.flows, &options).is_ok());
 }

@@ -3,7 +3,8 @@
 use mynah_lab::profile::{GroupBy, ProfileReports, analyse};
 use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
-use mynah_profile::{Head, Profile};
+use mynah_profile::{Head, Header, Profile, Side, TimeBase, Writer};
+use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
 
 fn simulation(iodepth: u32) -> Simulation {
@@ -143,6 +144,31 @@ fn pairs_have_profiles() {
     let names: Vec<_> = report.groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(names, ["update", "retrieve"]);
     assert_eq!(report.uneven, 0);
+}
+
+/// Sizes without end are a group each only up to a bound.
+#[test]
+fn many_groups_become_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    let mut header =
+        Header::new(Side::Target, "a drive", TimeBase::Monotonic, "mynah of another version");
+    header.kinds = vec!["read".into()];
+    header.stages = vec!["new_stage".into(), "never".into()];
+    let out = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    let mut writer = Writer::new(out, header).unwrap();
+    for number in 0..1000u32 {
+        let total = Span::from_ns(u64::from(number) + 1);
+        let head = Head { bytes: number * 512, total, ..Head::default() };
+        writer.record(head, [total, Span::ZERO]).unwrap();
+    }
+    assert!(writer.finish().unwrap().add_up());
+    let report = &report(&path, "type,size", None).profiles[0];
+    assert_eq!(report.groups.len(), 129);
+    let others = report.groups.last().unwrap();
+    assert_eq!((others.name.as_str(), others.ios), ("others", 1000 - 128));
+    let stages: Vec<_> = others.stages.iter().map(|it| it.stage.as_str()).collect();
+    assert_eq!(stages, ["new_stage"]);
 }
 
 #[test]

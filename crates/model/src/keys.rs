@@ -46,12 +46,12 @@ pub struct PairId(pub u32);
 /// command's place in the order of all: what it stores or removes is so for whoever comes after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// It is about this pair, which exists, or which a Store makes. `bytes` of data go to the
-    /// host.
+    /// It is about this pair, which exists, or which a Store makes.
     Pair {
         /// The pair.
         pair: PairId,
-        /// What goes to the host (Retrieve).
+        /// What goes to the host (Retrieve), or what of the value before stays in front of the new
+        /// one and has to be read for that (Store).
         bytes: u32,
     },
     /// There is no such key, and nothing to do once that is known.

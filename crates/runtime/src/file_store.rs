@@ -31,10 +31,11 @@ pub use trouble::{Tell, Trouble};
 
 use crate::workers::Workers;
 use backlog::{Backlog, Content, Operation, Patch};
-use disk::{Disk, is_no_room};
+use disk::Disk;
+pub(crate) use disk::is_no_room;
 use header::{DRIVE_BYTES_MAX, Header, NoHeader, SLOTS_BYTES, slots_at};
 use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
-use mynah_device::{Condition, Ready, Store, StoreError, StoreJob};
+use mynah_device::{Condition, Ready, Store, StoreError, StoreJob, Values};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -289,6 +290,8 @@ pub struct DiskStore<E> {
     is_new: bool,
     before: Header,
     trouble: Trouble,
+    /// What holds the values of pairs, until it is asked for.
+    values: Option<Box<dyn Values>>,
     backlog_bytes_max: u64,
 }
 
@@ -324,8 +327,14 @@ impl<E: Executor> DiskStore<E> {
             header,
             header_changed: false,
             trouble: Trouble::default(),
+            values: None,
             backlog_bytes_max: BACKLOG_BYTES_MAX,
         }
+    }
+
+    /// The same with something that holds the values of pairs.
+    pub fn with_values(self, values: Box<dyn Values>) -> DiskStore<E> {
+        DiskStore { values: Some(values), ..self }
     }
 
     /// Tells, now and later, what went wrong with the disk.
@@ -593,6 +602,10 @@ impl<E: Executor> Store for DiskStore<E> {
 
     fn is_volatile(&self) -> bool {
         true
+    }
+
+    fn values(&mut self) -> Option<Box<dyn Values>> {
+        self.values.take()
     }
 
     fn flush(&mut self) -> Ready {

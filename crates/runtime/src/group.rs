@@ -67,6 +67,7 @@ impl From<StartError> for Cause {
         match error {
             StartError::Drive(error) => Cause::Drive(error),
             StartError::Store(error) => Cause::Serve(error.into()),
+            StartError::PairStore(error) => Cause::Serve(error.into()),
         }
     }
 }
@@ -267,7 +268,8 @@ fn serve(
         // As its functions will, and a recording's header has to say.
         start.drive_mut().drive.report_moves(true);
     }
-    let recording = record.as_deref().map(|path| Recording::begin(path, start.drive()));
+    let recording =
+        record.as_deref().map(|path| Recording::begin(path, start.drive(), start.laid_down()));
     let (recording, tap) = recording.transpose()?.unzip();
     let mut server = Server::new(start, options)?;
     if let Some(tap) = tap {

@@ -17,6 +17,7 @@ pub mod hub;
 pub mod lateness;
 pub mod metrics;
 pub mod pacing;
+pub mod pair_store;
 mod prefetch;
 pub mod profile;
 pub mod quota;

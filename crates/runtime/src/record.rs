@@ -10,7 +10,8 @@ use mynah_lab::SimulationError;
 use mynah_lab::emulation::Prepared;
 use mynah_lab::output::{OutputError, PendingFile};
 use mynah_lab::recording::Tape;
-use mynah_model::io::{Completion, Control, QueueId, Request, Tag};
+use mynah_model::io::{Completion, Control, NamespaceId, QueueId, Request, Tag};
+use mynah_model::keys::{Decision, KeyRequest, PairToFill};
 use mynah_stamp::Time;
 use std::fs::File;
 use std::io::{self, Write};
@@ -63,6 +64,14 @@ impl Tap for Listener {
         lock(&self.0).write(|tape| tape.own_command(at, queue, request));
     }
 
+    fn key_command(&mut self, at: Time, queue: QueueId, request: &KeyRequest) {
+        lock(&self.0).write(|tape| tape.key_command(at, queue, request));
+    }
+
+    fn decided(&mut self, at: Time, tag: Tag, decision: &Decision) {
+        lock(&self.0).write(|tape| tape.decided(at, tag, decision));
+    }
+
     fn ring(&mut self, at: Time, queue: QueueId, count: u32) {
         lock(&self.0).write(|tape| tape.ring(at, queue, count));
     }
@@ -93,8 +102,8 @@ fn keep_state(from: &Path, to: &Path) -> Result<(), SimulationError> {
 }
 
 impl Recording {
-    /// Begins a recording of `drive`, before its first input. The listener is for
-    /// [`mynah_device::Subsystem::set_tap`]. Where the drive begins in a saved state, that is
+    /// Begins a recording of `drive`, before its first input; `pairs` are those that it was prepared
+    /// with. The listener is for [`mynah_device::Subsystem::set_tap`]. Where the drive begins in a saved state, that is
     /// copied to a file beside the recording ([`state_path`]), without which it cannot be replayed.
     ///
     /// # Errors
@@ -102,6 +111,7 @@ impl Recording {
     pub fn begin(
         path: &Path,
         drive: &Prepared,
+        pairs: impl Iterator<Item = (NamespaceId, PairToFill)>,
     ) -> Result<(Recording, Box<dyn Tap + Send>), SimulationError> {
         let header = drive.header()?;
         let file = PendingFile::create_private(path)?;
@@ -117,6 +127,7 @@ impl Recording {
         let mut state = State { tape: None, error: None };
         let tape = Tape::new(Box::new(Blocks(blocks)), &header).map_err(|e| file.error(e))?;
         state.tape = Some(tape);
+        pairs.for_each(|(of, pair)| state.write(|tape| tape.pair(of, &pair)));
         for access in drive.past() {
             state.write(|tape| tape.past(&access));
         }
@@ -186,8 +197,9 @@ mod tests {
     use mynah_lab::experiment::Precondition;
     use mynah_lab::replay::replay;
     use mynah_model::config::Priority;
-    use mynah_model::io::{FlowId, NamespaceId, Operation, Output, Queue, QueueKind, Tag};
+    use mynah_model::io::{FlowId, Operation, Output, Queue, QueueKind};
     use mynah_stamp::Span;
+    use std::iter::empty;
 
     fn small() -> Prepared {
         let overrides = [
@@ -213,7 +225,7 @@ mod tests {
         let units = 8 << 20 >> 12;
         assert!(prepared.past().count() >= units);
         assert_eq!(prepared.drive.gauges().cached_units, units as u32 / 2);
-        let (recording, mut tap) = Recording::begin(&path, &prepared).unwrap();
+        let (recording, mut tap) = Recording::begin(&path, &prepared, empty()).unwrap();
         let drive = &mut prepared.drive;
         let queue = Queue {
             id: QueueId(7),
@@ -261,8 +273,9 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_is_said() {
         let prepared = small();
-        assert!(Recording::begin(Path::new("/nowhere/run.rec"), &prepared).is_err());
-        let (recording, mut tap) = Recording::begin(Path::new("/dev/full"), &prepared).unwrap();
+        assert!(Recording::begin(Path::new("/nowhere/run.rec"), &prepared, empty()).is_err());
+        let (recording, mut tap) =
+            Recording::begin(Path::new("/dev/full"), &prepared, empty()).unwrap();
         for _ in 0..20_000 {
             tap.control(Time::ZERO, &Control::Format(NamespaceId(1)));
         }

@@ -14,14 +14,14 @@ use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
+use crate::pair_store;
 use crate::profile::{RingError, TargetProfile};
 use crate::quota::{Bounds, Quotas};
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 use mynah_device::{
-    Limits, Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, SubsystemError, Timing,
-    Transport,
+    Limits, Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, Timing, Transport,
 };
-pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard};
+pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard, SubsystemError};
 use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
@@ -170,6 +170,9 @@ pub enum ServeError {
     /// A profile cannot be written.
     #[error(transparent)]
     Profile(#[from] RingError),
+    /// The folder cannot hold the pairs.
+    #[error(transparent)]
+    PairStore(#[from] pair_store::OpenError),
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}")]
     Thread(io::Error),
@@ -278,7 +281,7 @@ impl Server {
         raise_descriptor_limit();
         let (listeners, addresses) = listen(&options.tcp)?;
         let mut notes = Vec::new();
-        let Opened { store, waker, trouble } = store::open(&options, &mut start, &mut notes)?;
+        let Opened { store, mut wakers, trouble } = store::open(&options, &mut start, &mut notes)?;
         let drive = start.drive;
         let identity = Identity {
             nqn: nqn(options.name.as_deref().unwrap_or(&drive.name)),
@@ -294,7 +297,6 @@ impl Server {
         notes.extend(note_of_speed(options.speed));
         let bounds = options.limits.bounds.of_shard(options.shard.of);
         let quotas = Quotas::new(bounds);
-        let mut wakers: Vec<OwnedFd> = waker.into_iter().collect();
         let authenticator = match options.secrets.hosts.is_empty() {
             true => None,
             false => {
@@ -576,7 +578,7 @@ impl Served {
 }
 
 /// A drive with the key-value namespaces that are wanted, which are the model's: unless its file has
-/// such ones, they are cut from it.
+/// such ones, they are cut from it. Not all of them can be recorded.
 ///
 /// # Errors
 /// If it cannot have them.

@@ -2,6 +2,9 @@
 //! recording is replayed.
 
 #[allow(dead_code)]
+#[path = "../../device/tests/device/pairs.rs"]
+mod pairs;
+#[allow(dead_code)]
 #[path = "../../device/tests/device/support.rs"]
 mod shared;
 #[allow(dead_code)]
@@ -9,12 +12,14 @@ mod shared;
 mod support;
 
 use mynah_device::{RamStore, Tap, Timing};
-use mynah_lab::recording::{Header, Recording, Replayed, SCHEMA, Tape};
+use mynah_lab::recording::{Header, Recording, Replayed, SCHEMA, SCHEMA_PAIRS, Tape};
 use mynah_lab::trace::Remap;
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::{Completion, Control, Operation, QueueId, Request, Tag};
+use mynah_model::keys::{Decision, KeyRequest};
 use mynah_stamp::{Span, Time};
+use mynah_wire::nvme::command::StoreCondition;
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::property::offset;
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -56,6 +61,12 @@ impl Tap for Recorder {
     }
     fn own_command(&mut self, at: Time, queue: QueueId, request: &Request) {
         self.write(|tape| tape.own_command(at, queue, request));
+    }
+    fn key_command(&mut self, at: Time, queue: QueueId, request: &KeyRequest) {
+        self.write(|tape| tape.key_command(at, queue, request));
+    }
+    fn decided(&mut self, at: Time, tag: Tag, decision: &Decision) {
+        self.write(|tape| tape.decided(at, tag, decision));
     }
     fn ring(&mut self, at: Time, queue: QueueId, count: u32) {
         self.write(|tape| tape.ring(at, queue, count));
@@ -182,6 +193,110 @@ fn copy(host: &mut Host) -> SubmissionEntry {
     let mut entry = shared::blocks(nvm::COPY, 1, 100, 2);
     entry.set_prps(at, 0);
     entry
+}
+
+/// A guest of key-value commands: queues go with commands of all kinds under way, and a namespace is
+/// formatted. The recording.
+fn record_pairs() -> Vec<u8> {
+    let file = Shared::default();
+    let header = Header { schema: SCHEMA_PAIRS.into(), ..header() };
+    let tape = Tape::new(Box::new(file.clone()), &header).expect("memory takes it");
+    let recorder = Recorder(Arc::new(Mutex::new(Some(tape))));
+    let store = Box::new(RamStore::new());
+    let mut host = Host::cold(Timing::Modelled, |_, _| {}, pairs::mixed, store);
+    host.subsystem.set_tap(Box::new(recorder.clone()));
+    host.boot(16);
+    for round in 0..6u64 {
+        host.create_pair(1, 64);
+        for n in 0..200u64 {
+            let number = (round * 1000 + n).wrapping_mul(0x9e37_79b9);
+            let name = format!("key{}", number >> 9 & 31);
+            let bytes = (number >> 15 & 0x1fff) as u32;
+            let (mut entry, bytes) = match (number >> 4) % 12 {
+                0..3 => (pairs::store(&name, bytes), bytes),
+                3 => (pairs::store_if(StoreCondition::IfExists, &name, bytes), bytes),
+                4 => (pairs::store_if(StoreCondition::IfAbsent, &name, bytes), bytes),
+                5..9 => (pairs::retrieve(&name, bytes), bytes),
+                9 => (pairs::delete(&name), 0),
+                10 => (pairs::exist(&name), 0),
+                _ => (pairs::list(&name, 4 + bytes), 4 + bytes),
+            };
+            let at = host.pages(u64::from(bytes).max(1));
+            host.set_prps(&mut entry, at, bytes.into());
+            // As many are under way as the queue holds when it goes, in every other round.
+            if n % 16 == 0 {
+                host.call(1, entry);
+            } else {
+                host.submit(1, entry);
+                host.wait(Span::from_us(number >> 30 & 7));
+            }
+        }
+        if round == 2 {
+            assert_eq!(host.delete(admin::DELETE_SUBMISSION_QUEUE, 1), Status::SUCCESS);
+        }
+        host.set_register(offset::CC, 0);
+        host.submissions.clear();
+        host.completions.clear();
+        host.wait(Span::from_us(if round % 2 == 0 { 5 } else { 700 }));
+        host.boot(16);
+        if round == 3 {
+            let mut format = shared::entry(admin::FORMAT_NVM, 1);
+            format.set_prps(0, 0);
+            assert_eq!(host.status(0, format), Status::SUCCESS);
+        }
+    }
+    host.wait(Span::from_ms(50));
+    let tape = recorder.0.lock().expect("one thread").take().expect("it has not ended");
+    tape.finish(host.subsystem.drive().now()).expect("memory takes it");
+    file.0.lock().expect("one thread").clone()
+}
+
+/// How many commands of each kind have succeeded, and how many had another end.
+fn count_keys(counts: &mut BTreeMap<&'static str, usize>, event: &Replayed<'_>) {
+    if let Replayed::CompletedKey { done, completion, .. } = event {
+        let kind = match completion.status {
+            mynah_model::io::Status::Success => done.kind.name(),
+            _ => "failed",
+        };
+        *counts.entry(kind).or_default() += 1;
+    }
+}
+
+#[test]
+fn what_a_guest_does_with_pairs_is_replayed_and_given_to_another_drive() {
+    let bytes = record_pairs();
+    let mut counts = BTreeMap::new();
+    let mut replayed = open(&bytes);
+    let mut same = drive(pairs::mixed);
+    let again = replayed.replay(&mut same, |_, event| {
+        count_keys(&mut counts, &event);
+        true
+    });
+    again.expect("the same again");
+    for kind in ["store", "update", "retrieve", "delete", "exist", "list"] {
+        assert!(counts.get(kind).is_some_and(|&count| count > 20), "{kind}: {counts:?}");
+    }
+    let left = replayed.pairs_seen(&same).expect("pairs");
+    assert!(left.counts.pairs > 0 && left.live_bytes.is_some_and(|bytes| bytes > 0), "{left:?}");
+    // Another drive is not the one that was recorded, but takes the commands.
+    let slower = |config: &mut Config| {
+        pairs::mixed(config);
+        config.key_value.as_mut().expect("pairs").managers = 1;
+        config.firmware.read = Span::from_us(20);
+    };
+    assert!(open(&bytes).replay(&mut drive(slower), |_, _| true).is_err());
+    let mut there = BTreeMap::new();
+    let mut given = open(&bytes);
+    let mut other = drive(slower);
+    let taken = given.resimulate(&mut other, Remap::Refuse, |_, event| {
+        count_keys(&mut there, &event);
+        true
+    });
+    taken.expect("it takes them");
+    let all = |counts: &BTreeMap<&str, usize>| counts.values().sum::<usize>();
+    assert!(all(&there) >= all(&counts), "{there:?} {counts:?}");
+    let left = given.pairs_seen(&other).expect("pairs");
+    assert!(left.counts.pairs > 0 && left.live_bytes.is_some_and(|bytes| bytes > 0), "{left:?}");
 }
 
 fn open(bytes: &[u8]) -> Recording {

@@ -6,13 +6,14 @@ use crate::authentication::{
     SequenceNumbers, Target, TargetStep,
 };
 use crate::nvme::command::{
-    AdminCommand, FabricsCommand, KeyValueCommand, NvmCommand, ReservationCommand, admin_bytes,
-    key_value_bytes,
+    AdminCommand, FabricsCommand, KeyValueCommand, NvmCommand, ReservationCommand, SamsungCommand,
+    admin_bytes, key_value_bytes,
 };
 use crate::nvme::entry::Transfer;
 use crate::nvme::key::{KeyList, listed_keys};
 use crate::nvme::opcode::nvm;
 use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
+use crate::nvme::samsung::{KeyBatch, batched_keys};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry};
 use crate::tcp::digest::Digests;
 use crate::tcp::host;
@@ -381,6 +382,11 @@ pub fn submission_entry(data: &[u8]) {
         assert_eq!(key_value_bytes(&entry), key_value_bytes(&built));
     }
     built = SubmissionEntry::default();
+    if let Ok(command) = SamsungCommand::parse(&entry) {
+        command.put(&mut built);
+        assert_eq!(SamsungCommand::parse(&built), Ok(command));
+    }
+    built = SubmissionEntry::default();
     if let Some(command) = ReservationCommand::parse(&entry) {
         command.put(&mut built);
         assert_eq!(ReservationCommand::parse(&built), Some(command));
@@ -401,4 +407,13 @@ pub fn key_list(data: &[u8]) {
     let mut list = KeyList::new(&mut built).expect("there was a number of keys");
     assert!(keys.iter().all(|key| list.push(key.as_slice())));
     assert_eq!(listed_keys(&built), Ok(keys));
+}
+
+/// Reads the keys that an iterator of Samsung's set returns. Those that are read survive being
+/// written and read again.
+pub fn key_batch(data: &[u8]) {
+    let Some(keys) = batched_keys(data) else { return };
+    let Some(mut batch) = KeyBatch::new(u32::MAX) else { return };
+    let fitted = keys.iter().take_while(|key| batch.push(key)).count();
+    assert_eq!(batched_keys(&batch.into_bytes()).as_deref(), Some(&keys[..fitted]));
 }

@@ -18,6 +18,11 @@ fn key_lists() {
 }
 
 #[test]
+fn key_batchs() {
+    replay("key_batch", fuzzing::key_batch);
+}
+
+#[test]
 fn keys() {
     replay("keys", fuzzing::keys);
 }

@@ -1,6 +1,7 @@
 //! `mynah kv`.
 
 use super::{ConnectArgs, whole};
+use crate::kv::name::Name;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 use mynah_wire::nvme::key::Key;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ Examples:
   mynah kv vfio-user:/tmp/drive put 0x00ff10 --file picture.png --if-absent
   mynah kv TARGET get 0x00ff10 --file picture.png
   mynah kv TARGET list --prefix user: --limit 10
+  mynah kv vfio-user:/tmp/drive get user:1 --key-space 0     of Samsung's command set
   mynah kv TARGET delete user:1 --must-exist
   mynah kv TARGET export pairs.jsonl && mynah kv OTHER import pairs.jsonl
   mynah bench TARGET --kv ycsb-b --keys 1m                   a load on it
@@ -27,6 +29,10 @@ pub(crate) struct Kv {
     /// only subsystem; or vfio-user:DIR
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
+    /// Speak Samsung's key-value command set, over vfio-user, in this key space; keys have 4 to 255
+    /// bytes then (put, get, exists, delete, list)
+    #[arg(long, value_name = "N", global = true)]
+    pub(crate) key_space: Option<u32>,
     /// What to do
     #[command(subcommand)]
     pub(crate) what: KvVerb,
@@ -68,8 +74,8 @@ pub(crate) enum KvVerb {
 #[command(group(ArgGroup::new("source").required(true).args(["value", "file"])))]
 pub(crate) struct KvPut {
     /// The key: text of 1 to 16 bytes, or hexadecimal digits after 0x
-    #[arg(value_name = "KEY", value_parser = key)]
-    pub(crate) key: Key,
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Name,
     /// The value
     #[arg(long, value_name = "TEXT")]
     pub(crate) value: Option<String>,
@@ -90,8 +96,8 @@ pub(crate) struct KvPut {
 #[derive(Args)]
 pub(crate) struct KvGet {
     /// The key: text of 1 to 16 bytes, or hexadecimal digits after 0x
-    #[arg(value_name = "KEY", value_parser = key)]
-    pub(crate) key: Key,
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Name,
     /// Write the value to a file, which appears whole or not at all
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
@@ -103,8 +109,8 @@ pub(crate) struct KvGet {
 #[derive(Args)]
 pub(crate) struct KvKey {
     /// The key: text of 1 to 16 bytes, or hexadecimal digits after 0x
-    #[arg(value_name = "KEY", value_parser = key)]
-    pub(crate) key: Key,
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Name,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
@@ -113,8 +119,8 @@ pub(crate) struct KvKey {
 #[derive(Args)]
 pub(crate) struct KvDelete {
     /// The key: text of 1 to 16 bytes, or hexadecimal digits after 0x
-    #[arg(value_name = "KEY", value_parser = key)]
-    pub(crate) key: Key,
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Name,
     /// Fail if there is no such key, which is asked before it is deleted
     #[arg(long)]
     pub(crate) must_exist: bool,
@@ -126,8 +132,8 @@ pub(crate) struct KvDelete {
 #[derive(Args)]
 pub(crate) struct KvList {
     /// Those that begin so
-    #[arg(long, value_name = "KEY", value_parser = key)]
-    pub(crate) prefix: Option<Key>,
+    #[arg(long, value_name = "KEY")]
+    pub(crate) prefix: Option<Name>,
     /// So many at most
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub(crate) limit: Option<u64>,

@@ -312,3 +312,68 @@ fn a_key_value_drive_is_divided_as_wanted() {
     assert!(blocks.contains("namespace 1 is a block namespace"), "{blocks}");
     assert_eq!(served.stop().0, 0);
 }
+
+/// Samsung's command set, in a key space of a drive on the PCIe bus, with and without the model.
+#[test]
+fn key_spaces_are_used_over_vfio_user() {
+    for speed in ["max", "1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive");
+        let namespaces = ["--namespace", "128MiB,kv-samsung", "--namespace", "32MiB"];
+        let mut serve = mynah(&SMALL[..7]);
+        serve.args(["--speed", speed]).args(namespaces).arg("--vfio-user").arg(&path);
+        let served = Served::start(&mut serve);
+        let target = format!("vfio-user:{}", path.display());
+        let kv = |space: &str, args: &[&str]| {
+            let mut command = mynah(&["kv", &target]);
+            command.args(args).args(["--key-space", space]).output().unwrap()
+        };
+        let long = "a key of more than sixteen bytes";
+        for (space, key) in [("0", "user:1"), ("7", "user:1"), ("7", "user:2"), ("7", long)] {
+            let value = format!("{space} {key}");
+            said(&kv(space, &["put", key, "--value", &value]), 0);
+            assert_eq!(said(&kv(space, &["get", key]), 0), value.as_bytes());
+        }
+        assert_eq!(said(&kv("0", &["get", "user:1"]), 0), b"0 user:1");
+        let file = folder.path().join("value");
+        let value: Vec<u8> = (0..1_000_001u32).map(|at| (at % 251) as u8).collect();
+        std::fs::write(&file, &value).unwrap();
+        said(&kv("0", &["put", long, "--file", file.to_str().unwrap()]), 0);
+        assert_eq!(said(&kv("0", &["get", long]), 0), value, "over many pages");
+        said(&kv("0", &["put", "none", "--value", ""]), 0);
+        assert_eq!(said(&kv("0", &["get", "none"]), 0), b"");
+        assert_eq!(text(&said(&kv("7", &["list"]), 0)), format!("{long}\nuser:1\nuser:2\n"));
+        assert_eq!(text(&said(&kv("7", &["list", "--prefix", "user:"]), 0)), "user:1\nuser:2\n");
+        assert_eq!(text(&said(&kv("7", &["list", "--limit", "1"]), 0)), format!("{long}\n"));
+        assert_eq!(said(&kv("3", &["list"]), 0), b"");
+        assert_eq!(said(&kv("7", &["exists", long]), 0), b"yes\n");
+        assert_eq!(said(&kv("1", &["exists", long]), 1), b"no\n");
+        let there = complaint(&kv("7", &["put", long, "--value", "x", "--if-absent"]), 1);
+        assert!(there.contains("--if-absent leaves it as it is"), "{there}");
+        let none = complaint(&kv("7", &["put", "user:9", "--value", "x", "--if-exists"]), 1);
+        assert!(none.contains("there is no key `user:9`"), "{none}");
+        said(&kv("7", &["delete", long]), 0);
+        said(&kv("7", &["delete", long]), 0);
+        let none = complaint(&kv("7", &["delete", long, "--must-exist"]), 1);
+        assert!(none.contains("there is no key"), "{none}");
+        let short = complaint(&kv("7", &["put", "abc", "--value", "x"]), 1);
+        assert!(short.contains("4 to 255 bytes"), "{short}");
+        // NVMe's own set does not know the namespace.
+        let own = mynah(&["kv", &target, "get", "user:1"]).output().unwrap();
+        let own = complaint(&own, 2);
+        assert!(own.contains("no key-value namespace"), "{own}");
+        drop(served);
+    }
+}
+
+#[test]
+fn a_drive_of_nvmes_own_set_has_no_key_spaces() {
+    let drive = start(&["--speed", "max"]);
+    let args = ["get", "user:1", "--key-space", "0"];
+    let other = complaint(&kv(&drive.targets[1], &args), 2);
+    assert!(other.contains("does not speak Samsung's key-value command set"), "{other}");
+    let tcp = complaint(&kv(&drive.targets[0], &args), 2);
+    assert!(tcp.contains("not spoken over TCP"), "{tcp}");
+    let stat = complaint(&kv(&drive.targets[1], &["stat", "--key-space", "0"]), 2);
+    assert!(stat.contains("put, get, exists, delete and list"), "{stat}");
+}

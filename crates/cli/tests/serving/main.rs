@@ -6,6 +6,7 @@
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
 //! - `restart`: a drive comes back from its file, its own state too, or says why not;
+//! - `pairs`: pairs outlive the process, and what of them is refused;
 //! - `store`: a drive says what is wrong with its file, and what was lost;
 //! - `profile`: where the time of its I/Os went;
 //! - `record`: what was served is simulated again;
@@ -14,6 +15,7 @@
 mod authentication;
 mod bench;
 mod key_value;
+mod pairs;
 mod profile;
 mod record;
 mod restart;

@@ -108,9 +108,8 @@ impl Subsystem {
 
     /// Takes all pairs from a namespace of pairs; whether it is one.
     pub(super) fn erase_pairs(&mut self, at: usize) -> bool {
-        let Some(pairs) = self.namespaces.get_mut(at).and_then(|it| it.pairs_mut()) else {
-            return false;
-        };
+        let pairs = self.namespaces.get_mut(at).and_then(|it| it.any_pairs_mut());
+        let Some(mut pairs) = pairs else { return false };
         if let Ok(values) = self.media.values_mut() {
             pairs.clear(values);
         }

@@ -6,6 +6,7 @@ use crate::controllers::{Controller, ERROR_ENTRIES, Role};
 use crate::key_value;
 use crate::namespaces::{Format, Namespace, SECTOR_BYTES};
 use crate::nvm::{self, NAMESPACE_ALL, compare, copy};
+use crate::samsung::KeySpaces;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::fabrics::nqn_field;
 use mynah_wire::nvme::Status;
@@ -359,6 +360,9 @@ impl Subsystem {
 
     fn namespace_page(&self, namespace: Option<&Namespace>) -> Result<Vec<u8>, Status> {
         let Some(namespace) = namespace else { return Ok(vec![0; IDENTIFY_BYTES]) };
+        if let Some(spaces) = namespace.key_spaces() {
+            return Ok(self.key_spaces_page(namespace, spaces));
+        }
         if namespace.holds_pairs() {
             // It has no such page.
             return Err(Status::COMMAND_SET_INVALID.do_not_retry());
@@ -393,6 +397,30 @@ impl Subsystem {
         };
         page.lba_formats = Format::lba_formats();
         Ok(page.as_bytes().to_vec())
+    }
+
+    /// A namespace of key spaces: hosts of Samsung's set take its size, and what of it is used, for
+    /// numbers of blocks of 512 bytes (`KADI::get_freespace` of OpenMPDK).
+    fn key_spaces_page(&self, namespace: &Namespace, spaces: &KeySpaces) -> Vec<u8> {
+        let blocks = spaces.pairs().bytes() / SECTOR_BYTES;
+        let page = IdentifyNamespace {
+            size: U64::new(blocks),
+            capacity: U64::new(blocks),
+            utilisation: U64::new(spaces.pairs().used_bytes().div_ceil(SECTOR_BYTES).min(blocks)),
+            multipath: u8::from(namespace.is_shared()),
+            bytes: U128::new(u128::from(spaces.pairs().bytes())),
+            reservations: 0xff,
+            ana_group: U32::new(GROUP),
+            attributes: u8::from(namespace.protection() as u8 != 0),
+            endurance_group: U16::new(GROUP as u16),
+            format_progress: 1 << 7 | self.admin.format_left(namespace.id(), self.now.wall),
+            nguid: self.nguid(namespace),
+            eui64: self.eui64(namespace),
+            // One format, of 512 bytes.
+            lba_formats: Format::lba_formats(),
+            ..Default::default()
+        };
+        page.as_bytes().to_vec()
     }
 
     fn descriptors(&self, namespace: &Namespace) -> Vec<u8> {

@@ -6,6 +6,7 @@ use crate::command_set::{CommandSet, RESERVATION_EFFECTS, effect};
 use crate::controllers::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
 use crate::namespaces::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
+use crate::samsung;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::GetLogPage;
@@ -14,6 +15,7 @@ use mynah_wire::nvme::log::{
     AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive, Smart, page,
 };
 use mynah_wire::nvme::opcode::admin;
+use mynah_wire::nvme::samsung::page as vendor;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U128;
 
@@ -91,7 +93,9 @@ impl Subsystem {
                     true => self.supported_set(wanted.command_set)?,
                     false => CommandSet::Nvm,
                 };
-                Ok(effects(controller, set))
+                let spaces = self.namespaces.key_spaces();
+                let spaces = spaces.is_some_and(|it| it.is_attached(context.controller));
+                Ok(effects(controller, set, spaces))
             }
             page::FEATURES_SUPPORTED => Ok(features(&self.supported_features())),
             page::ENDURANCE_GROUP if wanted.specific_id == identify::GROUP as u16 => {
@@ -103,6 +107,16 @@ impl Subsystem {
             page::SANITIZE_STATUS => Ok(self.sanitize_page()),
             page::MYNAH_DRIVE => Ok(self.drive_page()),
             page::MYNAH_LATENESS => Ok(self.lateness.page()),
+            vendor::ITERATORS | vendor::WRITE_AMPLIFICATION => {
+                let spaces = self.namespaces.key_spaces();
+                let spaces = spaces.filter(|it| it.is_attached(context.controller));
+                let spaces = spaces.and_then(|it| it.key_spaces()).ok_or(unknown)?;
+                let amplification = self.model.drive().counters().write_amplification();
+                Ok(match wanted.page {
+                    vendor::ITERATORS => samsung::iterators_page(spaces),
+                    _ => samsung::write_amplification_page(amplification.unwrap_or(0.0)),
+                })
+            }
             page::RESERVATION_NOTIFICATION => self.notification(context.controller, keeps_event),
             _ => Err(unknown),
         }
@@ -112,7 +126,11 @@ impl Subsystem {
         let mut bytes = vec![0; 1024];
         let discovery = [page::SUPPORTED_LOG_PAGES, page::ERROR_INFORMATION, page::DISCOVERY];
         let pages: &[u8] = if is_discovery { &discovery } else { &PAGES };
-        for &page in pages {
+        let vendors: &[u8] = match self.namespaces.key_spaces() {
+            Some(_) if !is_discovery => &[vendor::ITERATORS, vendor::WRITE_AMPLIFICATION],
+            _ => &[],
+        };
+        for &page in pages.iter().chain(vendors) {
             bytes[usize::from(page) * 4] = 1;
         }
         bytes
@@ -268,7 +286,9 @@ fn errors(controller: &Controller) -> Vec<u8> {
     page
 }
 
-fn effects(controller: &Controller, set_of_commands: CommandSet) -> Vec<u8> {
+/// Effects of commands; those of Samsung's set are among them where it is spoken, because hosts take
+/// its namespace for one of blocks.
+fn effects(controller: &Controller, set_of_commands: CommandSet, has_key_spaces: bool) -> Vec<u8> {
     use effect::{ALONE, BLOCKS, INVENTORY, NAMESPACE, SUPPORTED};
     let mut page = vec![0; 4096];
     let mut set = |at: usize, opcode: u8, effects: u32| {
@@ -294,6 +314,9 @@ fn effects(controller: &Controller, set_of_commands: CommandSet) -> Vec<u8> {
         set(0, opcode, effects);
     }
     if controller.is_guests() {
+        if has_key_spaces && set_of_commands == CommandSet::Nvm {
+            samsung::EFFECTS.into_iter().for_each(|(opcode, effects)| set(1024, opcode, effects));
+        }
         for opcode in [
             admin::CREATE_SUBMISSION_QUEUE,
             admin::DELETE_SUBMISSION_QUEUE,

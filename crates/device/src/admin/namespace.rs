@@ -102,7 +102,11 @@ impl Subsystem {
         }
         let (id, nobody) = (at as u32 + 1, ControllerSet::none());
         let namespace = self.namespaces.make_of_pairs(id, pairs, nobody, shared);
+        if !self.can_describe(&namespace) {
+            return Err(Status::INTERNAL_ERROR);
+        }
         self.namespaces.insert(namespace);
+        self.describe();
         Ok(Outcome::Done(u64::from(id)))
     }
 

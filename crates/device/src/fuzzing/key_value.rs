@@ -6,8 +6,8 @@ use crate::pci::{
     DOORBELL_BYTES, Function, FunctionConfig, Guest, GuestMemory, Region, SparseMemory, Watch,
 };
 use crate::{
-    CommandKind, Completion, Now, Output, Queue, RamStore, Subsystem, SubsystemConfig, Timing,
-    Transport,
+    CommandKind, Completion, NamespaceConfig, NamespaceContent, Now, Output, Queue, RamStore,
+    Subsystem, SubsystemConfig, Timing, Transport,
 };
 use mynah_model::Drive;
 use mynah_model::io::FlowId;
@@ -16,7 +16,7 @@ use mynah_wire::nvme::SubmissionEntry;
 use mynah_wire::nvme::command::{
     AdminCommand, CreateCompletionQueue, CreateSubmissionQueue, QueuePriority,
 };
-use mynah_wire::nvme::opcode::key_value as opcode;
+use mynah_wire::nvme::opcode::{key_value as opcode, samsung};
 use mynah_wire::nvme::property::offset;
 use std::sync::atomic::{AtomicU32, Ordering};
 use zerocopy::IntoBytes;
@@ -46,13 +46,15 @@ struct Hosts {
     ears: Ears,
 }
 
-/// Gives a subsystem around `drive`, whose first namespace has pairs, what the bytes say: records of
+/// Gives a subsystem around `drive`, whose first namespace has pairs (of NVMe's own set or of
+/// Samsung's), what the bytes say: records of
 /// commands, few of which are right, and of time that passes. Neither host may be able to make it
 /// panic or hang. How many commands about pairs have succeeded.
 pub fn key_value(drive: Drive, data: &[u8]) -> u32 {
     let Some((&first, rest)) = data.split_first() else { return 0 };
     let timing = if first & 1 == 0 { Timing::Immediate } else { Timing::Modelled };
-    let Some(mut hosts) = Hosts::new(drive, timing) else { return 0 };
+    let speaks_samsung = first & 2 != 0;
+    let Some(mut hosts) = Hosts::new(drive, timing, speaks_samsung) else { return 0 };
     for record in rest.as_chunks::<RECORD>().0 {
         let [what, key, length, options, low, high, there, more] = *record;
         let bytes = u32::from(u16::from_le_bytes([low, high]));
@@ -62,7 +64,10 @@ pub fn key_value(drive: Drive, data: &[u8]) -> u32 {
             2 => hosts.administer(key, options),
             3 => hosts.reconnect(),
             _ => {
-                let entry = entry(what, key, length, options, bytes);
+                let entry = match speaks_samsung && options & 0xe0 != 0xe0 {
+                    true => samsung_entry(*record),
+                    false => entry(what, key, length, options, bytes),
+                };
                 let there = (u32::from(there) << (more % 9)) as usize;
                 match what & 0x80 {
                     0 => hosts.submit(hosts.io, entry, &vec![key; there]),
@@ -119,9 +124,55 @@ fn entry(what: u8, key: u8, length: u8, options: u8, bytes: u32) -> SubmissionEn
     entry
 }
 
+/// A command of Samsung's set, whose fields may be anything.
+fn samsung_entry(record: [u8; RECORD]) -> SubmissionEntry {
+    let [what, key, length, options, low, high, _, more] = record;
+    let opcodes = [
+        samsung::STORE,
+        samsung::RETRIEVE,
+        samsung::DELETE,
+        samsung::EXIST,
+        samsung::ITERATE,
+        samsung::READ_ITERATOR,
+        samsung::APPEND,
+        samsung::STORE,
+    ];
+    let opcode = opcodes[usize::from(what >> 4 & 7)];
+    let mut entry = SubmissionEntry { opcode, ..Default::default() };
+    entry.namespace_id.set(if more & 0x80 == 0 { u32::from(more >> 5) } else { u32::MAX });
+    let dwords = u32::from(u16::from_le_bytes([low, high]));
+    entry.dword10.set(if length & 0x40 == 0 { dwords } else { dwords << (length & 0x1f) });
+    entry.metadata.set(u64::from(more & 0x1f) * if options & 0x20 == 0 { 512 } else { 100 });
+    let length = if length & 0x80 == 0 { length % 20 + 3 } else { length };
+    let field = match opcode {
+        samsung::ITERATE | samsung::READ_ITERATOR => u32::from(key % 20),
+        _ => u32::from(length),
+    };
+    entry.dword11.set(field | u32::from(options & 0x1f) << 8 | u32::from(options >> 5) << 16);
+    match length > 15 && !matches!(opcode, samsung::ITERATE) {
+        true => {
+            // Where the key lies: in the last pages of the memory, or behind them.
+            let at = DATA + u64::from(TRANSFER_BYTES) - 16 * 256 + u64::from(key) * 16;
+            entry.dword12.set(at as u32);
+            entry.dword13.set(u32::from(options & 0x10));
+            entry.dword14.set(if options & 8 == 0 { MEMORY as u32 } else { u32::from(key) });
+        }
+        false => {
+            entry.dword12.set(u32::from(key % 4));
+            entry.dword13.set(u32::from(key % 8) << 24);
+        }
+    }
+    entry.data.length.set(u32::MAX);
+    entry
+}
+
 impl Hosts {
-    fn new(drive: Drive, timing: Timing) -> Option<Hosts> {
-        let config = SubsystemConfig { timing, ..SubsystemConfig::new(SUBSYSTEM) };
+    fn new(drive: Drive, timing: Timing, speaks_samsung: bool) -> Option<Hosts> {
+        let mut config = SubsystemConfig { timing, ..SubsystemConfig::new(SUBSYSTEM) };
+        if speaks_samsung {
+            let (bytes, content) = (None, NamespaceContent::SamsungPairs);
+            config.namespaces = vec![NamespaceConfig { bytes, content }];
+        }
         let mut subsystem = Subsystem::new(config, drive, Box::new(RamStore::new())).ok()?;
         let zero = Now { wall: Time::ZERO, model: Time::ZERO };
         let config = FunctionConfig { max_transfer_bytes: TRANSFER_BYTES, ..Default::default() };

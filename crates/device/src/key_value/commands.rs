@@ -1,20 +1,26 @@
 //! The commands: what is checked when one comes, how it is decided, and how it ends.
 
+use super::any::{AnyCommand, bytes_of, key_of};
 use super::keys::TOGETHER;
-use super::pairs::{Answer, Choice, NO_ROOM, Pairs, is_answer};
+use super::pairs::{Answer, Choice, NO_ROOM, is_answer};
 use super::values::Place;
 use crate::access::Access;
 use crate::command_set::IoCommand;
 use crate::commands::Work;
 use crate::config::Timing;
+use crate::media::of_values;
+use crate::nvm::NAMESPACE_ALL;
 use crate::output::{CommandKind, CompletionData, Value};
+use crate::samsung::SpaceCommand;
 use crate::slots::NONE;
+use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
 use mynah_model::io::{QueueId, Tag};
-use mynah_model::keys::{Decision, KeyOperation, KeyRequest, token};
-use mynah_wire::nvme::command::{KeyValueCommand, List, Retrieve, Store, StoreCondition};
+use mynah_model::keys::{Decision, KeyRequest};
+use mynah_wire::nvme::command::{KeyValueCommand, List, SamsungCommand, SamsungKey, Store};
 use mynah_wire::nvme::key::Key;
+use mynah_wire::nvme::samsung::{KEY_BYTES_MAX as SAMSUNG_KEY_BYTES_MAX, status as samsung};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// Memory that values of a queue may hold that are on their way: enough for a deep queue of large
@@ -28,11 +34,21 @@ const LARGE_BYTES: u32 = 4096;
 /// A command under way.
 #[derive(Debug)]
 pub(crate) struct KeyWork {
-    command: KeyValueCommand,
+    command: AnyCommand,
     is_decided: bool,
     /// The value of a Store, until it is decided.
     staged: Option<Place>,
     answer: Answer,
+    result: u32,
+}
+
+/// What comes of a command of which nothing is modelled.
+struct Decided {
+    status: Status,
+    answer: Answer,
+    result: u32,
+    /// Whether the store keeps what it has changed, or has to be waited for.
+    ready: Ready,
 }
 
 /// What completions of a command are counted as.
@@ -47,53 +63,17 @@ pub(crate) fn kind_of(command: KeyValueCommand) -> CommandKind {
     }
 }
 
-/// Bytes that a command moves between host and controller, at most.
-pub(crate) fn bytes_of(command: KeyValueCommand) -> u32 {
-    match command {
-        KeyValueCommand::Store(Store { bytes, .. })
-        | KeyValueCommand::Retrieve(Retrieve { bytes, .. })
-        | KeyValueCommand::List(List { bytes, .. }) => bytes,
-        _ => 0,
-    }
-}
-
-fn key_of(command: &KeyValueCommand) -> Key {
-    match *command {
-        KeyValueCommand::Flush => Key::EMPTY,
-        KeyValueCommand::Store(Store { key, .. })
-        | KeyValueCommand::Retrieve(Retrieve { key, .. })
-        | KeyValueCommand::List(List { start: key, .. })
-        | KeyValueCommand::Delete(key)
-        | KeyValueCommand::Exist(key) => key,
-    }
-}
-
-/// A command as the model has it; `None`: it is none of keys.
-fn operation_of(command: &KeyValueCommand) -> Option<KeyOperation> {
-    Some(match command {
-        KeyValueCommand::Flush => return None,
-        KeyValueCommand::Store(store) if store.condition == StoreCondition::Always => {
-            KeyOperation::Store
-        }
-        KeyValueCommand::Store(_) => KeyOperation::StoreIf,
-        KeyValueCommand::Retrieve(_) => KeyOperation::Retrieve,
-        KeyValueCommand::List(_) => KeyOperation::List,
-        KeyValueCommand::Delete(_) => KeyOperation::Delete,
-        KeyValueCommand::Exist(_) => KeyOperation::Exist,
-    })
-}
-
 /// A command that may change pairs has yet to be decided.
 pub(crate) fn has_yet_to_change(work: &KeyWork) -> bool {
-    let changes = matches!(work.command, KeyValueCommand::Store(_) | KeyValueCommand::Delete(_));
-    changes && !work.is_decided
+    work.command.changes() && !work.is_decided
 }
 
 /// A command of a guest that can be carried out.
 #[derive(Debug)]
 pub(crate) struct GuestKey {
+    /// Index of its namespace.
     at: usize,
-    command: KeyValueCommand,
+    command: AnyCommand,
     /// Bytes that it moves.
     pub(crate) bytes: u32,
 }
@@ -101,12 +81,12 @@ pub(crate) struct GuestKey {
 impl GuestKey {
     /// What its completion is counted as.
     pub(crate) fn kind(&self) -> CommandKind {
-        kind_of(self.command)
+        self.command.kind()
     }
 
     /// Whether these go to the host.
     pub(crate) fn is_to_host(&self) -> bool {
-        !matches!(self.command, KeyValueCommand::Store(_))
+        !self.command.stores()
     }
 }
 
@@ -139,8 +119,9 @@ impl Subsystem {
             }
             _ => None,
         };
+        let command = AnyCommand::KeyValue(command);
         if self.config.timing == Timing::Immediate {
-            self.decide_at_once(queue, entry, at, command, staged)
+            self.decide_at_once(queue, entry, at, &command, staged)
         } else {
             self.start_key(queue, entry, at, command, staged, NONE);
             Ok(())
@@ -160,9 +141,14 @@ impl Subsystem {
             _ => Access::ReadPairs,
         };
         let at = self.admit(queue, entry, access)?;
-        let pairs = self.namespaces.need(at)?.pairs().ok_or(Status::INTERNAL_ERROR)?;
+        // One of key spaces has commands of its own.
+        let other = Status::INVALID_OPCODE.do_not_retry();
+        let pairs = self.namespaces.need(at)?.pairs().ok_or(other)?;
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         slot.account().check(HELD_BYTES_MAX)?;
+        if access == Access::ChangePairs {
+            self.media.check_values(matches!(command, KeyValueCommand::Delete(_)))?;
+        }
         let most = slot.transport().max_transfer_bytes;
         if key_of(command).len() > pairs.layout().key_max as usize {
             return Err(Status::INVALID_KEY_SIZE.do_not_retry());
@@ -179,6 +165,39 @@ impl Subsystem {
         }
     }
 
+    /// The same of a command about key spaces.
+    fn admit_samsung(
+        &self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        command: &SamsungCommand,
+    ) -> Result<usize, Status> {
+        let access = match command {
+            SamsungCommand::Store { .. }
+            | SamsungCommand::Append { .. }
+            | SamsungCommand::Delete { .. } => Access::ChangePairs,
+            _ => Access::ReadPairs,
+        };
+        let namespace = self.namespaces.key_spaces().ok_or(Status::INVALID_NAMESPACE)?;
+        let at = self.admit_to(queue, namespace.id(), access)?;
+        let spaces = namespace.key_spaces().ok_or(Status::INTERNAL_ERROR)?;
+        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
+        slot.account().check(HELD_BYTES_MAX)?;
+        if entry.namespace_id.get() == NAMESPACE_ALL {
+            return Err(samsung::INVALID_KEY_SPACE);
+        }
+        let layout = spaces.pairs().layout();
+        if command.key().is_some_and(|key| key.len() > layout.long_key_max as usize) {
+            return Err(samsung::INVALID_KEY_SIZE);
+        }
+        let most = slot.transport().max_transfer_bytes;
+        let most = if access == Access::ChangePairs { layout.value_max(most) } else { most };
+        match command.bytes() > most {
+            true => Err(samsung::INVALID_VALUE_SIZE),
+            false => Ok(at),
+        }
+    }
+
     /// Room for the value of a Store until it is decided.
     fn stage(&mut self, bytes: u32) -> Result<Place, Status> {
         self.media.values_mut()?.reserve(bytes).ok_or(NO_ROOM)
@@ -190,18 +209,29 @@ impl Subsystem {
         queue: u32,
         entry: &SubmissionEntry,
         at: usize,
-        command: KeyValueCommand,
+        command: &AnyCommand,
         staged: Option<Place>,
     ) -> Result<(), Status> {
-        let (status, answer) = self.decide_now(at, &command, staged)?;
-        let kind = kind_of(command);
-        let (mut moved, mut result, mut data) = (0, 0, CompletionData::None);
+        let Decided { status, answer, result, ready } = self.decide_now(at, command, staged)?;
+        let kind = command.kind();
+        if ready != Ready::Now && status.is_success() {
+            // The store has too much under way.
+            let bytes = command.bytes();
+            let index = self.begin_whole(queue, entry, kind, at);
+            if let Some(command) = self.commands.get_mut(index) {
+                command.set_bytes(bytes);
+            }
+            self.wait_for(index, ready);
+            self.start(index);
+            return Ok(());
+        }
+        let (mut moved, mut data) = (0, CompletionData::None);
         match answer {
-            Answer::Nothing if status.is_success() => moved = bytes_of(command),
+            Answer::Nothing if status.is_success() => moved = command.bytes(),
             Answer::Nothing => {}
-            Answer::Value { pinned, bytes, size } => {
-                (moved, result) = (bytes, size);
-                data = self.data_of_value(pinned, bytes, size);
+            Answer::Value { pinned, skip, bytes, size } => {
+                moved = bytes;
+                data = self.data_of_value(Value { pinned, skip, bytes, size });
             }
             Answer::Keys(listed) => {
                 moved = listed.len() as u32;
@@ -233,29 +263,32 @@ impl Subsystem {
     fn decide_now(
         &mut self,
         at: usize,
-        command: &KeyValueCommand,
+        command: &AnyCommand,
         staged: Option<Place>,
-    ) -> Result<(Status, Answer), Status> {
+    ) -> Result<Decided, Status> {
         let values = self.media.values_mut()?;
-        let pairs = self.namespaces.need_mut(at)?.pairs_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let pairs = self.namespaces.need_mut(at)?.any_pairs_mut();
+        let mut pairs = pairs.ok_or(Status::INTERNAL_ERROR)?;
         let mut choice = pairs.choose(command, staged, values);
-        if pairs.has_room(&choice, &key_of(command)) {
-            pairs.make_so(&choice, values);
+        let (_, key_bytes) = command.key();
+        let mut ready = Ready::Now;
+        if pairs.has_room(&choice, key_bytes.into()) {
+            ready = of_values(pairs.make_so(&choice, values));
         } else {
             pairs.take_back(&choice, values);
             choice.status = NO_ROOM;
         }
-        let Choice { status, answer, .. } = choice;
-        Ok((status, answer))
+        let Choice { status, answer, result, .. } = choice;
+        Ok(Decided { status: command.own(status), answer, result, ready })
     }
 
-    /// Data of a completion that are so many bytes of a value.
-    fn data_of_value(&mut self, pinned: Place, bytes: u32, size: u32) -> CompletionData {
-        if bytes > 0 {
-            return CompletionData::Value(Value { pinned, bytes, size });
+    /// Data of a completion that are bytes of a value.
+    fn data_of_value(&mut self, value: Value) -> CompletionData {
+        if value.bytes > 0 {
+            return CompletionData::Value(value);
         }
         // Nobody would take them.
-        self.media.release_value(pinned);
+        self.media.release_value(value.pinned);
         CompletionData::None
     }
 
@@ -265,18 +298,17 @@ impl Subsystem {
         queue: u32,
         entry: &SubmissionEntry,
         at: usize,
-        command: KeyValueCommand,
+        command: AnyCommand,
         staged: Option<Place>,
         transfer: u32,
     ) {
-        let Some(operation) = operation_of(&command) else { return };
-        let Some(pool) = self.namespaces.get(at).and_then(|it| it.pairs()).map(Pairs::pool) else {
-            return;
-        };
+        let Some(operation) = command.operation() else { return };
+        let pairs = self.namespaces.get_mut(at).and_then(|it| it.any_pairs_mut());
+        let Some(pool) = pairs.map(|mut pairs| pairs.pool()) else { return };
         let id = entry.command_id.get();
         let is_guests = self.queues.get(queue).is_some_and(|queue| queue.is_guests());
-        let bytes = bytes_of(command);
-        let mut new = self.new_command(queue, kind_of(command)).of(entry, at as u32, 0);
+        let (bytes, (token, key_bytes)) = (command.bytes(), command.key());
+        let mut new = self.new_command(queue, command.kind()).of(entry, at as u32, 0);
         if is_guests {
             let is_fetched = self.take_fetched(queue, id);
             debug_assert!(is_fetched || transfer != NONE, "the model waits for it");
@@ -284,22 +316,14 @@ impl Subsystem {
             new.set_transfer(transfer);
         }
         new.wait();
-        let is_decided = false;
-        let answer = Answer::Nothing;
-        new.set_work(Work::Key(Box::new(KeyWork { command, is_decided, staged, answer })));
+        let (is_decided, answer, result) = (false, Answer::Nothing, 0);
+        new.set_work(Work::Key(Box::new(KeyWork { command, is_decided, staged, answer, result })));
         let index = self.insert(new);
         if staged.is_some() {
             self.hold(index, bytes as usize);
         }
-        let key = key_of(&command);
-        let request = KeyRequest {
-            tag: Tag(index),
-            operation,
-            namespace: pool,
-            token: token(key.as_slice()),
-            key_bytes: key.len() as u8,
-            bytes,
-        };
+        let request =
+            KeyRequest { tag: Tag(index), operation, namespace: pool, token, key_bytes, bytes };
         if !self.model.key_command(self.now.model, QueueId(queue as u16), request) {
             // The queue went with the power.
             if let Some(command) = self.commands.get_mut(index) {
@@ -327,8 +351,8 @@ impl Subsystem {
         work.is_decided = true;
         let staged = work.staged.take();
         let namespace = self.namespaces.get_mut(at).filter(|_| may);
-        let pairs = namespace.and_then(|it| it.pairs_mut());
-        let (Some(pairs), Ok(values)) = (pairs, self.media.values_mut()) else {
+        let pairs = namespace.and_then(|it| it.any_pairs_mut());
+        let (Some(mut pairs), Ok(values)) = (pairs, self.media.values_mut()) else {
             if let Some(place) = staged {
                 self.media.release_value(place);
             }
@@ -336,20 +360,22 @@ impl Subsystem {
             return self.put_key(index, work, Status::SUCCESS);
         };
         let choice = pairs.choose(&work.command, staged, values);
+        let mut ready = Ready::Now;
         if self.model.decided(now, index, choice.decision) {
-            pairs.make_so(&choice, values);
+            ready = of_values(pairs.make_so(&choice, values));
         } else {
             // The model says why when it completes the command.
             pairs.take_back(&choice, values);
         }
-        let Choice { status, answer, .. } = choice;
+        let Choice { status, answer, result, .. } = choice;
         let bytes = match &answer {
             Answer::Nothing => 0,
             Answer::Value { size, .. } => *size,
             Answer::Keys(listed) => listed.len() as u32,
         };
-        work.answer = answer;
+        (work.answer, work.result) = (answer, result);
         self.put_key(index, work, status);
+        self.wait_for(index, ready);
         if bytes > LARGE_BYTES {
             // It stays where it is until it has gone out, whatever becomes of its key.
             self.hold(index, bytes as usize);
@@ -372,32 +398,30 @@ impl Subsystem {
     pub(crate) fn finish_key(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index) else { return };
         let Work::Key(work) = command.take_work() else { return };
-        let KeyWork { command: asked, staged, answer, .. } = *work;
+        let KeyWork { command: asked, staged, answer, result, .. } = *work;
         let is_good = command.status().is_success();
         // A guest's data have been moved.
         let goes_along = is_good && command.queue() != NONE && command.transfer() == NONE;
-        if let (KeyValueCommand::Store(store), true) = (asked, is_good) {
-            command.set_bytes(store.bytes);
+        if asked.stores() && is_good {
+            command.set_bytes(asked.bytes());
         }
-        if let (Status::UNRECOVERED_READ_ERROR, KeyValueCommand::Retrieve(_)) =
-            (command.status(), asked)
+        if command.status() == Status::UNRECOVERED_READ_ERROR
+            && asked.kind() == CommandKind::Retrieve
         {
             command.set_status(Status::UNRECOVERED_VALUE_ERROR);
             self.health.media_error();
         }
+        command.set_status(asked.own(command.status()));
+        let result = if is_good || is_answer(command.status()) { result } else { 0 };
         if let Some(place) = staged {
             self.media.release_value(place);
         }
-        let (mut data, mut result) = (CompletionData::None, 0);
+        let mut data = CompletionData::None;
         match answer {
             Answer::Nothing => {}
-            Answer::Value { pinned, size, .. } if !goes_along => {
-                self.media.release_value(pinned);
-                result = if is_good { size } else { 0 };
-            }
-            Answer::Value { pinned, bytes, size } => {
-                result = size;
-                data = self.data_of_value(pinned, bytes, size);
+            Answer::Value { pinned, .. } if !goes_along => self.media.release_value(pinned),
+            Answer::Value { pinned, skip, bytes, size } => {
+                data = self.data_of_value(Value { pinned, skip, bytes, size });
             }
             Answer::Keys(listed) if goes_along => data = CompletionData::Bytes(listed),
             Answer::Keys(_) => {}
@@ -409,7 +433,8 @@ impl Subsystem {
 /// The guest's side: a command that the model has fetched from a queue in guest memory. Its data move
 /// when the model says so.
 impl Subsystem {
-    /// The command about pairs that an entry is; `None`: it is another one.
+    /// The command about pairs that an entry is; `None`: it is another one. A key that the entry does
+    /// not have is read by `fetch`.
     ///
     /// # Errors
     /// What it ends with if it cannot be carried out.
@@ -417,6 +442,7 @@ impl Subsystem {
         &self,
         slot: u32,
         entry: &SubmissionEntry,
+        fetch: impl FnOnce(&SamsungKey, &mut [u8]) -> Result<(), Status>,
     ) -> Result<Option<GuestKey>, Status> {
         // Halves of fused operations, and what follows a first half.
         if entry.flags & 3 != 0 || self.queues.get(slot).is_none_or(|queue| queue.has_first_half())
@@ -426,7 +452,24 @@ impl Subsystem {
         match self.io_command(slot, entry)? {
             IoCommand::KeyValue(command) if command != KeyValueCommand::Flush => {
                 let at = self.admit_key(slot, entry, &command)?;
-                Ok(Some(GuestKey { at, command, bytes: bytes_of(command) }))
+                let bytes = bytes_of(command);
+                Ok(Some(GuestKey { at, command: AnyCommand::KeyValue(command), bytes }))
+            }
+            IoCommand::Samsung(command) => {
+                let at = self.admit_samsung(slot, entry, &command)?;
+                let mut bytes = [0; SAMSUNG_KEY_BYTES_MAX];
+                let into = &mut bytes[..command.key().map_or(0, |key| key.len())];
+                match command.key() {
+                    None => {}
+                    Some(key) => match key.bytes() {
+                        Some(inline) => into.copy_from_slice(inline),
+                        None => fetch(&key, into)?,
+                    },
+                }
+                let command = SpaceCommand::new(command, entry.namespace_id.get(), into);
+                let bytes = command.bytes();
+                let command = AnyCommand::Samsung(Box::new(command));
+                Ok(Some(GuestKey { at, command, bytes }))
             }
             _ => Ok(None),
         }
@@ -440,17 +483,18 @@ impl Subsystem {
         &mut self,
         slot: u32,
         entry: &SubmissionEntry,
-        wanted: &GuestKey,
+        wanted: GuestKey,
         transfer: u32,
     ) -> Result<(), Status> {
-        let staged = match wanted.command {
-            KeyValueCommand::Store(store) => Some(self.stage(store.bytes)?),
-            _ => None,
+        let GuestKey { at, command, bytes } = wanted;
+        let staged = match command.stores() {
+            true => Some(self.stage(bytes).map_err(|status| command.own(status))?),
+            false => None,
         };
         if let Some(queue) = self.queues.get_mut(slot) {
             queue.begin_command();
         }
-        self.start_key(slot, entry, wanted.at, wanted.command, staged, transfer);
+        self.start_key(slot, entry, at, command, staged, transfer);
         Ok(())
     }
 
@@ -484,8 +528,9 @@ impl Subsystem {
         write: impl FnOnce(&[u8]) -> Result<(), Status>,
     ) -> Result<(Status, u32, u32), Status> {
         let mut staged = None;
-        if let KeyValueCommand::Store(Store { bytes, .. }) = wanted.command {
-            let place = self.stage(bytes)?;
+        if wanted.command.stores() {
+            let bytes = wanted.bytes;
+            let place = self.stage(bytes).map_err(|status| wanted.command.own(status))?;
             if let Some(into) = self.media.values_mut()?.bytes_mut(place, bytes)
                 && let Err(status) = read(into)
             {
@@ -494,18 +539,19 @@ impl Subsystem {
             }
             staged = Some(place);
         }
-        let (status, answer) = self.decide_now(wanted.at, &wanted.command, staged)?;
+        let Decided { status, answer, result, .. } =
+            self.decide_now(wanted.at, &wanted.command, staged)?;
         match answer {
-            Answer::Nothing if status.is_success() => Ok((status, 0, wanted.bytes)),
+            Answer::Nothing if status.is_success() => Ok((status, result, wanted.bytes)),
             Answer::Nothing if is_answer(status) => Ok((status, 0, 0)),
             Answer::Nothing => Err(status),
-            Answer::Keys(listed) => write(&listed).map(|()| (status, 0, listed.len() as u32)),
-            Answer::Value { pinned, bytes, size } => {
+            Answer::Keys(listed) => write(&listed).map(|()| (status, result, listed.len() as u32)),
+            Answer::Value { pinned, skip, bytes, size } => {
                 let mut scratch = Vec::new();
-                let value = Value { pinned, bytes, size };
+                let value = Value { pinned, skip, bytes, size };
                 let written = write(self.media.value_bytes(&value, &mut scratch));
                 self.media.release_value(pinned);
-                written.map(|()| (status, size, bytes))
+                written.map(|()| (status, result, bytes))
             }
         }
     }
@@ -519,7 +565,7 @@ impl Subsystem {
     /// Room for the value of a Store that comes now; `None`: nobody keeps it.
     pub(crate) fn staged_mut(&mut self, index: u32) -> Option<&mut [u8]> {
         let Work::Key(work) = self.commands.get(index)?.work() else { return None };
-        let (place, bytes) = (work.staged?, bytes_of(work.command));
+        let (place, bytes) = (work.staged?, work.command.bytes());
         self.media.values_mut().ok()?.bytes_mut(place, bytes)
     }
 
@@ -530,8 +576,8 @@ impl Subsystem {
         match &work.answer {
             Answer::Nothing => &[],
             Answer::Keys(listed) => listed,
-            &Answer::Value { pinned, bytes, size } => {
-                self.media.value_bytes(&Value { pinned, bytes, size }, scratch)
+            &Answer::Value { pinned, skip, bytes, size } => {
+                self.media.value_bytes(&Value { pinned, skip, bytes, size }, scratch)
             }
         }
     }

@@ -6,6 +6,7 @@
 //! moments, and a Retrieve returns the one whole value of its moment, whatever becomes of the key
 //! while the value is on its way.
 
+mod any;
 mod commands;
 pub(crate) mod identify;
 mod keys;
@@ -14,7 +15,9 @@ mod space;
 mod table;
 mod values;
 
-pub(crate) use commands::{KeyWork, bytes_of, has_yet_to_change, kind_of};
-pub(crate) use pairs::{Pairs, is_answer};
+pub(crate) use any::{AnyPairs, bytes_of};
+pub(crate) use commands::{KeyWork, has_yet_to_change, kind_of};
+pub(crate) use keys::{Keys, Name};
+pub(crate) use pairs::{Answer, Choice, Pairs, is_answer};
 pub(crate) use space::PairSpace;
-pub use values::{PatternValues, Place, RamValues, Values};
+pub use values::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};

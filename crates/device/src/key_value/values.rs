@@ -2,14 +2,34 @@
 //!
 //! A value stays where it is as long as somebody needs it: the table of keys, or a command that
 //! returns it though its key has got another since. So each is counted, and goes with the last use.
+//!
+//! Where pairs outlive the process ([`Values::kept`]), whoever keeps the values keeps the keys with
+//! them. It is told what becomes of every pair, and what it has to do for that it does in the
+//! background.
 
 mod ram;
 
 pub use ram::RamValues;
 
+use crate::store::{Condition, Ready, StateId, StoreError, StoreJob};
+use mynah_model::keys::PairId;
+
+/// What takes the pairs of an earlier process, one after the other: key, name, place and bytes of the
+/// value.
+pub type Recall<'a> = dyn FnMut(&[u8], PairId, Place, u32) + 'a;
+
 /// Where a value is, as whoever keeps it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place(pub u64);
+
+/// Pairs that outlive the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptPairs {
+    /// Names them like nothing else, and is not all zero.
+    pub identity: [u8; 16],
+    /// Counts what has changed of them: more than before whenever anything has.
+    pub changes: u64,
+}
 
 /// Keeps the values of pairs.
 pub trait Values {
@@ -39,6 +59,76 @@ pub trait Values {
 
     /// Says that a value will soon be used.
     fn prefetch(&self, _place: Place) {}
+
+    /// What is kept for later processes; `None`: pairs go with this one.
+    fn kept(&self) -> Option<KeptPairs> {
+        None
+    }
+
+    /// The sets of keys with pairs of an earlier process that nobody has recalled.
+    fn left(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Gives out the pairs that a set of keys had in an earlier process, in the order of their keys,
+    /// each with one use of its value. Once.
+    fn recall(&mut self, _set: u32, _each: &mut Recall<'_>) {}
+
+    /// A key of a set has got this value. `Later`: the command that stores it must not complete until
+    /// the job has finished, because too much is under way.
+    fn keep(&mut self, _set: u32, _key: &[u8], _place: Place, _bytes: u32) -> Ready {
+        Ready::Now
+    }
+
+    /// There is no such key any more. `Later`: as for [`Values::keep`].
+    fn forget(&mut self, _set: u32, _key: &[u8]) -> Ready {
+        Ready::Now
+    }
+
+    /// A set has no keys any more.
+    fn forget_all(&mut self, _set: u32) {}
+
+    /// The names of all pairs of a set, in the order of their keys: what a saved state of the drive
+    /// calls them. They are kept by [`Values::close`].
+    fn name(&mut self, _set: u32, _names: Vec<PairId>) {}
+
+    /// Whether so much is under way that commands have to wait.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    /// Puts everything on stable storage that became of pairs so far.
+    fn flush(&mut self) -> Ready {
+        Ready::Now
+    }
+
+    /// The next job that has finished, and how.
+    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
+        None
+    }
+
+    /// What can be done now. It changes in [`Values::finished`] alone, and in calls that block.
+    fn condition(&self) -> Condition {
+        Condition::Good
+    }
+
+    /// Tries again what did not work; never blocks. Whether it wants to be called again, a second
+    /// later or so.
+    fn tend(&mut self) -> bool {
+        false
+    }
+
+    /// Puts everything on stable storage, what there was no room for included if there is now. Nothing
+    /// changes after it; it may block.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The same, and keeps the names of pairs for a saved state of the drive. The last call; it may
+    /// block.
+    fn close(&mut self, _state: Option<StateId>) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Makes values up from their keys and of how often these were stored, and keeps none: for work on

@@ -6,7 +6,7 @@
 mod before;
 
 use crate::commands::{Certain, Segment};
-use crate::key_value::{Place, Values};
+use crate::key_value::{KeptPairs, Place, Values};
 use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::nvm::protection::METADATA_BYTES;
 use crate::output::Value;
@@ -39,6 +39,31 @@ pub(crate) struct Media {
     is_described: bool,
     /// What writes have replaced, where a power cut is due.
     before: Option<Before>,
+    /// Flushes that have to do with both, and how many there were.
+    flushes: Vec<BothFlush>,
+    flushes_begun: u64,
+}
+
+/// Jobs of values have this bit set, and flushes of both the other: stores count theirs from 0.
+const OF_VALUES: u64 = 1 << 63;
+const OF_BOTH: u64 = 1 << 62;
+
+/// What a job of the values is called here.
+fn of_values_job(StoreJob(job): StoreJob) -> StoreJob {
+    StoreJob(OF_VALUES | job)
+}
+
+/// The same of whether the values are done with something.
+pub(crate) fn of_values(ready: Ready) -> Ready {
+    ready.job().map_or(Ready::Now, |job| Ready::Later(of_values_job(job)))
+}
+
+/// A flush of bytes and of pairs, which is one job.
+struct BothFlush {
+    job: StoreJob,
+    /// What it waits for.
+    left: Vec<StoreJob>,
+    outcome: Result<(), StoreError>,
 }
 
 impl Media {
@@ -54,6 +79,8 @@ impl Media {
             next_tend: None,
             is_described: true,
             before: None,
+            flushes: Vec::new(),
+            flushes_begun: 0,
         }
     }
 
@@ -89,14 +116,14 @@ impl Media {
 
     /// The bytes of a value that its command moves: where they are, or in `scratch`.
     pub(crate) fn value_bytes<'a>(&'a self, value: &Value, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-        let Value { pinned, bytes, size } = *value;
+        let Value { pinned, skip, bytes, size } = *value;
         let values = self.values.as_deref();
         if let Some(all) = values.and_then(|it| it.bytes(pinned, size)) {
-            return &all[..bytes as usize];
+            return &all[skip as usize..][..bytes as usize];
         }
         scratch.resize(bytes as usize, 0);
         if let Some(values) = values {
-            values.read(pinned, size, 0, scratch);
+            values.read(pinned, size, skip, scratch);
         }
         scratch
     }
@@ -155,9 +182,16 @@ impl Media {
         self.store.discard(at, bytes)
     }
 
-    /// See [`Store::flush`].
+    /// Puts everything on stable storage: bytes, and pairs.
     pub(crate) fn flush(&mut self) -> Ready {
-        self.store.flush()
+        let of_values = self.values.as_mut().map_or(Ready::Now, |values| values.flush());
+        let of_store = self.store.flush();
+        let Some(values) = of_values.job().map(of_values_job) else { return of_store };
+        let Some(store) = of_store.job() else { return Ready::Later(values) };
+        let job = StoreJob(OF_BOTH | self.flushes_begun);
+        self.flushes_begun += 1;
+        self.flushes.push(BothFlush { job, left: vec![values, store], outcome: Ok(()) });
+        Ready::Later(job)
     }
 
     /// See [`Store::is_volatile`].
@@ -165,9 +199,56 @@ impl Media {
         self.store.is_volatile()
     }
 
-    /// See [`Store::finished`].
+    /// The next job of either that has finished, and how.
     pub(crate) fn finished_job(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
-        self.store.finished()
+        loop {
+            let of_values = self.values.as_mut().and_then(|values| values.finished());
+            let of_values = of_values.map(|(job, outcome)| (of_values_job(job), outcome));
+            let (job, outcome) = of_values.or_else(|| self.store.finished())?;
+            let Some(at) = self.flushes.iter().position(|it| it.left.contains(&job)) else {
+                return Some((job, outcome));
+            };
+            let flush = &mut self.flushes[at];
+            flush.left.retain(|left| *left != job);
+            flush.outcome = flush.outcome.and(outcome);
+            if flush.left.is_empty() {
+                let flush = self.flushes.swap_remove(at);
+                return Some((flush.job, flush.outcome));
+            }
+        }
+    }
+
+    /// Whether what becomes of pairs can be kept.
+    ///
+    /// # Errors
+    /// What a command ends with if not. One that `makes_room` may go on where there is none.
+    pub(crate) fn check_values(&self, makes_room: bool) -> Result<(), Status> {
+        match self.values.as_ref().map_or(Condition::Good, |values| values.condition()) {
+            Condition::Good => Ok(()),
+            Condition::Full if makes_room => Ok(()),
+            Condition::Full => Err(Status::CAPACITY_EXCEEDED.do_not_retry()),
+            Condition::Failed => Err(Status::WRITE_FAULT),
+        }
+    }
+
+    /// The pairs that outlive the process, if they do.
+    pub(crate) fn kept_pairs(&self) -> Option<KeptPairs> {
+        self.values.as_ref().and_then(|values| values.kept())
+    }
+
+    /// Puts all pairs on stable storage; it may block.
+    pub(crate) fn settle_values(&mut self) -> Result<(), StoreError> {
+        self.values.as_mut().map_or(Ok(()), |values| values.settle())
+    }
+
+    /// Whether so much becomes of pairs that commands have to wait.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.values.as_ref().is_some_and(|values| values.is_behind())
+    }
+
+    /// Whether pairs of an earlier process are left over.
+    pub(crate) fn has_left_pairs(&self) -> bool {
+        self.values.as_ref().is_some_and(|values| !values.left().is_empty())
     }
 
     /// The store's owner was woken up by it.
@@ -208,28 +289,37 @@ impl Media {
 
     /// See [`Store::settle`].
     pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
-        self.store.settle()
+        let of_values = self.values.as_mut().map_or(Ok(()), |values| values.settle());
+        self.store.settle().and(of_values)
     }
 
     /// See [`Store::close`].
     pub(crate) fn close(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
-        self.store.close(state)
+        let of_values = self.values.as_mut().map_or(Ok(()), |values| values.close(state));
+        // What it then says, that all ended in order, has to be so of the pairs, too.
+        of_values.and_then(|()| self.store.close(state))
     }
 
     /// What the store can do.
     pub(crate) fn condition(&self) -> Condition {
-        self.store.condition()
+        let of_values = self.values.as_ref().map_or(Condition::Good, |values| values.condition());
+        match (self.store.condition(), of_values) {
+            (Condition::Failed, _) | (_, Condition::Failed) => Condition::Failed,
+            (Condition::Full, _) | (_, Condition::Full) => Condition::Full,
+            (Condition::Good, Condition::Good) => Condition::Good,
+        }
     }
 
     /// What the store can do, if it is not what it could do when this was asked last.
     pub(crate) fn changed_condition(&mut self) -> Option<Condition> {
-        let condition = self.store.condition();
+        let condition = self.condition();
         (std::mem::replace(&mut self.condition, condition) != condition).then_some(condition)
     }
 
     /// Has the store look after itself; when it is due again, if it is.
     pub(crate) fn tend(&mut self, now: Time) -> Option<Time> {
-        self.next_tend = self.store.tend().then(|| now + TEND_INTERVAL);
+        let of_values = self.values.as_mut().is_some_and(|values| values.tend());
+        self.next_tend = (self.store.tend() || of_values).then(|| now + TEND_INTERVAL);
         self.next_tend
     }
 

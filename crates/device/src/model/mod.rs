@@ -140,20 +140,22 @@ impl Model {
     /// Gives the drive a command of keys; false if the queue went with the power.
     pub(crate) fn key_command(&mut self, now: Time, queue: QueueId, request: KeyRequest) -> bool {
         let at = self.moment(now);
-        if let Some(tap) = &mut self.tap {
+        let taken = self.drive.key_command(at, queue, request).is_ok();
+        if let Some(tap) = self.tap.as_mut().filter(|_| taken) {
             tap.key_command(at, queue, &request);
         }
-        self.drive.key_command(at, queue, request).is_ok()
+        taken
     }
 
     /// Tells the drive what a command is about that it has taken; whether it is so. `false`: there
     /// is no room, or nobody waits any more.
     pub(crate) fn decided(&mut self, now: Time, command: u32, decision: Decision) -> bool {
         let (at, tag) = (self.moment(now), Tag(command));
-        if let Some(tap) = &mut self.tap {
+        let decided = self.drive.decided(at, tag, decision);
+        if let (Ok(_), Some(tap)) = (&decided, &mut self.tap) {
             tap.decided(at, tag, &decision);
         }
-        self.drive.decided(at, tag, decision).unwrap_or(false)
+        decided.unwrap_or(false)
     }
 
     /// The drive has completed a command that was created at `created`.

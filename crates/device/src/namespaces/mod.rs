@@ -9,7 +9,8 @@ pub(crate) mod uncorrectable;
 pub(crate) use namespace::{ControllerSet, FORMATS, Format, Namespace, WriteProtection};
 pub(crate) use space::{Extent, Space};
 
-use crate::key_value::{PairSpace, Pairs};
+use crate::key_value::{Name, PairSpace, Pairs};
+use crate::samsung::KeySpaces;
 use mynah_model::io::NamespaceId;
 use mynah_wire::nvme::Status;
 
@@ -24,6 +25,8 @@ pub(crate) struct Namespaces {
     last_serial: u32,
     space: Space,
     pair_space: PairSpace,
+    /// Which is the one of key spaces: their commands do not name it.
+    key_spaces: Option<usize>,
     /// Whether reads and writes need more checks than usual, in all of them.
     is_guarded: bool,
 }
@@ -32,7 +35,7 @@ impl Namespaces {
     /// Room for so many in a space for blocks and one for pairs, and none yet.
     pub(crate) fn new(namespaces_max: u32, space: Space, pair_space: PairSpace) -> Namespaces {
         let table = (0..namespaces_max).map(|_| None).collect();
-        Namespaces { table, last_serial: 0, space, pair_space, is_guarded: false }
+        Namespaces { table, last_serial: 0, space, pair_space, key_spaces: None, is_guarded: false }
     }
 
     /// How many there can be.
@@ -125,6 +128,24 @@ impl Namespaces {
         Namespace::of_pairs(id, self.last_serial, pairs, attached, shared)
     }
 
+    /// One of key spaces that has yet to take its place.
+    pub(crate) fn make_of_key_spaces(
+        &mut self,
+        id: u32,
+        spaces: KeySpaces,
+        attached: ControllerSet,
+        shared: bool,
+    ) -> Namespace {
+        self.last_serial += 1;
+        Namespace::of_key_spaces(id, self.last_serial, spaces, attached, shared)
+    }
+
+    /// The one of key spaces, if there is one.
+    #[inline]
+    pub(crate) fn key_spaces(&self) -> Option<&Namespace> {
+        self.get(self.key_spaces?)
+    }
+
     /// Whether there can be some of pairs.
     pub(crate) fn can_hold_pairs(&self) -> bool {
         self.pair_space.layout().is_some()
@@ -136,7 +157,7 @@ impl Namespaces {
     }
 
     /// No pairs yet, in the smallest of the model's namespaces of pairs that is not taken and fits.
-    pub(crate) fn unused_pairs(&self, fits: impl Fn(u64) -> bool) -> Option<Pairs> {
+    pub(crate) fn unused_pairs<N: Name>(&self, fits: impl Fn(u64) -> bool) -> Option<Pairs<N>> {
         let layout = self.pair_space.layout()?;
         let unused = self.pair_space.pools().iter().filter(|(pool, _)| !self.takes_pool(*pool));
         let (pool, bytes) = unused.filter(|(_, bytes)| fits(*bytes)).min_by_key(|it| it.1)?;
@@ -158,6 +179,9 @@ impl Namespaces {
     /// Puts one into its place.
     pub(crate) fn insert(&mut self, namespace: Namespace) {
         let at = namespace.id as usize - 1;
+        if namespace.key_spaces().is_some() {
+            self.key_spaces = Some(at);
+        }
         self.last_serial = self.last_serial.max(namespace.serial);
         self.table[at] = Some(Box::new(namespace));
     }
@@ -167,6 +191,10 @@ impl Namespaces {
         let gone = self.table.get_mut(at)?.take()?;
         if let Some(pairs) = gone.pairs() {
             self.pair_space.left(pairs.pool(), pairs.stores());
+        }
+        if let Some(pairs) = gone.key_spaces().map(KeySpaces::pairs) {
+            self.pair_space.left(pairs.pool(), pairs.stores());
+            self.key_spaces = None;
         }
         Some(gone)
     }

@@ -4,7 +4,8 @@ use super::reservation::Reservations;
 use super::uncorrectable::Uncorrectable;
 use super::{Extent, SECTOR_BYTES};
 use crate::command_set::CommandSet;
-use crate::key_value::Pairs;
+use crate::key_value::{AnyPairs, Pairs};
+use crate::samsung::KeySpaces;
 use mynah_model::io::NamespaceId;
 use mynah_wire::nvme::identify::LbaFormat;
 use zerocopy::byteorder::little_endian::U16;
@@ -152,6 +153,8 @@ pub(crate) struct Namespace {
     pub(super) plain: bool,
     /// Its pairs, if it is one of pairs.
     pairs: Option<Box<Pairs>>,
+    /// Its key spaces, if it is one of those.
+    key_spaces: Option<Box<KeySpaces>>,
 }
 
 impl Namespace {
@@ -179,6 +182,7 @@ impl Namespace {
             exclusive: 0,
             plain: false,
             pairs: None,
+            key_spaces: None,
         };
         namespace.set_format(format);
         namespace
@@ -196,10 +200,37 @@ impl Namespace {
         Namespace { pairs: Some(Box::new(pairs)), ..none }
     }
 
-    /// Whether it is one of pairs.
+    /// One of key spaces.
+    pub(crate) fn of_key_spaces(
+        id: u32,
+        serial: u32,
+        spaces: KeySpaces,
+        attached: ControllerSet,
+        shared: bool,
+    ) -> Namespace {
+        let none = Namespace::new(id, serial, vec![], FORMATS[0], attached, shared);
+        Namespace { key_spaces: Some(Box::new(spaces)), ..none }
+    }
+
+    /// Whether it is one of pairs, or of key spaces.
     #[inline]
     pub(crate) fn holds_pairs(&self) -> bool {
-        self.pairs.is_some()
+        self.pairs.is_some() || self.key_spaces.is_some()
+    }
+
+    /// Its key spaces, if it is one of those.
+    pub(crate) fn key_spaces(&self) -> Option<&KeySpaces> {
+        self.key_spaces.as_deref()
+    }
+
+    /// Its pairs, if it is one of pairs or of key spaces.
+    #[inline]
+    pub(crate) fn any_pairs_mut(&mut self) -> Option<AnyPairs<'_>> {
+        match (&mut self.pairs, &mut self.key_spaces) {
+            (Some(pairs), _) => Some(AnyPairs::KeyValue(pairs)),
+            (None, Some(spaces)) => Some(AnyPairs::Samsung(spaces)),
+            (None, None) => None,
+        }
     }
 
     /// Its pairs, if it is one of pairs.
@@ -217,7 +248,8 @@ impl Namespace {
     /// The model's namespaces that it lies in.
     pub(crate) fn pools(&self) -> impl Iterator<Item = NamespaceId> + '_ {
         let pairs = self.pairs().map(Pairs::pool);
-        self.extents.iter().map(|extent| extent.pool).chain(pairs)
+        let spaces = self.key_spaces().map(|spaces| spaces.pairs().pool());
+        self.extents.iter().map(|extent| extent.pool).chain(pairs).chain(spaces)
     }
 
     #[inline]
@@ -225,7 +257,8 @@ impl Namespace {
         self.id
     }
 
-    /// The command set that it is used with.
+    /// The command set that it is used with. Key spaces have one that NVMe does not know of, and hosts
+    /// take the namespace for one of blocks.
     pub(crate) fn command_set(&self) -> CommandSet {
         match self.pairs {
             None => CommandSet::Nvm,
@@ -418,6 +451,9 @@ impl Namespace {
 
     /// The power was off.
     pub(crate) fn power_cycled(&mut self) {
+        if let Some(spaces) = &mut self.key_spaces {
+            spaces.power_cycled();
+        }
         self.reservations.power_lost();
         self.formatting = false;
         if self.protection == WriteProtection::UntilPowerCycle {

@@ -3,7 +3,9 @@
 //! it is bounded by the length of the data and by [`DESCRIPTORS_MAX`].
 
 use super::memory::{GuestMemory, Unmapped};
+use mynah_wire::nvme::command::SamsungKey;
 use mynah_wire::nvme::entry::{DataPointer, sgl};
+use mynah_wire::nvme::samsung::status as samsung;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use zerocopy::FromBytes;
 
@@ -274,6 +276,23 @@ impl Segments {
         }
         Ok(())
     }
+}
+
+/// Reads the key of a command of Samsung's set from where its two PRPs say: the second counts if the
+/// key goes on in another page.
+pub(super) fn read_key<M: GuestMemory + ?Sized>(
+    memory: &M,
+    key: &SamsungKey,
+    into: &mut [u8],
+) -> Result<(), Status> {
+    let ((first, second), bytes) = (key.pointers(), into.len() as u64);
+    let here = bytes.min(PAGE - first % PAGE);
+    if !first.is_multiple_of(4) || here < bytes && !second.is_multiple_of(PAGE) {
+        return Err(samsung::MISALIGNED_KEY);
+    }
+    let (head, tail) = into.split_at_mut(here as usize);
+    memory.read(first, head).map_err(unmapped)?;
+    if tail.is_empty() { Ok(()) } else { memory.read(second, tail).map_err(unmapped) }
 }
 
 /// Where further descriptors are.

@@ -4,13 +4,14 @@
 //! the first of them is needed.
 
 use super::Function;
-use super::data::{PAGE, Segments};
+use super::data::{PAGE, Segments, read_key};
 use super::memory::{Guest, GuestMemory, Unmapped, Watch};
 use super::modelled::{host_to_store, store_to_host};
 use crate::Now;
 use crate::controllers::NOBODY;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
+use mynah_wire::nvme::command::SamsungKey;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -120,8 +121,35 @@ impl Function {
                 return self.fail(subsystem);
             }
             queue.fetched(1);
-            self.submit(subsystem, memory, id, &entry);
+            let slot = queue.slot;
+            match subsystem.is_about_key_spaces(slot, &entry) {
+                true => self.serve_space(subsystem, memory, slot, &entry),
+                false => self.submit(subsystem, memory, id, &entry),
+            }
         }
+    }
+
+    /// Carries out a command about key spaces, and gives it a completion.
+    fn serve_space<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        slot: u32,
+        entry: &SubmissionEntry,
+    ) {
+        let mut segments = self.spare();
+        // The completion is counted.
+        let mut counts = [Count::default(); KEY_KINDS.len()];
+        match self.serve_key(subsystem, memory, slot, entry, &mut segments, &mut counts) {
+            Ok(Some((kind, status, result))) => {
+                subsystem.answer_guest(slot, entry, kind, (status, result));
+            }
+            Ok(None) => {
+                subsystem.refuse_guest(slot, entry, Status::INVALID_FIELD.do_not_retry());
+            }
+            Err(status) => subsystem.refuse_guest(slot, entry, status),
+        }
+        self.reuse(segments);
     }
 
     fn serve_batch<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
@@ -163,8 +191,9 @@ impl Function {
                     subsystem.bring_keys_near(slot, &batch.entries[at..count]);
                 }
                 match self.serve_key(subsystem, memory, slot, &entry, &mut segments, &mut keys) {
-                    Ok(Some(completion)) => {
-                        batch.completions[ended] = completion;
+                    Ok(Some((_, status, result))) => {
+                        let id = entry.command_id.get();
+                        batch.completions[ended] = CompletionEntry::new(id, status, result.into());
                         ended += 1;
                     }
                     Ok(None) => self.submit(subsystem, memory, id, &entry),
@@ -203,7 +232,7 @@ impl Function {
         }
     }
 
-    /// Carries out a command about pairs; `None`: it is another one.
+    /// Carries out a command about pairs: its kind, status and result; `None`: it is another one.
     #[inline(never)]
     fn serve_key<M: GuestMemory + ?Sized>(
         &mut self,
@@ -213,11 +242,16 @@ impl Function {
         entry: &SubmissionEntry,
         segments: &mut Segments,
         counts: &mut [Count; KEY_KINDS.len()],
-    ) -> Result<Option<CompletionEntry>, Status> {
-        if !subsystem.is_about_pairs(slot, entry) {
+    ) -> Result<Option<(CommandKind, Status, u32)>, Status> {
+        if !subsystem.is_about_pairs(slot, entry) && !subsystem.is_about_key_spaces(slot, entry) {
             return Ok(None);
         }
-        let Some(wanted) = subsystem.guest_key(slot, entry)? else { return Ok(None) };
+        let fetch = |key: &SamsungKey, into: &mut [u8]| read_key(memory, key, into);
+        let Some(wanted) = subsystem.guest_key(slot, entry, fetch)? else { return Ok(None) };
+        if subsystem.media.is_behind() {
+            // It has to wait, unlike those that are carried out here.
+            return Ok(None);
+        }
         let failed = |_: Unmapped| Status::DATA_TRANSFER_ERROR;
         segments.find(memory, entry, wanted.bytes, wanted.is_to_host())?;
         let (status, result, moved) = subsystem.guest_key_at_once(
@@ -232,7 +266,7 @@ impl Function {
             counts[at].commands += 1;
             counts[at].bytes += u64::from(moved);
         }
-        Ok(Some(CompletionEntry::new(entry.command_id.get(), status, result.into())))
+        Ok(Some((wanted.kind(), status, result)))
     }
 
     /// Moves the data of a plain read or write.

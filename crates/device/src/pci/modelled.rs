@@ -1,7 +1,7 @@
 //! I/O in modelled time: the model says when an entry is fetched and when data move.
 
 use super::Function;
-use super::data::Segments;
+use super::data::{Segments, read_key};
 use super::memory::{Guest, GuestMemory, Unmapped};
 use crate::Now;
 use crate::model::ModelRequest;
@@ -109,8 +109,10 @@ impl Function {
         (id, slot): (u16, u32),
         entry: &SubmissionEntry,
     ) {
-        let wanted = match subsystem.is_about_pairs(slot, entry) {
-            true => subsystem.guest_key(slot, entry),
+        let is_about_keys =
+            subsystem.is_about_pairs(slot, entry) || subsystem.is_about_key_spaces(slot, entry);
+        let wanted = match is_about_keys {
+            true => subsystem.guest_key(slot, entry, |key, into| read_key(memory, key, into)),
             false => Ok(None),
         };
         let wanted = match wanted {
@@ -124,7 +126,7 @@ impl Function {
             return subsystem.refuse_guest(slot, entry, status);
         }
         let transfer = self.keep(slot, segments);
-        if let Err(status) = subsystem.begin_guest_key(slot, entry, &wanted, transfer) {
+        if let Err(status) = subsystem.begin_guest_key(slot, entry, wanted, transfer) {
             self.forget(transfer);
             subsystem.refuse_guest(slot, entry, status);
         }

@@ -17,6 +17,7 @@ fn commands() {
 fn with_pairs() -> Drive {
     let mut config = crate::support::small();
     crate::pairs::mixed(&mut config);
+    config.key_value.as_mut().expect("it has pairs").key_max = 255;
     Drive::new(config).expect("a drive")
 }
 
@@ -27,6 +28,14 @@ fn key_value() {
         most.set(most.get().max(fuzzing::key_value(with_pairs(), data)));
     });
     assert!(most.get() > 30, "sane commands succeed: {}", most.get());
+}
+
+#[test]
+fn sane_commands_of_samsungs_set_succeed() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/key_value/samsung-modelled");
+    let data = std::fs::read(path).expect("it is there");
+    let succeeded = fuzzing::key_value(with_pairs(), &data);
+    assert!(succeeded > 60, "{succeeded}");
 }
 
 proptest::proptest! {

@@ -4,6 +4,7 @@ use crate::support::*;
 use mynah_device::{Tap, Timing};
 use mynah_model::config::{Arbitration, Config, Weights};
 use mynah_model::io::{Completion, Control, QueueId, Request, Tag};
+use mynah_model::keys::{Decision, KeyRequest};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::feature::id;
@@ -55,6 +56,8 @@ struct Arbitrations(Rc<RefCell<Vec<(u32, Weights)>>>);
 impl Tap for Arbitrations {
     fn command(&mut self, _: Time, _: QueueId, _: &Request) {}
     fn own_command(&mut self, _: Time, _: QueueId, _: &Request) {}
+    fn key_command(&mut self, _: Time, _: QueueId, _: &KeyRequest) {}
+    fn decided(&mut self, _: Time, _: Tag, _: &Decision) {}
     fn ring(&mut self, _: Time, _: QueueId, _: u32) {}
     fn data_arrived(&mut self, _: Time, _: Tag) {}
     fn cq_freed(&mut self, _: Time, _: QueueId, _: u32) {}

@@ -9,6 +9,7 @@ mod features;
 mod hosts;
 mod identifying;
 mod io;
+mod kept_pairs;
 mod key_value;
 mod key_value_admin;
 mod key_value_laws;

@@ -358,18 +358,25 @@ fn a_sanitize_that_has_begun_ends_and_is_remembered() {
 fn what_an_earlier_version_kept_is_read() {
     let (world, kept) = started(&[]);
     let now = ended((world, kept));
+    // None of them knew of pairs: which belong to it, and whether a namespace has them.
+    let (namespace, rest) = (&now[138..150], &now[151..]);
     // It had neither counters, nor sanitizes, nor reservations, nor marks.
-    let before = [b"MynahNS1", &now[8..20], &now[114..now.len() - 5]].concat();
+    let before = [b"MynahNS1", &now[8..20], namespace, &rest[..rest.len() - 5]].concat();
     let (mut world, _) = started(&before);
     assert!(world.subsystem.has_restored_namespaces());
     assert_eq!(starts(&mut world), (1, 0));
     assert_eq!(sanitized(&mut world), (0xffff, 0, 0), "who knows what was written");
     // The next one knew of everything but sanitizes.
-    let before = [b"MynahNS2", &now[8..101], &now[114..]].concat();
+    let before = [b"MynahNS2", &now[8..101], namespace, rest].concat();
     let (mut world, _) = started(&before);
     assert!(world.subsystem.has_restored_namespaces());
     assert_eq!(starts(&mut world), (2, 0));
     assert_eq!(sanitized(&mut world), (0xffff, 0x100, 0), "nothing was written");
+    // And the next of these, too.
+    let before = [b"MynahNS3", &now[8..114], namespace, rest].concat();
+    let (mut world, _) = started(&before);
+    assert!(world.subsystem.has_restored_namespaces());
+    assert_eq!(starts(&mut world), (2, 0));
 }
 
 proptest! {

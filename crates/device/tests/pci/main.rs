@@ -4,6 +4,7 @@ mod boot;
 mod corpus;
 mod hostile;
 mod io;
+mod key_spaces;
 mod key_value;
 mod laws;
 mod lazy;

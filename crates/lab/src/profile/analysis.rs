@@ -6,26 +6,28 @@ use crate::histogram::Histogram;
 use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// Most groups: what a profile says takes memory for each. Further I/Os are a group together.
+const GROUPS_MAX: usize = 128;
+/// What that is called.
+const OTHERS: &str = "others";
+
 /// I/Os that are alike.
+#[derive(Default)]
 pub(super) struct Group {
     pub(super) bytes: u64,
     pub(super) total: Histogram,
-    /// By stage, in the header's order. An I/O counts with nothing in a stage that it did not pass.
-    pub(super) stages: Vec<Histogram>,
+    /// By stage, in the header's order: of those I/Os that spent time in it.
+    stages: Vec<Option<Histogram>>,
     /// Those that failed, which are in nothing else, by status.
     pub(super) failed: BTreeMap<u16, u64>,
 }
 
 impl Group {
     fn new(stages: usize) -> Group {
-        Group {
-            bytes: 0,
-            total: Histogram::default(),
-            stages: vec![Histogram::default(); stages],
-            failed: BTreeMap::new(),
-        }
+        Group { stages: vec![None; stages], ..Group::default() }
     }
 
     fn add(&mut self, head: &Head, stages: &[Span]) {
@@ -36,8 +38,23 @@ impl Group {
         self.bytes += u64::from(head.bytes);
         self.total.record(head.total);
         for (stage, &span) in self.stages.iter_mut().zip(stages) {
-            stage.record(span);
+            if !span.is_zero() {
+                stage.get_or_insert_default().record(span);
+            }
         }
+    }
+
+    /// How long its I/Os spent in a stage, those that did not pass it with nothing.
+    pub(super) fn stage(&self, stage: usize) -> Histogram {
+        let spent = self.stages.get(stage).and_then(Option::as_ref);
+        let mut all = spent.cloned().unwrap_or_default();
+        all.record_many(Span::ZERO, self.total.count() - all.count());
+        all
+    }
+
+    fn stage_mean_ns(&self, stage: &Option<Histogram>) -> f64 {
+        let sum = stage.as_ref().map_or(0, Histogram::sum_ps);
+        sum as f64 / 1e3 / self.total.count().max(1) as f64
     }
 }
 
@@ -47,7 +64,8 @@ pub struct Analysis {
     pub(super) header: Header,
     pub(super) counts: Counts,
     pub(super) by: GroupBy,
-    pub(super) groups: BTreeMap<Vec<u64>, Group>,
+    groups: BTreeMap<Vec<u64>, Group>,
+    others: Option<Group>,
     /// Records that were read, and those that could not be.
     pub(super) records: u64,
     pub(super) torn: u64,
@@ -64,14 +82,23 @@ pub struct Analysis {
 /// # Errors
 /// If it is no profile, or is damaged.
 pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
-    let profile = Profile::open(path)?;
-    let fail = |error: ReadError| Problem { path: path.to_owned(), error };
+    let analysed = analyse_from(path, Profile::open(path)?, by);
+    analysed.map_err(|error| Problem { path: path.to_owned(), error })
+}
+
+/// The same of a profile that is open, and is said to be at `path`.
+pub(crate) fn analyse_from(
+    path: &Path,
+    profile: Profile<impl Read>,
+    by: &GroupBy,
+) -> Result<Analysis, ReadError> {
     let mut analysis = Analysis {
         path: path.to_owned(),
         header: profile.header().clone(),
         counts: profile.counts(),
         by: by.clone(),
         groups: BTreeMap::new(),
+        others: None,
         records: 0,
         torn: 0,
         first: Time::MAX,
@@ -80,10 +107,10 @@ pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
         residual_max: 0,
     };
     if !analysis.counts.add_up() {
-        return Err(fail(ReadError::Damaged("its counts do not add up".into())));
+        return Err(ReadError::Damaged("its counts do not add up".into()));
     }
     let mut records = profile.records();
-    while let Some(record) = records.next_record().map_err(fail)? {
+    while let Some(record) = records.next_record()? {
         let head = &record.head;
         analysis.records += 1;
         analysis.first = analysis.first.min(head.begin);
@@ -92,15 +119,27 @@ pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
         let residual = record.residual().unsigned_abs();
         analysis.uneven += u64::from(residual != 0);
         analysis.residual_max = analysis.residual_max.max(residual);
-        let stages = record.stages.len();
-        let group = analysis.groups.entry(by.key(head)).or_insert_with(|| Group::new(stages));
-        group.add(head, record.stages);
+        analysis.group_of(by.key(head)).add(head, record.stages);
     }
     analysis.torn = records.torn();
     Ok(analysis)
 }
 
 impl Analysis {
+    fn group_of(&mut self, key: Vec<u64>) -> &mut Group {
+        let stages = self.header.stages.len();
+        match self.groups.len() < GROUPS_MAX || self.groups.contains_key(&key) {
+            true => self.groups.entry(key).or_insert_with(|| Group::new(stages)),
+            false => self.others.get_or_insert_with(|| Group::new(stages)),
+        }
+    }
+
+    /// Its groups, each with its name.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (String, &Group)> {
+        let named = self.groups.iter().map(|(key, it)| (self.by.name(&self.header, key), it));
+        named.chain(self.others.iter().map(|it| (OTHERS.to_owned(), it)))
+    }
+
     /// From the beginning of the first I/O to the end of the last.
     pub(super) fn window(&self) -> Span {
         self.last.saturating_since(self.first)
@@ -109,10 +148,9 @@ impl Analysis {
     /// The group of the same name as one of another profile: of that the mean time of all stages
     /// together and of each by its name, in nanoseconds.
     pub(super) fn base_of(&self, name: &str) -> Option<(f64, BTreeMap<&str, f64>)> {
-        let named = |key: &Vec<u64>| self.by.name(&self.header, key) == name;
-        let (_, group) = self.groups.iter().find(|(key, _)| named(key))?;
+        let (_, group) = self.groups().find(|(it, _)| it == name)?;
         let stages = self.header.stages.iter().zip(&group.stages);
-        let means = stages.filter_map(|(name, all)| Some((name.as_str(), all.mean_ns()?)));
+        let means = stages.map(|(name, stage)| (name.as_str(), group.stage_mean_ns(stage)));
         Some((group.total.mean_ns()?, means.collect()))
     }
 }

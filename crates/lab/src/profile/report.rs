@@ -136,10 +136,9 @@ impl ProfileReport {
     fn new(analysis: &Analysis, base: Option<&Analysis>) -> ProfileReport {
         let counts = analysis.counts;
         let seconds = analysis.window().as_secs_f64();
-        let groups = analysis.groups.iter().map(|(key, group)| {
-            let name = analysis.by.name(&analysis.header, key);
-            group_report(name, group, &analysis.header.stages, seconds, base)
-        });
+        let stages = &analysis.header.stages;
+        let groups =
+            analysis.groups().map(|(name, group)| group_report(name, group, stages, seconds, base));
         ProfileReport {
             file: analysis.path.display().to_string(),
             side: analysis.header.side.name().to_owned(),
@@ -172,7 +171,8 @@ fn group_report(
     let mean = group.total.mean_ns().unwrap_or(0.0);
     let base = base.and_then(|base| base.base_of(&name));
     let grown = base.as_ref().map(|(base_mean, _)| mean - base_mean).filter(|grown| *grown > 0.0);
-    let stage = |(stage, all): (&String, &crate::histogram::Histogram)| {
+    let stage = |(number, stage): (usize, &String)| {
+        let all = group.stage(number);
         let longest = all.max()?;
         let base_mean_ns = base.as_ref().map(|(_, of)| of.get(stage.as_str()).copied());
         let base_mean_ns = base_mean_ns.map(|mean| mean.unwrap_or(0.0));
@@ -193,7 +193,7 @@ fn group_report(
             growth_share: grown.zip(base_mean_ns).map(|(grown, base)| (mean_ns - base) / grown),
         })
     };
-    let stages: Vec<StageReport> = stages.iter().zip(&group.stages).filter_map(stage).collect();
+    let stages: Vec<StageReport> = stages.iter().enumerate().filter_map(stage).collect();
     let per_second = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
     let growth = base.filter(|(base_mean, _)| *base_mean > 0.0).map(|(base_mean_ns, _)| {
         let share = |stage: &StageReport| stage.growth_share.unwrap_or(0.0);

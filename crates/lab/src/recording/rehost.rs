@@ -10,10 +10,14 @@
 //! the recorded one. So numbers of queues and tags, which come again once they are free, are
 //! replaced by this drive's when they are read, which is in the order of the recording.
 
+mod keys;
+
+use super::key::{KeyDone, Pairs};
 use super::{FeedError, Kind, Record, Recording, RecordingError, Replayed, feed};
 use crate::trace::Remap;
+use keys::KeysRehosted;
 use mynah_model::io::{
-    Completion, Control, FlowId, Operation, Output, QueueId, Request, Status, Tag,
+    Completion, Control, FlowId, NamespaceId, Operation, Output, QueueId, Request, Status, Tag,
 };
 use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
@@ -41,6 +45,7 @@ pub(super) struct Rehost {
     queues: BTreeMap<u16, Requeue>,
     /// Commands by this drive's tags, until they are answered here.
     commands: FxHashMap<u32, Reissued>,
+    keys: KeysRehosted,
 }
 
 /// A queue of the recorded run.
@@ -70,10 +75,19 @@ enum Leaving {
 struct Reissued {
     queue: u16,
     flow: FlowId,
-    request: Request,
-    /// It is no host's I/O.
-    nobodys: bool,
+    what: What,
     owed: bool,
+}
+
+/// What a command is.
+#[derive(Clone, Copy)]
+enum What {
+    /// A host's I/O.
+    Io(Request),
+    /// Nobody's.
+    Own,
+    /// Of keys, as it has been decided.
+    Key(KeyDone),
 }
 
 /// Where a request beyond the end of `capacity` sectors goes: to its address modulo them, which
@@ -84,8 +98,8 @@ fn fold(sector: u64, sectors: u64, capacity: u64) -> Option<u64> {
 }
 
 impl Rehost {
-    pub(super) fn new(remap: Remap, past: u64) -> Rehost {
-        Rehost { remap, read: past, ..Rehost::default() }
+    pub(super) fn new(remap: Remap, past: u64, pairs: Pairs) -> Rehost {
+        Rehost { remap, read: past, keys: KeysRehosted::new(pairs), ..Rehost::default() }
     }
 
     pub(super) fn outstanding(&self) -> usize {
@@ -126,24 +140,39 @@ impl Rehost {
                 self.requeue(number)?.complete = true;
             }
             Kind::Ring => record.queue = self.number(record.queue)?,
-            Kind::Command => {
+            Kind::Command | Kind::KeyCommand => {
                 record.queue = self.number(record.queue)?;
                 let tag = self.next_tag;
                 self.next_tag = self.next_tag.wrapping_add(1);
                 self.unanswered.insert(record.tag, tag);
                 record.tag = tag;
-                let (queue, request) = (record.queue, record.request()?);
+                let queue = record.queue;
                 let flow = self.requeue(queue)?.flow;
-                let nobodys = record.is_nobodys();
-                self.commands.insert(tag, Reissued { queue, flow, request, nobodys, owed: false });
+                let what = match record.kind {
+                    Kind::KeyCommand => {
+                        let request = record.key_request()?;
+                        self.keys.read(&request);
+                        What::Key(KeyDone::new(request))
+                    }
+                    _ if record.is_nobodys() => What::Own,
+                    _ => What::Io(record.request()?),
+                };
+                self.commands.insert(tag, Reissued { queue, flow, what, owed: false });
                 let requeue = self.requeue(queue)?;
                 if !requeue.fetched {
                     requeue.waiting.push_back(*record);
                     return Ok(false);
                 }
             }
+            Kind::Decided => {
+                if let Some(&tag) = self.unanswered.get(&record.tag) {
+                    self.keys.read_decision(tag, record.decision()?);
+                }
+                return Ok(false);
+            }
             Kind::Completed => {
                 let tag = self.unanswered.remove(&record.tag);
+                tag.into_iter().for_each(|tag| self.keys.read_completion(tag));
                 if record.code != Status::Aborted as u8
                     && let Some(command) = tag.and_then(|tag| self.commands.get_mut(&tag))
                 {
@@ -166,11 +195,13 @@ impl Rehost {
                 self.endings.push_back(ending.collect());
                 self.numbers.clear();
                 self.unanswered.clear();
+                self.keys.read_reset();
             }
             Kind::End => self.ended = true,
             Kind::Format | Kind::Arbitration | Kind::WriteBack => {}
             Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {}
             Kind::Past => return Err(FeedError::LatePast),
+            Kind::Pair => return Err(FeedError::LatePair),
             // What this drive does itself, or has no need of.
             Kind::DataArrived | Kind::CqFreed => return Ok(false),
         }
@@ -224,7 +255,8 @@ impl Rehost {
             while let Some(output) = drive.poll() {
                 match output {
                     Output::Fetch { at, queue } => self.answer(recording, drive, at, queue)?,
-                    Output::Move { .. } | Output::Decide { .. } => {}
+                    Output::Decide { at, tag, .. } => self.decide(recording, drive, at, tag)?,
+                    Output::Move { .. } => {}
                     Output::Complete(completion) => {
                         let go_on = self
                             .completed(drive, &completion, watch)
@@ -271,12 +303,19 @@ impl Rehost {
 
     /// Gives a command to the drive, at an address that it has.
     fn issue(&mut self, drive: &mut Drive, at: Time, record: &Record) -> Result<(), FeedError> {
+        if record.kind == Kind::KeyCommand {
+            let request = record.key_request()?;
+            if drive.pair_counts(request.namespace).is_none() {
+                return Err(FeedError::NoPairs(request.namespace.0));
+            }
+            return Ok(drive.key_command(at, QueueId(record.queue), request)?);
+        }
         let mut request = record.request()?;
         if !matches!(request.operation, Operation::Other | Operation::Flush) {
             self.fit(drive, &mut request)?;
         }
-        if let Some(command) = self.commands.get_mut(&record.tag) {
-            command.request = request;
+        if let Some(Reissued { what: What::Io(shown), .. }) = self.commands.get_mut(&record.tag) {
+            *shown = request;
         }
         drive.command(at, QueueId(record.queue), request)?;
         if request.operation == Operation::Other {
@@ -327,11 +366,15 @@ impl Rehost {
         let Some(command) = self.commands.remove(&completion.tag.0) else {
             return Ok(true);
         };
-        let replayed = Replayed::Completed {
-            completion,
-            request: (!command.nobodys).then_some(command.request),
-            created: completion.rung,
-            flow: Some(command.flow),
+        self.keys.completed(completion.tag.0);
+        let (created, flow) = (completion.rung, Some(command.flow));
+        let request = match command.what {
+            What::Io(request) => Some(request),
+            What::Own | What::Key(_) => None,
+        };
+        let replayed = match command.what {
+            What::Key(done) => Replayed::CompletedKey { completion, done, created, flow },
+            _ => Replayed::Completed { completion, request, created, flow },
         };
         let go_on = watch(drive, replayed);
         if command.owed
@@ -412,7 +455,7 @@ impl Rehost {
                     watch(drive, Replayed::Issued(record.at));
                 }
             }
-            Kind::Command => {
+            Kind::Command | Kind::KeyCommand => {
                 self.issue(drive, record.at, record)?;
                 watch(drive, Replayed::Issued(record.at));
             }
@@ -422,8 +465,13 @@ impl Rehost {
                     self.leave(drive, record.at, number, Leaving::Reset)?;
                 }
             }
+            Kind::Format => {
+                feed(drive, record)?;
+                self.keys.pairs.clear(NamespaceId(record.namespace));
+            }
             Kind::PowerCut => {
                 feed(drive, record)?;
+                self.keys.pairs.lose(&drive.take_lost_pairs());
                 for number in self.endings.pop_front().unwrap_or_default() {
                     self.queues.remove(&number);
                     self.forget_commands(number);

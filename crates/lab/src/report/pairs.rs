@@ -78,7 +78,7 @@ fn bar(out: &mut String, name: &str, parts: &[Part], total: &str) -> std::fmt::R
     let told = |part: &Part| format!("{}: {}, {}", part.name, part.amount, percent(part.share));
     let spoken: Vec<String> = parts.iter().map(told).collect();
     write!(out, "<div class=\"stack\"><span>{name}</span>")?;
-    write!(out, "<div class=\"bar\" role=\"img\" aria-label=\"{}\">", escape(&spoken.join("; ")))?;
+    write!(out, "<div class=\"bar\" role=\"img\" aria-label=\"{}\">", escape(spoken.join("; ")))?;
     for (part, spoken) in parts.iter().zip(&spoken) {
         // About as many characters as fit into the part.
         let fits = part.share * 120.0 > part.name.len() as f64 + 2.0;

@@ -109,10 +109,39 @@ pub enum RunError {
     #[error("flow `{0}` is of key-value commands, which random writes of blocks do not age")]
     #[diagnostic(help("use --precondition steady, which runs the flow itself, or fill"))]
     KeyPrecondition(String),
-    /// A saved state says nothing of keys.
-    #[error("a saved state says nothing of keys, so flows of key-value commands cannot use it")]
-    #[diagnostic(help("leave out --load-state; --precondition fill stores the keys in no time"))]
-    KeysInState,
+    /// A saved state has pairs, and does not say what their keys are.
+    #[error(
+        "the saved state has pairs in namespace {namespace} whose keys it does not say, so flows of \
+         key-value commands cannot use it"
+    )]
+    #[diagnostic(help(
+        "`mynah sim --save-state FILE` says them; --precondition fill stores keys in no time"
+    ))]
+    KeysInState {
+        /// The namespace.
+        namespace: u32,
+    },
+    /// A saved state has keys of another length.
+    #[error("flow `{flow}` has keys of {here} bytes, and those in the saved state have {saved}")]
+    #[diagnostic(help("give it key_size={saved}"))]
+    OtherKeysInState {
+        /// Which flow.
+        flow: String,
+        /// How long the saved ones are.
+        saved: String,
+        /// How long its own are.
+        here: String,
+    },
+    /// A power cut has taken values back.
+    #[error(
+        "the state cannot be saved: the power cut has brought back values of {pairs} pairs from \
+         before, of which a run does not know how large they were"
+    )]
+    #[diagnostic(help("leave out --save-state, or the power cut"))]
+    ValuesBack {
+        /// How many pairs.
+        pairs: usize,
+    },
     /// A search for the steady state of flows of which some begin when others end.
     #[error("flow `{0}` waits for those before it, and such a run has no steady state")]
     #[diagnostic(help("leave out wait_for_previous (stonewall), or --until-steady"))]

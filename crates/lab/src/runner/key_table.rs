@@ -1,7 +1,89 @@
 //! Which keys a namespace has in a run: the host's side of decisions. Keys are numbers here, and
 //! pairs the names that the drive knows them by.
 
+use crate::workload::key_value::KeySize;
+use mynah_model::Drive;
+use mynah_model::io::NamespaceId;
 use mynah_model::keys::PairId;
+
+/// Numbers of keys in saved states are less than this: more than a drive has room for pairs.
+const NUMBERS_MAX: u64 = 1 << 34;
+
+/// The keys of a namespace, and how long they are.
+pub(crate) struct KeySpace {
+    pub(crate) namespace: NamespaceId,
+    pub(crate) sizes: KeySize,
+    pub(super) table: KeyTable,
+}
+
+impl KeySpace {
+    /// Without keys.
+    pub(super) fn new(namespace: NamespaceId, sizes: KeySize) -> KeySpace {
+        KeySpace { namespace, sizes, table: KeyTable::default() }
+    }
+
+    /// Hands the keys to `sink`: how many; number, pair and bytes of the value of each, in order; and
+    /// the names that are free.
+    pub(crate) fn save(&self, sink: &mut dyn FnMut(&[u8])) {
+        let KeyTable { keys, free, .. } = &self.table;
+        sink(&keys.to_le_bytes());
+        for (number, Known { pair, value }) in self.table.all() {
+            sink(&number.to_le_bytes());
+            sink(&pair.0.to_le_bytes());
+            sink(&value.to_le_bytes());
+        }
+        sink(&(free.len() as u64).to_le_bytes());
+        free.iter().for_each(|name| sink(&name.to_le_bytes()));
+    }
+
+    /// Takes what [`KeySpace::save`] wrote; `drive` has the pairs already.
+    ///
+    /// # Errors
+    /// What is wrong, if that are not the keys of these pairs.
+    pub(crate) fn restore(
+        namespace: NamespaceId,
+        sizes: KeySize,
+        drive: &Drive,
+        source: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<KeySpace, &'static str> {
+        fn number<const N: usize>(
+            source: &mut dyn FnMut(&mut [u8]) -> bool,
+        ) -> Result<[u8; N], &'static str> {
+            let mut bytes = [0; N];
+            if source(&mut bytes) { Ok(bytes) } else { Err("it ends among its keys") }
+        }
+        let mut space = KeySpace::new(namespace, sizes);
+        let keys = u64::from_le_bytes(number(source)?);
+        if drive.pair_counts(namespace).is_none_or(|counts| counts.pairs != keys) {
+            return Err("it has other keys than pairs");
+        }
+        let mut names = vec![];
+        let mut next = 0;
+        for _ in 0..keys {
+            let key = u64::from_le_bytes(number(source)?);
+            let pair = PairId(u32::from_le_bytes(number(source)?));
+            let value = u32::from_le_bytes(number(source)?);
+            if !(next..NUMBERS_MAX).contains(&key) || !drive.has_pair(namespace, pair) {
+                return Err("a key of it is impossible");
+            }
+            next = key + 1;
+            space.table.put(key, Known { pair, value });
+            names.push(pair.0);
+        }
+        for _ in 0..u64::from_le_bytes(number(source)?) {
+            let name = u32::from_le_bytes(number(source)?);
+            space.table.free.push(name);
+            names.push(name);
+        }
+        // Each name that was ever given is somebody's, or free.
+        names.sort_unstable();
+        if !names.iter().copied().eq(0..names.len() as u32) {
+            return Err("a name of a pair is impossible");
+        }
+        space.table.next = names.len() as u32;
+        Ok(space)
+    }
+}
 
 /// A key that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

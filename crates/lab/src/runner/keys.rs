@@ -1,11 +1,12 @@
 //! Key-value flows of a run: the keys that there are, the commands under way, and what is decided
 //! about them.
 
-use super::key_table::{KeyTable, Known};
+use super::key_table::{KeySpace, Known};
 use super::{RunError, Runner};
 use crate::experiment::Precondition;
 use crate::recorder::Kind;
-use crate::workload::key_value::{KeySize, key_token};
+use crate::recording::Tape;
+use crate::workload::key_value::key_token;
 use crate::workload::{FlowSpec, KeyAction, Planned};
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
@@ -13,13 +14,6 @@ use mynah_model::io::{Completed, NamespaceId, Operation, QueueId, Request, Statu
 use mynah_model::keys::{Decision, KeyOperation, KeyRequest, LostPair, PairToFill};
 use mynah_stamp::Time;
 use std::collections::BTreeSet;
-
-/// The keys of a namespace, and how long they are.
-struct Space {
-    namespace: NamespaceId,
-    sizes: KeySize,
-    table: KeyTable,
-}
 
 /// A command under way.
 #[derive(Clone, Copy)]
@@ -38,7 +32,7 @@ struct Pending {
 
 /// What key-value flows know.
 pub(super) struct Keys {
-    spaces: Vec<Space>,
+    spaces: Vec<KeySpace>,
     /// By tag.
     pending: Vec<Option<Pending>>,
     /// Commands that found no key, since they were counted anew.
@@ -56,7 +50,7 @@ impl Keys {
         precondition: Precondition,
     ) -> Result<Option<Box<Keys>>, RunError> {
         let config = drive.config();
-        let mut spaces: Vec<Space> = vec![];
+        let mut spaces: Vec<KeySpace> = vec![];
         for flow in flows {
             let namespace = config.namespaces.get((flow.namespace.0 as usize).wrapping_sub(1));
             let pairs = namespace.is_some_and(|it| it.kind == NamespaceKind::Pairs);
@@ -91,11 +85,7 @@ impl Keys {
                 return Err(RunError::TooManyKeys { flow: name, keys: keys.keys, room });
             }
             match spaces.iter().find(|space| space.namespace == namespace) {
-                None => spaces.push(Space {
-                    namespace,
-                    sizes: keys.key_size,
-                    table: KeyTable::default(),
-                }),
+                None => spaces.push(KeySpace::new(namespace, keys.key_size)),
                 Some(space) if space.sizes != keys.key_size => {
                     return Err(RunError::KeySizes { flow: name, namespace: namespace.0 });
                 }
@@ -106,9 +96,44 @@ impl Keys {
         Ok((!keys.spaces.is_empty()).then(|| Box::new(keys)))
     }
 
+    /// Takes the keys that the flows find on `drive`, which has a saved state, from `saved`.
+    ///
+    /// # Errors
+    /// If nobody knows them, or the flows have other ones.
+    pub(super) fn take(
+        &mut self,
+        drive: &Drive,
+        flows: &[FlowSpec],
+        saved: &mut Vec<KeySpace>,
+    ) -> Result<(), RunError> {
+        for space in &mut self.spaces {
+            let namespace = space.namespace;
+            let Some(at) = saved.iter().position(|it| it.namespace == namespace) else {
+                match drive.pair_counts(namespace).map_or(0, |counts| counts.pairs) {
+                    0 => continue,
+                    _ => return Err(RunError::KeysInState { namespace: namespace.0 }),
+                }
+            };
+            let there = saved.swap_remove(at);
+            if there.sizes != space.sizes {
+                let flow = flows.iter().find(|flow| flow.namespace == namespace);
+                let flow = flow.map(|flow| flow.name.clone()).unwrap_or_default();
+                let (saved, here) = (there.sizes.text(), space.sizes.text());
+                return Err(RunError::OtherKeysInState { flow, saved, here });
+            }
+            *space = there;
+        }
+        Ok(())
+    }
+
+    /// The keys of each namespace.
+    pub(super) fn spaces(&self) -> impl Iterator<Item = &KeySpace> {
+        self.spaces.iter()
+    }
+
     /// Lays down what the flows find on the drive: all keys in order.
     pub(super) fn fill(&mut self, drive: &mut Drive, flows: &[FlowSpec]) -> Result<(), RunError> {
-        for Space { namespace, sizes, table } in &mut self.spaces {
+        for KeySpace { namespace, sizes, table } in &mut self.spaces {
             let here = flows.iter().filter(|flow| flow.namespace == *namespace);
             let mut here: Vec<_> = here.filter_map(FlowSpec::key_value).collect();
             // A key that several flows find has the value that the first of them says.
@@ -128,6 +153,17 @@ impl Keys {
             drive.fill_pairs(*namespace, pairs)?;
         }
         Ok(())
+    }
+
+    /// The pairs that there are, in the order in which [`Keys::fill`] lays such down.
+    fn pairs(&self) -> impl Iterator<Item = (NamespaceId, PairToFill)> + '_ {
+        self.spaces.iter().flat_map(|space| {
+            space.table.all().map(|(number, Known { pair, value: value_bytes })| {
+                let key_bytes = space.sizes.of(number);
+                let token = key_token(number, key_bytes);
+                (space.namespace, PairToFill { pair, token, key_bytes, value_bytes })
+            })
+        })
     }
 
     /// What goes to the drive for a command.
@@ -230,7 +266,7 @@ impl Keys {
 
     /// Bytes of all keys and values.
     pub(super) fn live_bytes(&self) -> u64 {
-        let of = |space: &Space| -> u64 {
+        let of = |space: &KeySpace| -> u64 {
             let bytes = |(number, known): (u64, Known)| {
                 u64::from(space.sizes.of(number)) + u64::from(known.value)
             };
@@ -264,6 +300,17 @@ impl Keys {
 }
 
 impl Runner {
+    /// Whether preconditioning has laid down pairs, if anything, and no blocks.
+    pub(crate) fn begins_without_blocks(&self) -> bool {
+        self.keys.is_some() && self.occupancy.is_empty()
+    }
+
+    /// Writes down which pairs there are.
+    pub(crate) fn record_pairs(&self, tape: &mut Tape) -> Result<(), RunError> {
+        let mut pairs = self.keys.iter().flat_map(|keys| keys.pairs());
+        pairs.try_for_each(|(of, pair)| tape.pair(of, &pair)).map_err(RunError::Recording)
+    }
+
     /// Puts a key-value command into its submission queue.
     #[inline(never)]
     pub(super) fn submit_key(

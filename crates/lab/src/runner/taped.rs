@@ -76,7 +76,7 @@ impl Taped {
         self.checked(done)
     }
 
-    /// The same of a key-value command.
+    /// The same of a key-value command. Of that there is no recording, either.
     pub(super) fn submit_key(
         &mut self,
         at: Time,
@@ -87,20 +87,27 @@ impl Taped {
         self.checked(done)
     }
 
-    /// Hands a key-value command over. Of those there is no recording yet: who wants one is refused.
+    /// Hands a key-value command over.
     pub(super) fn key_command(
         &mut self,
         at: Time,
         queue: QueueId,
         request: KeyRequest,
     ) -> Result<(), Box<RunError>> {
+        if let Some(tape) = &mut self.tape {
+            tape.key_command(at, queue, &request).map_err(RunError::Recording)?;
+        }
         let done = self.drive.key_command(at, queue, request);
         self.checked(done)
     }
 
     /// Says what a command is about; whether the drive agrees.
     pub(super) fn decided(&mut self, tag: Tag, decision: Decision) -> Result<bool, Box<RunError>> {
-        let done = self.drive.decided(self.drive.now(), tag, decision);
+        let now = self.drive.now();
+        if let Some(tape) = &mut self.tape {
+            tape.decided(now, tag, &decision).map_err(RunError::Recording)?;
+        }
+        let done = self.drive.decided(now, tag, decision);
         done.map_err(|error| Box::new(RunError::Input(error, self.seed)))
     }
 

@@ -52,6 +52,8 @@ enum Task {
     Answer,
     Read,
     Write,
+    /// Reads what was there before it writes.
+    Extend,
     Remove,
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct KeyCommand {
     managed: bool,
     task: Task,
     change: Change,
+    /// Where the value lies that is extended.
+    before: Cell,
     /// Bytes that go to the host, and how many have set out.
     bytes_out: u32,
     bytes_sent: u32,
@@ -86,6 +90,7 @@ impl Default for KeyCommand {
             managed: false,
             task: Task::Answer,
             change: NO_CHANGE,
+            before: Cell::NONE,
             bytes_out: 0,
             bytes_sent: 0,
             probes: Probes::default(),
@@ -108,6 +113,7 @@ impl KeyCommand {
         self.managed = false;
         self.task = Task::Answer;
         self.change = NO_CHANGE;
+        self.before = Cell::NONE;
         (self.bytes_out, self.bytes_sent) = (0, 0);
         self.probes.clear();
         self.at = 0;
@@ -422,13 +428,17 @@ impl Drive {
         let namespace = self.key(command).namespace();
         let protected = self.ftl.is_write_protected();
         let pairs = self.ftl.pairs_mut()?;
+        let mut before = Cell::NONE;
         let (change, task, bytes_out) = match (request.operation, decision) {
             (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { .. }) if protected => {
                 return Some(Err(Status::WriteProtected));
             }
-            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { pair, .. }) => {
-                match pairs.store(namespace, pair, request) {
-                    Some(change) => (change, Task::Write, 0),
+            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { pair, bytes: kept }) => {
+                before = pairs.run(namespace, pair).filter(|_| kept > 0).unwrap_or(Cell::NONE);
+                let bytes = request.bytes.saturating_add(kept);
+                match pairs.store(namespace, pair, &KeyRequest { bytes, ..*request }) {
+                    Some(change) if before.is_nowhere() => (change, Task::Write, 0),
+                    Some(change) => (change, Task::Extend, 0),
                     None => return Some(Err(Status::CapacityExceeded)),
                 }
             }
@@ -458,8 +468,11 @@ impl Drive {
         if !change.run.is_nowhere() {
             pairs.hold(namespace, change.run);
         }
+        if !before.is_nowhere() {
+            pairs.hold(namespace, before);
+        }
         let key = self.key(command);
-        (key.change, key.task, key.bytes_out) = (change, task, bytes_out);
+        (key.change, key.before, key.task, key.bytes_out) = (change, before, task, bytes_out);
         Some(Ok(()))
     }
 
@@ -500,7 +513,7 @@ impl Drive {
 
     /// The index has been looked at: what the command is for.
     fn found(&mut self, command: CommandIndex) {
-        let writes = matches!(self.key(command).task, Task::Write | Task::Remove);
+        let writes = !matches!(self.key(command).task, Task::Answer | Task::Read);
         let namespace = self.key(command).namespace();
         // What it has waited for since the stage before.
         let holder = if self.key(command).step == Step::Stalled { COMPACTION } else { INDEX };
@@ -515,17 +528,15 @@ impl Drive {
             self.key(command).step = Step::Stalled;
             return;
         }
-        let KeyCommand { change, task, .. } = *self.key(command);
-        if task == Task::Read || task == Task::Write {
-            let c = &mut self.host.commands[command];
-            c.first_unit = change.run.first;
-            c.end_unit = change.run.end();
-            c.cursor = c.first_unit;
-            c.request.sectors = change.run.units * self.shape.unit_sectors;
+        let KeyCommand { change, before, task, .. } = *self.key(command);
+        match task {
+            Task::Read | Task::Write => self.go_over(command, change.run),
+            Task::Extend => self.go_over(command, before),
+            Task::Answer | Task::Remove => {}
         }
         match task {
             Task::Answer => self.finish(command),
-            Task::Read => self.begin_read(command),
+            Task::Read | Task::Extend => self.begin_read(command),
             Task::Write => {
                 self.drop_run(namespace, change.old);
                 self.begin_write(command);
@@ -536,6 +547,27 @@ impl Drive {
                 self.finish(command);
             }
         }
+    }
+
+    /// What is read or written next is a run of units.
+    fn go_over(&mut self, command: CommandIndex, run: Cell) {
+        let c = &mut self.host.commands[command];
+        c.first_unit = run.first;
+        c.end_unit = run.end();
+        c.cursor = c.first_unit;
+        c.request.sectors = run.units * self.shape.unit_sectors;
+    }
+
+    /// A value that is extended has been read: now all of it is written.
+    fn write_extended(&mut self, command: CommandIndex) {
+        let (namespace, change) = (self.key(command).namespace(), self.key(command).change);
+        self.host.interface.retain(self.host.commands[command].queue);
+        self.key(command).task = Task::Write;
+        self.go_over(command, change.run);
+        self.drop_run(namespace, change.old);
+        let before = std::mem::replace(&mut self.key(command).before, Cell::NONE);
+        self.release_run(namespace, before);
+        self.begin_write(command);
     }
 
     /// Data of a command that is no plain read: a part of a value that has been read, or of what
@@ -582,8 +614,11 @@ impl Drive {
         booking.end
     }
 
-    /// A key-value command has done what it asked.
+    /// A key-value command has done what it asked, or what comes before that.
     pub(super) fn finish_key(&mut self, command: CommandIndex) {
+        if self.key(command).task == Task::Extend && !self.key(command).before.is_nowhere() {
+            return self.write_extended(command);
+        }
         let (index, namespace) = (self.host.commands[command].key, self.key(command).namespace());
         let run = std::mem::replace(&mut self.key(command).change.run, Cell::NONE);
         self.release_run(namespace, run);

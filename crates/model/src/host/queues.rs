@@ -459,6 +459,12 @@ impl HostInterface {
         self.commands -= 1;
     }
 
+    /// One that was to leave stays: it has more to do.
+    pub(crate) fn retain(&mut self, queue: u16) {
+        self.queues[usize::from(queue)].in_flight += 1;
+        self.commands += 1;
+    }
+
     /// Forgets every queue. Commands still inside leave silently.
     pub(crate) fn reset(&mut self, commands: &mut Pool<Command>) {
         for at in 0..self.queues.len() {

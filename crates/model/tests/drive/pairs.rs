@@ -42,6 +42,8 @@ struct Host {
     stores: u64,
     done: Vec<Completion>,
     if_absent: bool,
+    /// Stores put their bytes behind those that are there.
+    appends: bool,
 }
 
 impl Host {
@@ -62,6 +64,7 @@ impl Host {
             stores: 0,
             done: vec![],
             if_absent: false,
+            appends: false,
         }
     }
 
@@ -100,9 +103,10 @@ impl Host {
     fn decide(&mut self, at: Time, tag: Tag) {
         let (key, request) = self.waiting[&tag];
         let found = self.keys.get(&key).copied();
+        let kept = found.map_or(0, |(_, bytes)| if self.appends { bytes } else { 0 });
         let decision = match (request.operation, found) {
             (KeyOperation::Store, Some((pair, _))) if self.if_absent => Decision::Refused { pair },
-            (KeyOperation::Store, Some((pair, _))) => Decision::Pair { pair, bytes: 0 },
+            (KeyOperation::Store, Some((pair, _))) => Decision::Pair { pair, bytes: kept },
             (KeyOperation::Store, None) => {
                 let pair = self.free.pop().unwrap_or_else(|| {
                     self.next_pair += 1;
@@ -117,8 +121,9 @@ impl Host {
         let accepted = self.drive.decided(at, tag, decision).expect("a decision");
         match (request.operation, decision) {
             (KeyOperation::Store, Decision::Pair { pair, .. }) if accepted => {
-                self.keys.insert(key, (pair, request.bytes));
-                self.stored.entry(key).or_default().push((self.stores, request.bytes));
+                let bytes = kept + request.bytes;
+                self.keys.insert(key, (pair, bytes));
+                self.stored.entry(key).or_default().push((self.stores, bytes));
                 self.stores += 1;
             }
             (KeyOperation::Store, Decision::Pair { pair, .. }) if found.is_none() => {
@@ -220,6 +225,69 @@ fn a_store_and_a_retrieve_are_sums_of_their_parts() {
         host.drive.pair_counts(NAMESPACE).map(|counts| (counts.pairs, counts.units)),
         Some((0, 0))
     );
+}
+
+#[test]
+fn a_value_that_is_extended_is_read_and_written_anew() {
+    for kind in [QueueKind::Memory, QueueKind::Fetched] {
+        let mut host = Host::new(config(|_| {}), kind);
+        let new = host.one(KeyOperation::Store, 7, 5000);
+        let read = host.one(KeyOperation::Retrieve, 7, 0);
+        host.appends = true;
+        let before = host.drive.counters();
+        let (read_before, written_before) = (before.flash_reads, before.host_units_written);
+        let extended = host.one(KeyOperation::Store, 7, 1000);
+        assert_eq!(extended.status, Status::Success);
+        let after = host.drive.counters();
+        // 5032 and 6032 bytes with header and key: two units each.
+        assert_eq!(after.flash_reads - read_before, 1, "they lie in one page");
+        assert_eq!(after.host_units_written - written_before, 2);
+        assert_eq!(host.drive.pair_counts(NAMESPACE).map(|it| (it.pairs, it.units)), Some((1, 2)));
+        for stage in [Stage::FlashCommand, Stage::FlashArray, Stage::FlashTransfer] {
+            let parts = read.stages.get(stage) + new.stages.get(stage);
+            assert_eq!(extended.stages.get(stage), parts, "{stage:?}");
+        }
+        assert_eq!(extended.stages.get(Stage::DataOut), Span::ZERO);
+        // It stays so if there is no room for it.
+        let room = host.drive.pair_counts(NAMESPACE).expect("pairs").capacity as u32 * 4096;
+        assert_eq!(host.one(KeyOperation::Store, 7, room).status, Status::CapacityExceeded);
+        assert_eq!(host.keys[&7].1, 6000);
+    }
+}
+
+#[test]
+fn values_grow_while_others_are_stored_read_and_removed() {
+    for (seed, kind) in [(1, QueueKind::Memory), (2, QueueKind::Fetched), (3, QueueKind::Memory)] {
+        let config = config(|c| {
+            key_value(c).managers = 3;
+            key_value(c).index.dram_bytes = Some(8 * 8192);
+            c.namespaces[0].units = Some(900);
+        });
+        let mut host = Host::new(config, kind);
+        let mut random = Random(seed);
+        for _ in 0..3000 {
+            host.appends = random.below(2) == 0;
+            let operation = match random.below(6) {
+                0..=2 => KeyOperation::Store,
+                3 => KeyOperation::Retrieve,
+                4 => KeyOperation::Exist,
+                _ => KeyOperation::Delete,
+            };
+            host.send(operation, random.below(40), random.below(12_000) as u32);
+            for _ in 0..random.below(6) {
+                host.step();
+            }
+        }
+        let done = host.run();
+        assert_eq!(done.len(), 3000);
+        let ends =
+            |it: &Completion| matches!(it.status, Status::Success | Status::CapacityExceeded);
+        assert!(done.iter().all(ends));
+        let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
+        let units = |bytes: u32| u64::from(bytes + 32).div_ceil(4096);
+        assert_eq!(counts.pairs as usize, host.keys.len());
+        assert_eq!(counts.units, host.keys.values().map(|it| units(it.1)).sum::<u64>());
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) struct Look {
 /// Whether an error of a write says that there is no room, which there may be later: a file system
 /// or quota that is full (ENOSPC, EDQUOT), or a limit for the size of files (EFBIG; setrlimit(2),
 /// RLIMIT_FSIZE).
-pub(super) fn is_no_room(error: &io::Error) -> bool {
+pub(crate) fn is_no_room(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG))
 }

@@ -105,12 +105,14 @@ impl fmt::Display for Problem {
 
 /// What went wrong with a store, and whoever is told of it.
 #[derive(Clone, Default)]
-pub struct Trouble(Arc<Mutex<Told>>);
+pub struct Trouble {
+    path: PathBuf,
+    told: Arc<Mutex<Told>>,
+}
 
 #[derive(Default)]
 struct Told {
-    path: PathBuf,
-    kinds: Vec<std::mem::Discriminant<Problem>>,
+    kinds: Vec<(PathBuf, std::mem::Discriminant<Problem>)>,
     messages: Vec<String>,
     cause: Option<String>,
     has_room_again: bool,
@@ -126,11 +128,21 @@ impl fmt::Debug for Trouble {
 impl Trouble {
     /// Of the store at `path`.
     pub(crate) fn of(path: &Path) -> Trouble {
-        Trouble(Arc::new(Mutex::new(Told { path: path.to_owned(), ..Told::default() })))
+        Trouble { path: path.to_owned(), told: Arc::default() }
+    }
+
+    /// The same of what else the store consists of, at another path.
+    pub(crate) fn of_another(&self, path: &Path) -> Trouble {
+        Trouble { path: path.to_owned(), told: self.told.clone() }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn told<R>(&self, then: impl FnOnce(&mut Told) -> R) -> R {
-        then(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        then(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Tells `tell` from now on what goes wrong, once for each kind.
@@ -141,13 +153,13 @@ impl Trouble {
     /// Something goes wrong.
     pub(crate) fn add(&self, problem: &Problem) {
         self.told(|told| {
-            let kind = std::mem::discriminant(problem);
+            let kind = (self.path.clone(), std::mem::discriminant(problem));
             if told.kinds.contains(&kind) {
                 return;
             }
             told.kinds.push(kind);
             told.cause = told.cause.take().or_else(|| problem.cause().map(ToString::to_string));
-            let message = format!("{}: {problem}", told.path.display());
+            let message = format!("{}: {problem}", self.path.display());
             if let Some(tell) = &mut told.tell {
                 tell(&format!("error: {message}"));
             }
@@ -161,7 +173,7 @@ impl Trouble {
             if std::mem::replace(&mut told.has_room_again, true) {
                 return;
             }
-            let path = told.path.display();
+            let path = self.path.display();
             let message = format!("{path}: there is room again, and everything is written");
             if let Some(tell) = &mut told.tell {
                 tell(&format!("note: {message}"));

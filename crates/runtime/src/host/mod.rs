@@ -15,6 +15,7 @@ pub mod key_value;
 pub mod load;
 mod namespace;
 mod patience;
+pub mod samsung;
 mod target;
 mod transport;
 mod vfio_user;
@@ -122,6 +123,9 @@ pub enum HostError {
     /// There is no key-value namespace.
     #[error("the target has no key-value namespace")]
     NoKeyValue,
+    /// Nobody there speaks Samsung's key-value command set.
+    #[error("the target does not speak Samsung's key-value command set")]
+    NoSamsung,
     /// There are several, of which none was named.
     #[error("the target has {} key-value namespaces; name one of them", .0.len())]
     SeveralKeyValue(Vec<u32>),
@@ -177,6 +181,10 @@ impl HostError {
             HostError::NoKeyValue => Some(
                 "`mynah serve --namespace SIZE,kv` serves one; `mynah bench TARGET --rw KIND` puts a \
                  load on blocks",
+            ),
+            HostError::NoSamsung => Some(
+                "`mynah serve --namespace SIZE,kv-samsung --vfio-user DIR` serves one; without \
+                 --key-space NVMe's own set is spoken",
             ),
             HostError::Protocol(_) => {
                 Some("does an NVMe/TCP target listen there, without TLS or with it as you said?")

@@ -24,6 +24,11 @@ pub(super) trait Data: Payload {
     fn is_particular(&self, slot: u16) -> bool;
     /// Whether anybody looks at what is read.
     fn is_looked_at(&self) -> bool;
+    /// Whether data come with a completion, where the transport does not say it.
+    #[inline]
+    fn comes_along(&self, entry: &CompletionEntry) -> bool {
+        entry.status().is_success()
+    }
     /// How many of the `asked` bytes have come with this completion, where the transport does not
     /// say it.
     #[inline]

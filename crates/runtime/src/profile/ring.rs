@@ -3,7 +3,7 @@
 use crate::shared::Shared;
 use mynah_profile::{COUNTS_WORD, Counts, HEADER_BYTES, Head, Header};
 use mynah_stamp::Span;
-use rustix::fs::FlockOperation;
+use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
@@ -82,11 +82,11 @@ impl Ring {
         let bytes = HEADER_BYTES as u64 + slots * header.record_bytes();
         file.set_len(0)?;
         file.set_len(bytes)?;
-        // Room for all of it: a mapping that finds none is lost.
-        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
-            Err(Errno::NOSPC | Errno::DQUOT) => return Err(io::Error::from(Errno::NOSPC).into()),
-            // There are file systems that cannot do that.
-            _ => {}
+        // Room for all of it: a mapping that finds none is lost. There are file systems that cannot
+        // do that.
+        let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes);
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT)) = reserved {
+            return Err(io::Error::from(error).into());
         }
         let memory = Shared::map(&file, 0, bytes, true, true)?;
         memory.write(0, &header.to_page(slots, &Counts::default()));

@@ -26,12 +26,15 @@ pub enum PairsError {
     /// A namespace of pairs needs a size where there are several namespaces.
     #[error("a key-value namespace beside others needs a size")]
     Size,
-    /// A store that holds no values.
-    #[error("a file does not hold the pairs of key-value namespaces")]
-    File,
-    /// Recordings have no key-value commands.
-    #[error("a drive with key-value namespaces cannot be recorded")]
-    Recording,
+    /// Samsung's set is one of the PCIe bus.
+    #[error(
+        "Samsung's key-value command set is not for NVMe/TCP: its opcodes do not say which way data \
+         go as NVMe's rule has it, and keys of more than 16 bytes lie at addresses in the host's memory"
+    )]
+    SamsungOverTcp,
+    /// What only namespaces of NVMe's own set have.
+    #[error("a namespace of Samsung's key-value command set cannot be {0}")]
+    Samsung(&'static str),
     /// Parts of a drive have no namespace together.
     #[error(
         "a key-value namespace cannot be divided into shards: List would have to merge the keys of \
@@ -48,8 +51,13 @@ impl PairsError {
             PairsError::Divided => "give one of its `[[namespace]]` sections `kind = \"kv\"`",
             PairsError::Room { .. } => "make them smaller",
             PairsError::Size => "write SIZE,kv, as in --namespace 32GiB,kv",
-            PairsError::File => "--store ram holds them as long as the process lives",
-            PairsError::Recording => "serve it without --record",
+            PairsError::SamsungOverTcp => {
+                "serve it with --vfio-user FOLDER and without --tcp, or write SIZE,kv for NVMe's own set"
+            }
+            PairsError::Samsung(_) => {
+                "serve it from memory (--store ram) and without --record, or write SIZE,kv for NVMe's \
+                 own set"
+            }
             PairsError::Shards => "--drives serves several drives, each with namespaces of its own",
         }
     }
@@ -72,11 +80,22 @@ pub(super) fn check(options: &ServeOptions, is_recorded: bool) -> Result<(), Pai
     if options.shard.of > 1 {
         return Err(PairsError::Shards);
     }
+    if options.namespaces.iter().any(|it| it.content == NamespaceContent::SamsungPairs) {
+        check_samsung(options, is_recorded)?;
+    }
+    Ok(())
+}
+
+/// Refuses what cannot be had together with a namespace of Samsung's set.
+fn check_samsung(options: &ServeOptions, is_recorded: bool) -> Result<(), PairsError> {
+    if !options.tcp.is_empty() {
+        return Err(PairsError::SamsungOverTcp);
+    }
     if matches!(options.store, StoreKind::File(_)) {
-        return Err(PairsError::File);
+        return Err(PairsError::Samsung("kept in a file"));
     }
     if is_recorded {
-        return Err(PairsError::Recording);
+        return Err(PairsError::Samsung("recorded"));
     }
     Ok(())
 }
@@ -84,7 +103,7 @@ pub(super) fn check(options: &ServeOptions, is_recorded: bool) -> Result<(), Pai
 /// Gives the model the key-value namespaces that are wanted, and what is left to blocks. Where a
 /// drive file divides the drive, its key-value namespaces are left as they are.
 pub(super) fn divide(config: &mut Config, wanted: &[Namespace]) -> Result<(), PairsError> {
-    let pairs = || wanted.iter().filter(|it| it.content == NamespaceContent::Pairs);
+    let pairs = || wanted.iter().filter(|it| it.content.holds_pairs());
     let is_whole = matches!(&config.namespaces[..], [only] if only.units.is_none());
     let is_of_pairs = has_pairs(config);
     if wanted.is_empty() || is_of_pairs && !is_whole || !is_of_pairs && pairs().next().is_none() {
@@ -106,7 +125,7 @@ pub(super) fn divide(config: &mut Config, wanted: &[Namespace]) -> Result<(), Pa
     let namespace = |kind, units| ModelNamespace { kind, units: Some(units), ..whole.clone() };
     let mut namespaces: Vec<ModelNamespace> =
         sized.iter().map(|&units| namespace(NamespaceKind::Pairs, units)).collect();
-    let has_blocks = wanted.iter().any(|it| it.content != NamespaceContent::Pairs);
+    let has_blocks = wanted.iter().any(|it| !it.content.holds_pairs());
     match (pairs().count() - sized.len(), has_blocks) {
         (0, false) => {}
         (0, true) if left > 0 => namespaces.push(namespace(NamespaceKind::Blocks, left)),

@@ -6,29 +6,39 @@
 //! and belongs to just these bytes; while the drive is served it names none. Whatever does not fit
 //! has the drive's state made anew by preconditioning, and the reason is said. What else a drive
 //! counts (health, power cycles) begins anew.
+//!
+//! Pairs are in a folder beside the file. A state calls them by names, which the folder has kept with
+//! it; in a state that is made anew they are laid down in the order of their keys.
 
 use super::{ServeError, ServeOptions, Speed, StoreKind, pairs};
-use crate::arena;
+use crate::arena::{self, HugeArena};
 use crate::engine::copy_descriptor;
 use crate::file_store::{Failure, FileStore, Found, OpenError, StoreFile, Trouble};
+use crate::pair_store::{self, KeptPair, PairFolder, PairStore};
 use mynah_device::store::StateId;
 use mynah_device::{PatternStore, RamStore, Store, Subsystem};
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::{Emulation, Prepared};
 use mynah_lab::output::PendingFile;
 use mynah_lab::saved_state::{self, Checksum};
+use mynah_model::io::NamespaceId;
+use mynah_model::keys::{PairToFill, token};
 use rustix::fd::OwnedFd;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// What the name of a state's file ends with, behind that of the bytes.
 const STATE_ENDING: &str = ".state";
+/// The same of the folder of pairs.
+const PAIRS_ENDING: &str = ".pairs";
 
 /// A drive that is ready to be served, and the file for its bytes if that is open already.
 #[derive(Debug)]
 pub struct Start {
     pub(super) drive: Prepared,
     pub(super) file: Option<StoreFile>,
+    /// The same of its pairs, if it has or had any.
+    pub(super) pairs: Option<PairFolder<HugeArena>>,
     /// What has become of the state that the drive had before.
     pub(super) state: State,
 }
@@ -44,7 +54,7 @@ pub(super) enum State {
 
 impl From<Prepared> for Start {
     fn from(drive: Prepared) -> Start {
-        Start { drive, file: None, state: State::Anew("it was not looked for".into()) }
+        Start { drive, file: None, pairs: None, state: State::Anew("it was not looked for".into()) }
     }
 }
 
@@ -57,13 +67,25 @@ pub enum StartError {
     /// The file cannot hold the bytes.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The folder cannot hold the pairs.
+    #[error(transparent)]
+    PairStore(#[from] pair_store::OpenError),
 }
 
 /// The file for a state of the drive that belongs to `file`: to its bytes, or to a recording that
 /// begins in it.
 pub fn state_path(file: &Path) -> PathBuf {
+    beside(file, STATE_ENDING)
+}
+
+/// The folder for the pairs of the drive whose bytes are in `file`.
+fn pairs_path(file: &Path) -> PathBuf {
+    beside(file, PAIRS_ENDING)
+}
+
+fn beside(file: &Path, ending: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
-    path.push(STATE_ENDING);
+    path.push(ending);
     path.into()
 }
 
@@ -77,16 +99,43 @@ impl Start {
         // What cannot be built leaves no file behind.
         emulation.check()?;
         let file = StoreFile::open(path)?;
-        let (drive, state) = match restore(&emulation, &file, options) {
-            Ok(drive) => (drive, State::Kept),
-            Err(reason) => (emulation.prepare()?, State::Anew(reason)),
+        let folder = pairs_path(path);
+        let mut pairs = match pairs::has_pairs(&emulation.config) || folder.exists() {
+            true => Some(PairFolder::open(&folder, arena::source())?),
+            false => None,
         };
-        Ok(Start { drive, file: Some(file), state })
+        let (drive, state) = match restore(&emulation, &file, &mut pairs, options) {
+            Ok(drive) => (drive, State::Kept),
+            Err(reason) => {
+                let mut drive = emulation.prepare()?;
+                if let Some(pairs) = &mut pairs {
+                    pairs.name_anew();
+                    // What is not asked need not have them.
+                    if options.speed != Speed::Max {
+                        lay_down(&mut drive, pairs)?;
+                    }
+                }
+                (drive, State::Anew(reason))
+            }
+        };
+        Ok(Start { drive, file: Some(file), pairs, state })
     }
 
     /// The drive.
     pub fn drive(&self) -> &Prepared {
         &self.drive
+    }
+
+    /// Pairs of an earlier run that the drive was prepared with, in the order in which they were laid
+    /// down. Those that came back with its own state are not among them.
+    pub(crate) fn laid_down(&self) -> impl Iterator<Item = (NamespaceId, PairToFill)> {
+        let is_anew = matches!(self.state, State::Anew(_));
+        let folder = self.pairs.iter().filter(move |_| is_anew);
+        folder.flat_map(|folder| {
+            let sets = folder.sets().map(NamespaceId);
+            let of_pairs = sets.filter(|id| self.drive.drive.pair_counts(*id).is_some());
+            of_pairs.flat_map(move |id| pairs_of(folder, id).map(move |pair| (id, pair)))
+        })
     }
 
     /// The same, to set something up before it is served.
@@ -95,10 +144,54 @@ impl Start {
     }
 }
 
+/// Pairs as the model has them.
+fn pairs_of(
+    folder: &PairFolder<HugeArena>,
+    namespace: NamespaceId,
+) -> impl Iterator<Item = PairToFill> {
+    folder.pairs(namespace.0).map(|KeptPair { pair, key, bytes }| PairToFill {
+        pair,
+        token: token(key),
+        key_bytes: key.len() as u8,
+        value_bytes: bytes,
+    })
+}
+
+/// Lays the pairs of a folder down on a drive that has been prepared.
+fn lay_down(drive: &mut Prepared, folder: &PairFolder<HugeArena>) -> Result<(), StartError> {
+    for namespace in folder.sets().map(NamespaceId) {
+        // Where there is no such namespace, or not for pairs, whoever is to serve it says so.
+        if drive.drive.pair_counts(namespace).is_some() {
+            let laid = drive.drive.fill_pairs(namespace, pairs_of(folder, namespace));
+            laid.map_err(|_| pair_store::OpenError::room(folder.path(), namespace.0))?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls pairs what a drive does that has come back with the state `id`.
+fn name_pairs(
+    drive: &Prepared,
+    folder: &mut PairFolder<HugeArena>,
+    id: StateId,
+) -> Result<(), String> {
+    if !folder.name_as(id).map_err(|error| error.to_string())? {
+        return Err(format!("{} has not kept what it calls pairs", folder.path().display()));
+    }
+    let drive = &drive.drive;
+    let all = (1..=drive.config().namespaces.len() as u32).map(NamespaceId);
+    let mut of_pairs = all.filter(|id| drive.pair_counts(*id).is_some());
+    match of_pairs.all(|id| drive.has_pairs(id, pairs_of(folder, id))) {
+        true => Ok(()),
+        false => Err(format!("the pairs in {} are not those of it", folder.path().display())),
+    }
+}
+
 /// The drive with the state that belongs to the bytes in `file`, or why it cannot have that.
 fn restore(
     emulation: &Emulation,
     file: &StoreFile,
+    pairs: &mut Option<PairFolder<HugeArena>>,
     options: &ServeOptions,
 ) -> Result<Prepared, String> {
     if options.speed == Speed::Max {
@@ -128,7 +221,11 @@ fn restore(
         }
         Err(error) => return Err(format!("{}: {error}", path.display())),
     }
-    emulation.clone().restore(&path).map_err(|error| error.to_string())
+    let drive = emulation.clone().restore(&path).map_err(|error| error.to_string())?;
+    if let Some(folder) = pairs {
+        name_pairs(&drive, folder, id)?;
+    }
+    Ok(drive)
 }
 
 /// That the bytes are not this drive's, and what theirs differs in if the state beside them says.
@@ -157,15 +254,15 @@ fn id_of(checksum: &Checksum) -> StateId {
 /// A store, and how it is heard of.
 pub(super) struct Opened {
     pub(super) store: Box<dyn Store>,
-    /// Rings when the store has finished something.
-    pub(super) waker: Option<OwnedFd>,
+    /// Ring when the store has finished something.
+    pub(super) wakers: Vec<OwnedFd>,
     pub(super) trouble: Trouble,
 }
 
 impl Opened {
     /// A store that never has anything to say.
     fn silent(store: Box<dyn Store>) -> Opened {
-        Opened { store, waker: None, trouble: Trouble::default() }
+        Opened { store, wakers: Vec::new(), trouble: Trouble::default() }
     }
 }
 
@@ -192,7 +289,7 @@ pub(super) fn open(
     let file = start.file.take().map_or_else(|| StoreFile::open(path), Ok)?;
     let bytes = Subsystem::store_bytes(&start.drive.drive);
     let (store, found) = FileStore::open(file, bytes, &start.drive.hash)?;
-    let waker = copy_descriptor(store.wake_descriptor())?;
+    let mut wakers = vec![copy_descriptor(store.wake_descriptor())?];
     if let Found::Bytes { same_drive, closed } = found {
         let how = match closed {
             true => "as they were left",
@@ -209,7 +306,18 @@ pub(super) fn open(
         }
     }
     let trouble = store.trouble();
-    Ok(Opened { store: Box::new(store), waker: Some(waker), trouble })
+    let pairs = match start.pairs.take() {
+        None if pairs::has_pairs(start.drive.drive.config()) => {
+            Some(PairFolder::open(&pairs_path(path), arena::source())?)
+        }
+        pairs => pairs,
+    };
+    let Some(pairs) = pairs else { return Ok(Opened { store: Box::new(store), wakers, trouble }) };
+    let mut pairs = PairStore::new(pairs)?;
+    pairs.tell_with(&trouble);
+    wakers.push(copy_descriptor(pairs.wake_descriptor())?);
+    let store = store.with_values(Box::new(pairs));
+    Ok(Opened { store: Box::new(store), wakers, trouble })
 }
 
 /// Saves the state of a drive that is not used any more beside its bytes. Which it is; `None` if

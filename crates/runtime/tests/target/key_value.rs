@@ -5,13 +5,11 @@ use mynah_lab::drive::default_key_value;
 use mynah_lab::emulation::Emulation;
 use mynah_model::config::KeyValue;
 use mynah_runtime::clock::Rate;
-use mynah_runtime::group::{Cause, Group, Plan, Up};
+use mynah_runtime::group::{Group, Plan, Up};
 use mynah_runtime::host::key_value::{Client, Keys, Needs, Request};
 use mynah_runtime::host::load::Where;
 use mynah_runtime::host::{Options, VfioUserOptions};
-use mynah_runtime::server::{
-    Namespace, NamespaceContent, PairsError, ServeError, ServeOptions, Speed, StoreKind,
-};
+use mynah_runtime::server::{Namespace, NamespaceContent, ServeOptions, Speed};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::StoreCondition;
 use mynah_wire::nvme::key::Key;
@@ -195,22 +193,4 @@ fn the_largest_values_are_moved_by_one_command() {
     }
     up.control.stop();
     serving.join().expect("it ends in order").into_iter().for_each(|it| drop(it.expect("served")));
-}
-
-#[test]
-fn what_cannot_be_had_with_pairs_is_refused() {
-    let refused = |options: ServeOptions, records: bool| {
-        let folder = tempfile::tempdir().expect("a folder");
-        let record = records.then(|| folder.path().join("recording"));
-        let options = ServeOptions { namespaces: namespaces(), ..options };
-        let error = Group::start(vec![Plan { record, ..plan(options) }]).expect_err("refused");
-        match *error.cause {
-            Cause::Serve(ServeError::Pairs(error)) => error,
-            other => panic!("{other:?}"),
-        }
-    };
-    let file = StoreKind::File("/nonexistent/bytes".into());
-    let options = ServeOptions { store: file, ..ServeOptions::default() };
-    assert_eq!(refused(options, false), PairsError::File);
-    assert_eq!(refused(ServeOptions::default(), true), PairsError::Recording);
 }

@@ -9,8 +9,11 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Every record: its head, and its stages by name.
-fn records(path: &Path) -> (Counts, Vec<(Head, BTreeMap<String, Span>)>) {
+/// The head of a record, and its stages by name.
+type Read = (Head, BTreeMap<String, Span>);
+
+/// Every record.
+fn records(path: &Path) -> (Counts, Vec<Read>) {
     let profile = Profile::open(path).expect("a profile");
     let (counts, names) = (profile.counts(), profile.header().stages.clone());
     let mut records = profile.records();

@@ -11,6 +11,7 @@ pub mod opcode;
 pub mod property;
 pub mod protection;
 pub mod reservation;
+pub mod samsung;
 pub mod status;
 
 pub use entry::{CompletionEntry, SubmissionEntry};

@@ -1,5 +1,5 @@
 //! Command opcodes: admin (Base 2.0, figure 138), NVM (NVM Command Set 1.0, figure 12), key-value
-//! (Key Value Command Set 1.0, figure 5) and Fabrics (Base 2.0, figure 538).
+//! (Key Value Command Set 1.0, figure 5), Samsung's key-value set and Fabrics (Base 2.0, figure 538).
 
 /// The opcode of every Fabrics command.
 pub const FABRICS: u8 = 0x7f;
@@ -55,6 +55,23 @@ pub mod key_value {
     pub const LIST: u8 = 0x06;
     pub const DELETE: u8 = 0x10;
     pub const EXIST: u8 = 0x14;
+}
+
+/// Commands of Samsung's key-value command set.
+pub mod samsung {
+    #![allow(missing_docs)]
+    pub const STORE: u8 = 0x81;
+    pub const APPEND: u8 = 0x83;
+    pub const RETRIEVE: u8 = 0x90;
+    pub const DELETE: u8 = 0xa1;
+    pub const ITERATE: u8 = 0xb1;
+    pub const READ_ITERATOR: u8 = 0xb2;
+    pub const EXIST: u8 = 0xb3;
+
+    /// Whether an opcode is one of them.
+    pub const fn has(opcode: u8) -> bool {
+        matches!(opcode, STORE | APPEND | RETRIEVE | DELETE | ITERATE | READ_ITERATOR | EXIST)
+    }
 }
 
 /// Types of Fabrics commands.

@@ -23,6 +23,13 @@ impl Pairs {
         Some(Change { run, old: Cell::NONE, older: Cell::NONE, existed: true })
     }
 
+    /// Where a pair lies; `None`: there is no such pair.
+    pub(crate) fn run(&self, namespace: usize, pair: PairId) -> Option<Cell> {
+        let space = self.spaces.get(namespace)?.as_ref()?;
+        let entry = space.entry(pair);
+        (!entry.is_vacant()).then(|| space.run_of(entry))
+    }
+
     /// A command whose key is not there: which pages it takes to know that.
     pub(crate) fn miss(&mut self, namespace: usize, token: u64) -> Option<()> {
         self.probes.clear();
@@ -45,6 +52,9 @@ impl Pairs {
         let asks = request.operation == KeyOperation::StoreIf;
         let units = self.config.units(self.unit_bytes, key_bytes.into(), bytes);
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
+        if u64::from(pair.0) >= space.names_max() {
+            return None;
+        }
         let before = space.entry(pair);
         let live = space.live - before.units();
         if u64::from(live) + u64::from(units) > u64::from(space.capacity) {
@@ -200,6 +210,12 @@ impl Drive {
     /// What there is in a key-value namespace; `None` if it is not one.
     pub fn pair_counts(&self, namespace: NamespaceId) -> Option<PairCounts> {
         self.ftl.pairs()?.counts((namespace.0 as usize).checked_sub(1)?)
+    }
+
+    /// Whether a key-value namespace has this pair.
+    pub fn has_pair(&self, namespace: NamespaceId, pair: PairId) -> bool {
+        let at = (namespace.0 as usize).wrapping_sub(1);
+        self.ftl.pairs().is_some_and(|pairs| pairs.has_pair(at, pair))
     }
 
     /// A cell has got to flash for the first time.

@@ -32,6 +32,21 @@ impl Drive {
         Ok(())
     }
 
+    /// Whether these are the pairs of a namespace, each with its name, token and units.
+    pub fn has_pairs(
+        &self,
+        namespace: NamespaceId,
+        pairs: impl IntoIterator<Item = PairToFill>,
+    ) -> bool {
+        let all = self.ftl.pairs().zip(self.pair_counts(namespace));
+        let Some((all, counts)) = all else { return false };
+        let index = namespace.0 as usize - 1;
+        let mut seen = 0;
+        let are_there =
+            pairs.into_iter().inspect(|_| seen += 1).all(|pair| all.is_as(index, &pair));
+        are_there && seen == counts.pairs
+    }
+
     /// Gives pairs units, one after the other from the namespace's first, and puts the pages of
     /// their index in place; `written`: those in DRAM differ from flash. Returns how many units
     /// that are: the namespace's part in the occupancy that [`Drive::precondition`] or
@@ -102,6 +117,16 @@ impl Drive {
 }
 
 impl Pairs {
+    /// Whether there is a pair with this name, and it is like that.
+    fn is_as(&self, namespace: usize, pair: &PairToFill) -> bool {
+        let units = self.config.units(self.unit_bytes, pair.key_bytes.into(), pair.value_bytes);
+        let space = self.spaces.get(namespace).and_then(Option::as_deref);
+        space.is_some_and(|space| {
+            let entry = space.entry(pair.pair);
+            !entry.is_vacant() && entry.token == pair.token && entry.units() == units
+        })
+    }
+
     /// A pair that is placed is on flash.
     fn settle_placed(&mut self, namespace: usize, pair: PairId) {
         if let Some(space) = self.space_mut(namespace) {

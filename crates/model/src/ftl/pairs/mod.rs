@@ -31,7 +31,7 @@ mod state;
 
 use crate::config::{Config, KeyValue};
 use crate::io::NamespaceId;
-use crate::keys::{LostPair, PairCounts};
+use crate::keys::{LostPair, PairCounts, PairId};
 use crate::number::{Lpn, Mvpn};
 use crate::validate::Plan;
 use cells::Cells;
@@ -129,6 +129,12 @@ impl Pairs {
             index_pages: space.index.pages().into(),
             index_dram_pages: self.pages.capacity().map(|pages| pages as u64),
         })
+    }
+
+    /// Whether there is this pair in a namespace.
+    pub(crate) fn has_pair(&self, namespace: usize, pair: PairId) -> bool {
+        let space = self.spaces.get(namespace).and_then(Option::as_ref);
+        space.is_some_and(|space| !space.entry(pair).is_vacant())
     }
 
     /// Cells that pairs have which were placed before the first command; 0 for blocks.

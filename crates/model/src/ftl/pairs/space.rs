@@ -62,6 +62,12 @@ impl Space {
         self.owner.len() as u32
     }
 
+    /// Names of pairs are less than this: they are dense, so that there are no more than cells, but
+    /// for those that are free.
+    pub(super) fn names_max(&self) -> u64 {
+        2 * self.owner.len() as u64 + (1 << 16)
+    }
+
     /// The cells of a pair, over the whole drive.
     pub(super) fn run_of(&self, entry: Entry) -> Cell {
         match entry.is_vacant() {

@@ -48,8 +48,7 @@ impl Pairs {
         let mut pages = 0;
         for space in self.spaces.iter_mut().flatten() {
             let count = input.number()?;
-            // Names are dense: there are no more than cells, but for those that are free.
-            let most = 2 * space.owner.len() as u64 + (1 << 16);
+            let most = space.names_max();
             let count = usize::try_from(count).ok().filter(|&count| count as u64 <= most);
             let count = count.ok_or_else(|| damaged("too many pairs"))?;
             let low = input.words("tokens", count)?;

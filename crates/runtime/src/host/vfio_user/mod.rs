@@ -11,7 +11,7 @@ mod queue;
 
 pub(super) use controller::Controller;
 use device::Device;
-use queue::Queue;
+pub(super) use queue::Queue;
 
 use std::path::PathBuf;
 use std::time::Duration;

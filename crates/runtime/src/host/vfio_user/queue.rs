@@ -301,6 +301,19 @@ impl Queue {
         }
     }
 
+    /// Puts bytes, a page of them at most, behind the data of the next command, where these are at
+    /// least a page shorter than they may be. Where they lie on the bus; `None`: there is no room.
+    pub(in crate::host) fn put_aside(&mut self, bytes: &[u8]) -> Option<u64> {
+        let slot = self.next_slot()?;
+        let room = self.layout.stride.checked_sub(PAGE_BYTES)?;
+        if bytes.len() as u64 > PAGE_BYTES {
+            return None;
+        }
+        let at = self.layout.data_at(slot) + room as usize;
+        self.memory.write(at, bytes);
+        Some(self.layout.address + at as u64)
+    }
+
     #[cold]
     fn tell(&self, doorbell: (usize, u32)) -> Result<(), HostError> {
         let mut admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
@@ -329,7 +342,7 @@ impl IoQueue for Queue {
             return Err(HostError::Nonsense("it answered what nobody asked".to_owned()));
         };
         let received = data.returned(slot, &entry, asked).min(asked);
-        if received > 0 && data.is_looked_at() && entry.status().is_success() {
+        if received > 0 && data.is_looked_at() && data.comes_along(&entry) {
             let bytes = &mut self.scratch[..received as usize];
             self.memory.read(self.layout.data_at(slot), bytes);
             data.place(slot, 0, bytes);

@@ -2,7 +2,7 @@
 //!
 //! One struct a command, with the fields that are its own; what all commands have (identifier,
 //! namespace, where the data lie) stays in the entry. [`AdminCommand`], [`NvmCommand`],
-//! [`KeyValueCommand`] and [`FabricsCommand`] say which command of a set an entry is; `put` writes a command into an entry
+//! [`KeyValueCommand`], [`SamsungCommand`] and [`FabricsCommand`] say which command of a set an entry is; `put` writes a command into an entry
 //! as a host does, and parsing gives it back.
 //!
 //! A parser refuses what the entry alone shows to be wrong and what is wrong before anything
@@ -18,6 +18,7 @@ mod length;
 mod nvm;
 mod queues;
 mod reservation;
+mod samsung;
 
 pub use admin::{
     Abort, AdminCommand, CommitAction, DeviceSelfTest, FirmwareCommit, FirmwareImageDownload,
@@ -38,6 +39,8 @@ pub use reservation::{
     AcquireAction, Persistence, RegisterAction, ReleaseAction, ReservationAcquire,
     ReservationCommand, ReservationRegister, ReservationRelease, ReservationReport,
 };
+
+pub use samsung::{SamsungCommand, SamsungKey};
 
 use super::Status;
 

@@ -249,6 +249,45 @@ fn key_value() -> impl Strategy<Value = KeyValueCommand> {
     ]
 }
 
+fn samsung_key() -> impl Strategy<Value = SamsungKey> {
+    let inline = proptest::collection::vec(any::<u8>(), 4..=16);
+    prop_oneof![
+        inline.prop_map(|key| SamsungKey::inline(&key).expect("4 to 16 bytes")),
+        (any::<u64>(), any::<u64>(), 17usize..=255)
+            .prop_map(|(a, b, length)| SamsungKey::at(a, b, length).expect("17 to 255 bytes")),
+    ]
+}
+
+fn samsung() -> impl Strategy<Value = SamsungCommand> {
+    use SamsungCommand as C;
+    let condition = prop_oneof![
+        Just(StoreCondition::Always),
+        Just(StoreCondition::IfExists),
+        Just(StoreCondition::IfAbsent),
+    ];
+    let (key, value, buffer) = (samsung_key, 0..=u32::MAX - 3, (0..1u32 << 30));
+    let buffer = buffer.prop_map(|dwords| dwords * 4);
+    prop_oneof![
+        (key(), value.clone(), condition).prop_map(|(key, bytes, condition)| C::Store {
+            key,
+            bytes,
+            condition
+        }),
+        (key(), value).prop_map(|(key, bytes)| C::Append { key, bytes }),
+        (key(), buffer.clone(), 0u32..1 << 23, any::<bool>()).prop_map(
+            |(key, bytes, sector, only_size)| {
+                let bytes = if only_size { 0 } else { bytes };
+                C::Retrieve { key, bytes, offset: sector * 512, only_size }
+            }
+        ),
+        (key(), any::<bool>()).prop_map(|(key, must_exist)| C::Delete { key, must_exist }),
+        key().prop_map(|key| C::Exist { key }),
+        any::<([u8; 4], [u8; 4])>().prop_map(|(prefix, mask)| C::OpenIterator { prefix, mask }),
+        any::<u8>().prop_map(|handle| C::CloseIterator { handle }),
+        (any::<u8>(), buffer).prop_map(|(handle, bytes)| C::ReadIterator { handle, bytes }),
+    ]
+}
+
 fn reservations() -> impl Strategy<Value = ReservationCommand> {
     use ReservationCommand as C;
     prop_oneof![
@@ -355,6 +394,13 @@ proptest! {
     }
 
     #[test]
+    fn samsung_commands_survive_their_entries(command in samsung()) {
+        let mut entry = SubmissionEntry::default();
+        command.put(&mut entry);
+        prop_assert_eq!(SamsungCommand::parse(&entry), Ok(command));
+    }
+
+    #[test]
     fn reservation_commands_survive_their_entries(command in reservations()) {
         let mut entry = SubmissionEntry::default();
         command.put(&mut entry);
@@ -453,4 +499,53 @@ fn keys_that_cannot_be_are_refused() {
         assert_eq!(parse(opcode, 255), Err(INVALID_FIELD));
     }
     assert_eq!(parse(STORE, 3 | 3 << 8), Err(INVALID_FIELD));
+}
+
+#[test]
+fn samsung_keys_and_values_lie_where_openmpdk_puts_them() {
+    use crate::nvme::samsung::status;
+    let mut entry = SubmissionEntry::default();
+    let key = SamsungKey::inline(b"0123456789").expect("10 bytes");
+    SamsungCommand::Store { key, bytes: 77, condition: StoreCondition::IfAbsent }.put(&mut entry);
+    let bytes = zerocopy::IntoBytes::as_bytes(&entry);
+    assert_eq!((bytes[0], &bytes[48..58]), (0x81, &b"0123456789"[..]));
+    // 20 dwords, of whose last three bytes do not count.
+    assert_eq!((entry.dword10.get(), entry.dword11.get()), (20, 9 | 2 << 8 | 3 << 16));
+    entry.dword10.set(0);
+    assert_eq!(SamsungCommand::parse(&entry), Err(status::INVALID_VALUE_SIZE));
+    entry = SubmissionEntry::default();
+    let key = SamsungKey::at(0x1234_5678_9abc_def0, 0x1000, 255).expect("255 bytes");
+    let retrieve = SamsungCommand::Retrieve { key, bytes: 4096, offset: 512, only_size: false };
+    retrieve.put(&mut entry);
+    assert_eq!((entry.opcode, entry.dword10.get(), entry.dword11.get()), (0x90, 1024, 254));
+    assert_eq!((entry.dword12.get(), entry.dword13.get()), (0x9abc_def0, 0x1234_5678));
+    assert_eq!((entry.dword14.get(), entry.dword15.get()), (0x1000, 0));
+    assert_eq!(entry.metadata.get(), 512);
+    entry.metadata.set(513);
+    assert_eq!(SamsungCommand::parse(&entry), Err(status::MISALIGNED_OFFSET));
+}
+
+#[test]
+fn samsung_commands_that_cannot_be_are_refused() {
+    use crate::nvme::opcode::samsung::*;
+    use crate::nvme::samsung::status;
+    let parse = |opcode, dword11: u32| {
+        let mut entry = SubmissionEntry { opcode, ..Default::default() };
+        entry.dword11.set(dword11);
+        SamsungCommand::parse(&entry)
+    };
+    for opcode in [STORE, APPEND, RETRIEVE, DELETE, EXIST] {
+        for length_minus_one in [0, 2, 255] {
+            assert_eq!(parse(opcode, length_minus_one), Err(status::INVALID_KEY_SIZE));
+        }
+        assert!(parse(opcode, 3).is_ok());
+        assert_eq!(parse(opcode, 3 | 0x40 << 8), Err(status::INVALID_OPTION));
+    }
+    assert_eq!(parse(STORE, 3 | 10 << 8), Err(status::INVALID_OPTION));
+    // Neither opened nor closed, both, with values, and such as delete what they return.
+    for options in [0, 3, 4, 6, 9, 0x11] {
+        assert_eq!(parse(ITERATE, options << 8), Err(status::INVALID_OPTION));
+    }
+    assert_eq!(parse(0x85, 3), Err(INVALID_OPCODE), "compound commands");
+    assert!((0..=u8::MAX).all(|it| has(it) == (parse(it, 3 | 1 << 8) != Err(INVALID_OPCODE))));
 }
