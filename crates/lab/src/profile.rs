@@ -1,7 +1,7 @@
 //! Profiles: one record for each I/O ([`mynah_profile`]), and what is made of them.
 //!
-//! A simulation writes its profile as it goes ([`observer`]). [`analysis`] reads one and sorts its
-//! I/Os into groups; [`report`] is what is said of them, for people and for machines.
+//! A simulation writes its profile as it goes (`observer.rs`). `analysis.rs` reads one and sorts its
+//! I/Os into groups; `report.rs` is what is said of them, for people and for machines.
 
 mod analysis;
 mod group;
