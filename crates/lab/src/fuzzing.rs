@@ -254,8 +254,8 @@ fn restores(number: usize, data: &[u8]) -> bool {
     left.is_empty()
 }
 
-/// Stores, reads and deletes a few pairs of `drive`, as long as it answers.
-fn store(drive: &mut Drive) {
+/// Creates queue 1.
+fn create_queue(drive: &mut Drive) {
     let queue = Queue {
         id: QueueId(1),
         kind: QueueKind::Fetched,
@@ -263,8 +263,13 @@ fn store(drive: &mut Drive) {
         priority: Default::default(),
         completion_entries: 64,
     };
-    let namespace = NamespaceId(1);
     drive.control(drive.now(), Control::CreateQueue(queue)).expect("a new queue");
+}
+
+/// Stores, reads and deletes a few pairs of `drive`, as long as it answers.
+fn store(drive: &mut Drive) {
+    let namespace = NamespaceId(1);
+    create_queue(drive);
     for number in 0..200u32 {
         let operation = match number % 4 {
             0 | 1 => KeyOperation::Store,
@@ -300,16 +305,9 @@ fn store(drive: &mut Drive) {
 
 /// Writes and reads a few units of `drive`, as long as it answers.
 fn write(drive: &mut Drive) {
-    let queue = Queue {
-        id: QueueId(1),
-        kind: QueueKind::Fetched,
-        flow: FlowId(0),
-        priority: Default::default(),
-        completion_entries: 64,
-    };
     let namespace = NamespaceId(1);
     let sectors = drive.namespace_sectors(namespace).expect("it has one");
-    drive.control(drive.now(), Control::CreateQueue(queue)).expect("a new queue");
+    create_queue(drive);
     for number in 0..300u32 {
         let operation = if number % 4 == 3 { Operation::Read } else { Operation::Write };
         // A multiplier that visits all units in no order.

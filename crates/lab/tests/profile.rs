@@ -124,6 +124,12 @@ fn what_has_grown_is_named() {
     for said in ["x", "of growth", "most of what it grew by", "is die_wait"] {
         assert!(text.contains(said), "{text}");
     }
+    // What the base does not have is said.
+    let sizes = self::report(&place("busy"), "session,type", Some(&place("quiet")));
+    assert!(!sizes.text().contains("has no such I/Os"));
+    profiled(simulation(8), &place("other"));
+    let other = self::report(&place("other"), "session,type", Some(&place("quiet")));
+    assert!(other.text().contains("quiet has no such I/Os to compare with"), "{}", other.text());
     // Beside itself nothing has grown.
     let same = self::report(&place("quiet"), "type", Some(&place("quiet")));
     let growth = same.profiles[0].groups[0].growth.clone().unwrap();
@@ -151,8 +157,7 @@ fn pairs_have_profiles() {
 fn many_groups_become_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.profile");
-    let mut header =
-        Header::new(Side::Target, "a drive", TimeBase::Monotonic, "mynah of another version");
+    let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic);
     header.kinds = vec!["read".into()];
     header.stages = vec!["new_stage".into(), "never".into()];
     let out = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());

@@ -104,14 +104,14 @@ impl Counts {
 }
 
 impl Header {
-    /// A header of this side's; names of sessions that do not fit are left out.
-    pub fn new(side: Side, name: &str, clock: TimeBase, program: &str) -> Header {
+    /// A header of this side's, by this program; names of sessions that do not fit are left out.
+    pub fn new(side: Side, name: &str, clock: TimeBase) -> Header {
         Header {
             schema: SCHEMA.to_owned(),
             side,
             name: name.to_owned(),
             clock,
-            program: program.to_owned(),
+            program: concat!("mynah ", env!("CARGO_PKG_VERSION")).to_owned(),
             kinds: vec![],
             stages: vec![],
             sessions: vec![],

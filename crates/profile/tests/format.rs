@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::io::Cursor;
 
 fn header(stages: usize) -> Header {
-    let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic, "mynah test");
+    let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic);
     header.kinds = vec!["read".into(), "write".into()];
     header.stages = (0..stages).map(|n| format!("stage {n}")).collect();
     header.sessions = vec!["one".into()];

@@ -25,11 +25,11 @@ mod trouble;
 
 pub use open_error::OpenError;
 use open_error::{Problem, odd_kind};
-pub use task::{Done, Executor, Task};
+pub use task::{Done, Task};
 pub(crate) use trouble::Problem as Failure;
 pub use trouble::{Tell, Trouble};
 
-use crate::workers::Workers;
+use crate::workers::{Executor, Workers};
 use backlog::{Backlog, Content, Operation, Patch};
 use disk::Disk;
 pub(crate) use disk::is_no_room;
@@ -302,7 +302,7 @@ struct Syncing {
     with_header: bool,
 }
 
-impl<E: Executor> DiskStore<E> {
+impl<E: Executor<Task, Done>> DiskStore<E> {
     /// A store whose header on stable storage is `header`, but for the drive's name perhaps.
     fn new(disk: Arc<dyn Disk>, executor: E, header: Header) -> DiskStore<E> {
         DiskStore {
@@ -560,7 +560,7 @@ impl<E: Executor> DiskStore<E> {
     }
 }
 
-impl<E: Executor> Store for DiskStore<E> {
+impl<E: Executor<Task, Done>> Store for DiskStore<E> {
     /// Always `Later`: the job holds the bytes.
     fn fetch(&mut self, at: u64, bytes: u32) -> Ready {
         debug_assert!(at + u64::from(bytes) <= self.header.data_bytes, "outside the store");

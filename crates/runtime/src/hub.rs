@@ -94,8 +94,8 @@ struct Peer {
     who: Who,
     /// What it has of the quotas as a queue of a controller.
     shares: Vec<Share>,
-    connected: bool,
-    is_admin: bool,
+    /// Its identifier, when a host has connected it.
+    queue_id: Option<u16>,
     /// Replies for which there is no room.
     backlog: VecDeque<Completion>,
     unsent: VecDeque<Unsent>,
@@ -127,7 +127,8 @@ impl Peer {
     fn record(&mut self, profile: &mut TargetProfile, connection: Id, unsent: &Unsent) {
         let Unsent { completion, asked, .. } = unsent;
         if let Some(note) = self.notes.take(completion.entry.command_id.get()) {
-            profile.sent(&Sent { connection, completion, note: &note, asked: *asked });
+            let queue_id = self.queue_id.unwrap_or(0);
+            profile.sent(&Sent { connection, queue_id, completion, note: &note, asked: *asked });
         }
     }
 }
@@ -255,8 +256,7 @@ impl Hub {
             queue: Some(queue),
             who,
             shares: Vec::new(),
-            connected: false,
-            is_admin: false,
+            queue_id: None,
             backlog: VecDeque::new(),
             unsent: VecDeque::new(),
             sent: 0,
@@ -409,7 +409,7 @@ impl Hub {
                         refused = shares.is_err();
                         peer.shares = shares.unwrap_or_default();
                     }
-                    if !peer.is_admin || !waits_for_ever(&entry) {
+                    if peer.queue_id != Some(0) || !waits_for_ever(&entry) {
                         peer.outstanding += 1;
                         self.outstanding += 1;
                     }
@@ -607,11 +607,10 @@ impl Hub {
             .id_of(completion.queue)
             .and_then(|id| Some((id, self.peers[id as usize].as_deref_mut()?)));
         let Some((id, peer)) = peer else { return self.subsystem.discard(completion) };
-        if !peer.connected {
+        if peer.queue_id.is_none() {
             match completion.data {
                 CompletionData::Connected(Connected { queue_id, .. }) => {
-                    peer.connected = true;
-                    peer.is_admin = queue_id == 0;
+                    peer.queue_id = Some(queue_id);
                 }
                 // One command is all that such a queue has room for: it was Connect, or nothing
                 // that needs a share.
@@ -744,7 +743,8 @@ impl Hub {
     pub fn is_connected(&self, id: Id) -> bool {
         let peer = self.peers.get(id as usize).and_then(Option::as_deref);
         peer.is_some_and(|peer| {
-            peer.connected && peer.queue.is_none_or(|queue| self.subsystem.is_in_use(queue))
+            peer.queue_id.is_some()
+                && peer.queue.is_none_or(|queue| self.subsystem.is_in_use(queue))
         })
     }
 
@@ -752,7 +752,7 @@ impl Hub {
     /// it is.
     pub fn is_authenticating(&self, id: Id) -> bool {
         let peer = self.peers.get(id as usize).and_then(Option::as_deref);
-        peer.is_some_and(|peer| peer.connected) && !self.is_connected(id)
+        peer.is_some_and(|peer| peer.queue_id.is_some()) && !self.is_connected(id)
     }
 
     /// Whether a host has been asked for data that it has not sent.

@@ -25,7 +25,7 @@ pub use folder::{KeptPair, PairFolder};
 pub use open_error::OpenError;
 
 use crate::file_store::{Failure, Tell, Trouble};
-use crate::workers::Workers;
+use crate::workers::{Executor, Workers};
 use backlog::{Backlog, Batch};
 pub use engine::{Done, Task};
 use engine::{Engine, Names, Outcome, Work, perform};
@@ -40,30 +40,6 @@ use std::os::fd::BorrowedFd;
 
 /// Bytes of changes that may wait before commands wait, too.
 const BACKLOG_BYTES_MAX: u64 = 64 << 20;
-
-/// Whoever performs tasks for a store, one after the other: a thread, or a test.
-pub trait Executor {
-    /// Takes a task. Never blocks.
-    fn submit(&mut self, task: Task);
-    /// What has been done since.
-    fn finished(&mut self) -> Option<Done>;
-    /// Waits until something is done.
-    fn wait(&mut self) -> Option<Done>;
-}
-
-impl Executor for Workers<Task, Done> {
-    fn submit(&mut self, task: Task) {
-        Workers::submit(self, task);
-    }
-
-    fn finished(&mut self) -> Option<Done> {
-        Workers::finished(self)
-    }
-
-    fn wait(&mut self) -> Option<Done> {
-        Workers::wait(self)
-    }
-}
 
 /// What the executor does now.
 #[derive(Debug)]
@@ -155,7 +131,7 @@ impl SharedEngine {
     }
 }
 
-impl<E: Executor> Books<E> {
+impl<E: Executor<Task, Done>> Books<E> {
     fn new(executor: E, changes: u64) -> Books<E> {
         Books {
             executor,
@@ -305,7 +281,7 @@ impl<E: Executor> Books<E> {
     }
 }
 
-impl<A: Arena, E: Executor> Values for PairStore<A, E> {
+impl<A: Arena, E: Executor<Task, Done>> Values for PairStore<A, E> {
     fn reserve(&mut self, bytes: u32) -> Option<Place> {
         self.values.reserve(bytes)
     }

@@ -96,6 +96,30 @@ impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
     }
 }
 
+/// Whoever turns tasks into results: threads, or a test.
+pub trait Executor<T, R> {
+    /// Takes a task. Never blocks.
+    fn submit(&mut self, task: T);
+    /// The next result, if there is one.
+    fn finished(&mut self) -> Option<R>;
+    /// Waits for the next result.
+    fn wait(&mut self) -> Option<R>;
+}
+
+impl<T: Send + 'static, R: Send + 'static> Executor<T, R> for Workers<T, R> {
+    fn submit(&mut self, task: T) {
+        Workers::submit(self, task);
+    }
+
+    fn finished(&mut self) -> Option<R> {
+        Workers::finished(self)
+    }
+
+    fn wait(&mut self) -> Option<R> {
+        Workers::wait(self)
+    }
+}
+
 impl<T, R> Drop for Workers<T, R> {
     /// Waits until all tasks that were handed over are done.
     fn drop(&mut self) {

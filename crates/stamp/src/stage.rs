@@ -92,6 +92,28 @@ stages! {
     HostComplete = "host_complete",
 }
 
+impl Stage {
+    /// The stages of the drive, which its model has: the others are those of hosts, networks and
+    /// whoever serves it.
+    pub const OF_DRIVE: [Stage; 15] = [
+        Stage::SubmissionQueue,
+        Stage::CommandFetch,
+        Stage::DataIn,
+        Stage::Firmware,
+        Stage::CacheWait,
+        Stage::Cache,
+        Stage::Mapping,
+        Stage::BlockWait,
+        Stage::DieWait,
+        Stage::FlashCommand,
+        Stage::FlashArray,
+        Stage::ChannelWait,
+        Stage::FlashTransfer,
+        Stage::DataOut,
+        Stage::Completion,
+    ];
+}
+
 /// How long one I/O spent in each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageSpans {
@@ -139,6 +161,12 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), Stage::COUNT);
         assert!(Stage::ALL.iter().all(|s| s.description().ends_with('.')));
+    }
+
+    #[test]
+    fn the_drives_stages_follow_one_another() {
+        let first = Stage::OF_DRIVE[0] as usize;
+        assert_eq!(Stage::ALL[first..][..Stage::OF_DRIVE.len()], Stage::OF_DRIVE);
     }
 
     #[test]

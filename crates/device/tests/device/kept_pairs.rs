@@ -123,51 +123,13 @@ impl Values for KeptValues {
     }
 }
 
-/// A store with a description and with pairs.
-struct Both {
-    store: Kept,
-    values: Option<Box<dyn Values>>,
-}
-
-impl Store for Both {
-    fn fetch(&mut self, at: u64, bytes: u32) -> Ready {
-        self.store.fetch(at, bytes)
-    }
-    fn read(&mut self, job: Option<StoreJob>, at: u64, into: &mut [u8]) {
-        self.store.read(job, at, into);
-    }
-    fn forget(&mut self, job: StoreJob) {
-        self.store.forget(job);
-    }
-    fn write(&mut self, at: u64, from: &[u8]) -> Ready {
-        self.store.write(at, from)
-    }
-    fn discard(&mut self, at: u64, bytes: u64) -> Ready {
-        self.store.discard(at, bytes)
-    }
-    fn flush(&mut self) -> Ready {
-        self.store.flush()
-    }
-    fn describe(&mut self, description: &[u8]) {
-        self.store.describe(description);
-    }
-    fn description(&self) -> Option<&[u8]> {
-        self.store.description()
-    }
-    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
-        self.store.finished()
-    }
-    fn values(&mut self) -> Option<Box<dyn Values>> {
-        self.values.take()
-    }
-}
-
 fn store(shelf: &Shared, description: &Description, before: &[u8], identity: u8) -> Box<dyn Store> {
     let left = shelf.borrow().pairs.clone();
     let (values, identity) = (RamValues::new(), [identity; 16]);
     let values = KeptValues { values, shelf: shelf.clone(), left, identity };
-    let store = Kept::new(description, before.to_vec());
-    Box::new(Both { store, values: Some(Box::new(values)) })
+    let mut store = Kept::new(description, before.to_vec());
+    store.values = Some(Box::new(values));
+    Box::new(store)
 }
 
 fn started(timing: Timing, shelf: &Shared, before: &[u8]) -> (World, Description) {

@@ -2,7 +2,7 @@
 
 use mynah_device::{
     Authentication, Completion, CompletionData, Now, Output, Queue, RamStore, Ready, Store,
-    StoreError, StoreJob, Subsystem, SubsystemConfig, Timing, Transport,
+    StoreError, StoreJob, Subsystem, SubsystemConfig, Timing, Transport, Values,
 };
 use mynah_model::Drive;
 use mynah_model::config::{Config, Firmware, WriteBack};
@@ -48,12 +48,15 @@ pub(crate) struct Kept {
     store: RamStore,
     description: Description,
     before: Vec<u8>,
+    /// Where pairs are, if it has any.
+    pub(crate) values: Option<Box<dyn Values>>,
 }
 
 impl Kept {
     /// One that has kept `before`, and puts what it is given to keep into `description`.
     pub(crate) fn new(description: &Description, before: Vec<u8>) -> Kept {
-        Kept { store: RamStore::new(), description: description.clone(), before }
+        let (store, description) = (RamStore::new(), description.clone());
+        Kept { store, description, before, values: None }
     }
 }
 
@@ -84,6 +87,9 @@ impl Store for Kept {
     }
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
         None
+    }
+    fn values(&mut self) -> Option<Box<dyn Values>> {
+        self.values.take()
     }
 }
 

@@ -10,25 +10,6 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-/// Stages that a simulation has: the others are those of hosts and networks.
-const STAGES: [Stage; 16] = [
-    Stage::HostQueue,
-    Stage::SubmissionQueue,
-    Stage::CommandFetch,
-    Stage::DataIn,
-    Stage::Firmware,
-    Stage::CacheWait,
-    Stage::Cache,
-    Stage::Mapping,
-    Stage::BlockWait,
-    Stage::DieWait,
-    Stage::FlashCommand,
-    Stage::FlashArray,
-    Stage::ChannelWait,
-    Stage::FlashTransfer,
-    Stage::DataOut,
-    Stage::Completion,
-];
 /// Commands of a simulation have no opcode.
 const NO_OPCODE: u8 = 0xff;
 
@@ -47,10 +28,10 @@ impl ProfileLog {
         drive: &str,
         flows: &[String],
     ) -> Result<ProfileLog, OutputError> {
-        let program = concat!("mynah ", env!("CARGO_PKG_VERSION"));
-        let mut header = Header::new(Side::Simulation, drive, TimeBase::Virtual, program);
+        let mut header = Header::new(Side::Simulation, drive, TimeBase::Virtual);
         header.kinds = Kind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
-        header.stages = STAGES.iter().map(|stage| stage.name().to_owned()).collect();
+        let stages = std::iter::once(Stage::HostQueue).chain(Stage::OF_DRIVE);
+        header.stages = stages.map(|stage| stage.name().to_owned()).collect();
         header.sessions = flows.to_vec();
         let begun = file.file().and_then(|out| {
             let writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header)?;
@@ -89,10 +70,8 @@ impl ProfileLog {
             ..Head::default()
         };
         let waited = completion.rung.since(created);
-        let stages = STAGES.into_iter().map(|stage| match stage {
-            Stage::HostQueue => waited,
-            stage => completion.stages.get(stage),
-        });
+        let of_drive = Stage::OF_DRIVE.into_iter().map(|stage| completion.stages.get(stage));
+        let stages = std::iter::once(waited).chain(of_drive);
         let path = &self.path;
         let fail = |error| OutputError { path: path.clone(), error, at_start: false };
         self.writer.record(head, stages).map_err(fail)

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub struct ProfileReports {
     /// `mynah.profile-report/1`.
     pub schema: String,
+    /// The file that they are laid beside.
+    pub base: Option<String>,
     /// One for each file.
     pub profiles: Vec<ProfileReport>,
 }
@@ -121,7 +123,8 @@ impl ProfileReports {
     /// What these profiles come to, beside a base.
     pub fn new(profiles: &[Analysis], base: Option<&Analysis>) -> ProfileReports {
         let profiles = profiles.iter().map(|it| ProfileReport::new(it, base)).collect();
-        ProfileReports { schema: SCHEMA.to_owned(), profiles }
+        let base = base.map(|base| base.path.display().to_string());
+        ProfileReports { schema: SCHEMA.to_owned(), base, profiles }
     }
 
     /// As JSON.

@@ -15,13 +15,18 @@ impl ProfileReports {
             if number > 0 {
                 out.push('\n');
             }
-            write_profile(&mut out, profile).expect("a string takes everything");
+            write_profile(&mut out, profile, self.base.as_deref())
+                .expect("a string takes everything");
         }
         out
     }
 }
 
-fn write_profile(out: &mut String, profile: &ProfileReport) -> std::fmt::Result {
+fn write_profile(
+    out: &mut String,
+    profile: &ProfileReport,
+    base: Option<&str>,
+) -> std::fmt::Result {
     let counts = profile.counts;
     writeln!(
         out,
@@ -53,7 +58,13 @@ fn write_profile(out: &mut String, profile: &ProfileReport) -> std::fmt::Result 
     if profile.groups.is_empty() {
         writeln!(out, "  nothing was recorded")?;
     }
-    profile.groups.iter().try_for_each(|group| write_group(out, group))
+    for group in &profile.groups {
+        write_group(out, group)?;
+        if let (Some(base), None) = (base, &group.growth) {
+            writeln!(out, "  {base} has no such I/Os to compare with")?;
+        }
+    }
+    Ok(())
 }
 
 fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {

@@ -4,7 +4,6 @@ use super::backlog::{Content, Operation};
 use super::disk::{Disk, is_no_room};
 use super::header::Header;
 use super::trouble::Problem;
-use crate::workers::Workers;
 use mynah_device::StoreJob;
 use std::io;
 
@@ -90,28 +89,4 @@ pub(super) fn look(disk: &(impl Disk + ?Sized), wanted: Wanted) -> Result<(), Pr
         return Err(Problem::Truncated { bytes: found.bytes, wanted: wanted.bytes });
     }
     Ok(())
-}
-
-/// Whoever performs tasks for a store: threads, or a test.
-pub trait Executor {
-    /// Takes a task. Never blocks.
-    fn submit(&mut self, task: Task);
-    /// What has been done since.
-    fn finished(&mut self) -> Option<Done>;
-    /// Waits until something is done.
-    fn wait(&mut self) -> Option<Done>;
-}
-
-impl Executor for Workers<Task, Done> {
-    fn submit(&mut self, task: Task) {
-        Workers::submit(self, task);
-    }
-
-    fn finished(&mut self) -> Option<Done> {
-        Workers::finished(self)
-    }
-
-    fn wait(&mut self) -> Option<Done> {
-        Workers::wait(self)
-    }
 }

@@ -188,7 +188,7 @@ impl Steps {
     }
 }
 
-impl Executor for Steps {
+impl Executor<Task, Done> for Steps {
     fn submit(&mut self, task: Task) {
         self.waiting.push(task);
     }
@@ -549,7 +549,7 @@ fn a_failed_write_fails_every_later_flush() {
 
 /// What was said went wrong, in order: each message has one of these.
 #[track_caller]
-fn assert_says<E: Executor>(store: &DiskStore<E>, parts: &[&str]) {
+fn assert_says<E: Executor<Task, Done>>(store: &DiskStore<E>, parts: &[&str]) {
     let messages = store.trouble().messages();
     assert_eq!(messages.len(), parts.len(), "{messages:?}");
     for (message, part) in messages.iter().zip(parts) {

@@ -25,7 +25,7 @@ fn opened(path: &Path) -> Owner<Workers<Task, Done>> {
     Owner::of(PairStore::new(folder).expect("a thread"))
 }
 
-impl<E: Executor> Owner<E> {
+impl<E: Executor<Task, Done>> Owner<E> {
     fn of(mut store: PairStore<Vec<u8>, E>) -> Owner<E> {
         let mut places = BTreeMap::new();
         for set in store.recalled.keys().copied().collect::<Vec<_>>() {
@@ -285,7 +285,7 @@ impl Keeper for Played {
     }
 }
 
-impl Executor for Script {
+impl Executor<Task, Done> for Script {
     fn submit(&mut self, task: Task) {
         self.0.lock().unwrap().tasks.push_back(task);
     }

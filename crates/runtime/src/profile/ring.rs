@@ -141,7 +141,7 @@ mod tests {
     use mynah_stamp::Time;
 
     fn header() -> Header {
-        let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic, "mynah test");
+        let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic);
         header.kinds = vec!["read".into()];
         header.stages = vec!["first".into(), "second".into()];
         header

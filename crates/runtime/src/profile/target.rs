@@ -9,44 +9,26 @@ use super::notes::Note;
 use super::ring::{RING_BYTES, Ring, RingError};
 use crate::clock::Rate;
 use mynah_device::{CommandKind, Completion};
+use mynah_lab::recorder::Kind;
 use mynah_profile::{Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Stage, Time};
 use std::path::Path;
 
-/// Stages of the drive.
-const DRIVE: [Stage; 15] = [
-    Stage::SubmissionQueue,
-    Stage::CommandFetch,
-    Stage::DataIn,
-    Stage::Firmware,
-    Stage::CacheWait,
-    Stage::Cache,
-    Stage::Mapping,
-    Stage::BlockWait,
-    Stage::DieWait,
-    Stage::FlashCommand,
-    Stage::FlashArray,
-    Stage::ChannelWait,
-    Stage::FlashTransfer,
-    Stage::DataOut,
-    Stage::Completion,
-];
 /// Stages before the drive's: asking the host for data until the last of them has come, and until
 /// the model has taken the command.
 const BEFORE: [&str; 2] = ["data_request", "intake"];
 /// And behind them: the subsystem without a model; past the modelled completion until the engine has
 /// come to it; until there was room in the output; and until the send that took its last byte.
 const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
-const STAGES: usize = BEFORE.len() + DRIVE.len() + BEHIND.len();
+const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
 
-/// Kinds of I/O.
-const KINDS: [&str; 9] =
-    ["read", "write", "trim", "flush", "store", "retrieve", "delete", "exist", "list"];
+/// What is none of the kinds that results have.
 const OTHER: &str = "other";
 
 /// An answer that has been sent.
 pub(crate) struct Sent<'a> {
     pub(crate) connection: u32,
+    pub(crate) queue_id: u16,
     pub(crate) completion: &'a Completion,
     pub(crate) note: &'a Note,
     /// When the command itself came, on the model's clock, if its data had to be asked for.
@@ -70,10 +52,10 @@ impl TargetProfile {
     /// # Errors
     /// If that cannot be.
     pub fn create(path: &Path, drive: &str, rate: Rate) -> Result<TargetProfile, RingError> {
-        let program = concat!("mynah ", env!("CARGO_PKG_VERSION"));
-        let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic, program);
-        header.kinds = KINDS.iter().chain([&OTHER]).map(|name| (*name).to_owned()).collect();
-        let drive = DRIVE.iter().map(|stage| stage.name());
+        let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
+        let kinds = Kind::ALL.iter().map(|kind| kind.name()).chain([OTHER]);
+        header.kinds = kinds.map(str::to_owned).collect();
+        let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
         let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
         header.stages = stages.map(str::to_owned).collect();
         let ring = Ring::create(path, &header, RING_BYTES)?;
@@ -89,13 +71,13 @@ impl TargetProfile {
         let begin = sent.asked.map_or(note.arrived, |at| rate.wall(at)).min(note.arrived);
         let mut stages = [Span::ZERO; STAGES];
         let (before, rest) = stages.split_at_mut(BEFORE.len());
-        let (drive, behind) = rest.split_at_mut(DRIVE.len());
+        let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
         before[0] = note.arrived.since(begin);
         let mut at = note.arrived;
         if completion.due.is_some() {
             before[1] = taken.since(note.arrived);
             at = taken;
-            for (into, stage) in drive.iter_mut().zip(DRIVE) {
+            for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
                 *into = rate.wall_span(completion.stages.get(stage));
                 at += *into;
             }
@@ -111,7 +93,7 @@ impl TargetProfile {
         let head = Head {
             sequence: 0,
             connection: sent.connection as u16,
-            queue: completion.queue.index() as u16,
+            queue: sent.queue_id,
             command_id: note.command_id,
             namespace: note.namespace,
             bytes: completion.bytes,
@@ -129,19 +111,21 @@ impl TargetProfile {
     }
 }
 
-/// The number of a kind of I/O; `None` of what is none.
+/// The number of a kind of I/O; `None` of what is none. Whether a Store found its key only the model
+/// knows.
 fn kind_of(kind: CommandKind) -> Option<u8> {
-    Some(match kind {
+    let kind = match kind {
         CommandKind::Fabrics | CommandKind::Admin => return None,
-        CommandKind::Read => 0,
-        CommandKind::Write => 1,
-        CommandKind::Trim => 2,
-        CommandKind::Flush => 3,
-        CommandKind::Store => 4,
-        CommandKind::Retrieve => 5,
-        CommandKind::Delete => 6,
-        CommandKind::Exist => 7,
-        CommandKind::List => 8,
-        CommandKind::OtherIo => 9,
-    })
+        CommandKind::Read => Kind::Read,
+        CommandKind::Write => Kind::Write,
+        CommandKind::Trim => Kind::Trim,
+        CommandKind::Flush => Kind::Flush,
+        CommandKind::Store => Kind::Store,
+        CommandKind::Retrieve => Kind::Retrieve,
+        CommandKind::Delete => Kind::Delete,
+        CommandKind::Exist => Kind::Exist,
+        CommandKind::List => Kind::List,
+        CommandKind::OtherIo => return Some(Kind::ALL.len() as u8),
+    };
+    Some(kind as u8)
 }
