@@ -66,6 +66,12 @@ pub struct Header {
     pub name: String,
     /// The clock of its times, in picoseconds.
     pub clock: TimeBase,
+    /// What that clock said at the profile's time 0.
+    #[serde(default)]
+    pub origin_ns: u64,
+    /// Which machine's clock it is, so that profiles of one clock are known.
+    #[serde(default)]
+    pub machine: String,
     /// The program that wrote it.
     pub program: String,
     /// Kinds of I/O, by number.
@@ -103,6 +109,15 @@ impl Counts {
         [self.completed, self.recorded, self.filtered, self.sampled_out, self.lost]
     }
 
+    /// Adds those of another part.
+    pub fn add(&mut self, other: &Counts) {
+        self.completed += other.completed;
+        self.recorded += other.recorded;
+        self.filtered += other.filtered;
+        self.sampled_out += other.sampled_out;
+        self.lost += other.lost;
+    }
+
     /// Whether they add up.
     pub fn add_up(&self) -> bool {
         let [completed, parts @ ..] = self.to_array().map(u128::from);
@@ -118,6 +133,8 @@ impl Header {
             side,
             name: name.to_owned(),
             clock,
+            origin_ns: 0,
+            machine: String::new(),
             program: concat!("mynah ", env!("CARGO_PKG_VERSION")).to_owned(),
             kinds: vec![],
             stages: vec![],

@@ -1,12 +1,15 @@
 //! Profiles of what is served: a record for each I/O, written once, when it ends, into a ring in a
 //! mapped file. No I/O costs an allocation, a lock or a system call.
 //!
-//! The file can be read while it is written, and after the process was killed.
+//! The file can be read while it is written, and after the process was killed. A target's side is in
+//! `target.rs`, a host's in `host/`.
 
+mod host;
 mod notes;
 mod ring;
 mod target;
 
+pub use host::{Ended, Flight, Flights, HostProfile, HostProfiles, ProfileError};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
 pub use target::TargetProfile;
 
