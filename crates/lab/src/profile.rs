@@ -1,16 +1,19 @@
 //! Profiles: one record for each I/O ([`mynah_profile`]), and what is made of them.
 //!
 //! A simulation writes its profile as it goes (`observer.rs`). `analysis.rs` reads one and sorts its
-//! I/Os into groups; `report.rs` is what is said of them, for people and for machines.
+//! I/Os into groups; `report.rs` is what is said of them, for people and for machines. `path/` joins
+//! a host's side of I/Os with a target's.
 
 mod analysis;
 mod group;
 mod observer;
+mod path;
 mod report;
 mod text;
 
 pub(crate) use analysis::analyse_from;
-pub use analysis::{Analysis, analyse};
+pub use analysis::{Analysis, analyse, analyse_joined};
 pub use group::{Dimension, GroupBy, UnknownDimension};
 pub(crate) use observer::ProfileLog;
+pub use path::{ClockRelation, Contradiction, Joined, PathError, PathReport, join};
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};

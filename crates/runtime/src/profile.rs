@@ -6,6 +6,7 @@
 
 mod host;
 mod notes;
+mod requests;
 mod ring;
 mod target;
 
@@ -13,5 +14,5 @@ pub use host::{Ended, Flight, Flights, HostProfile, HostProfiles, ProfileError};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
 pub use target::TargetProfile;
 
-pub(crate) use notes::{Note, Notes};
+pub(crate) use notes::{Note, Noted};
 pub(crate) use target::Sent;

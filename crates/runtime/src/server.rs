@@ -475,9 +475,6 @@ impl Server {
         if let Some(authenticator) = self.authenticator {
             hub.authenticate_with(authenticator);
         }
-        if let Some(profile) = self.profile {
-            hub.profile_with(profile);
-        }
         if !self.options.faults.is_empty() {
             hub.inject(Faults::new(&self.options.faults, self.identity.seed));
         }
@@ -496,6 +493,10 @@ impl Server {
             false => None,
         };
         let clock = Clock::start(rate);
+        if let Some(mut profile) = self.profile {
+            profile.starts(&clock);
+            hub.profile_with(profile);
+        }
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
         engine.add_ports(self.ports, self.say)?;

@@ -102,6 +102,12 @@ impl Ring {
         })
     }
 
+    /// Describes it anew, before there are records: the same stages, with what was not known before.
+    pub fn describe(&mut self, header: &Header) {
+        let slots = ((self.end - HEADER_BYTES / 8) / self.words) as u64;
+        self.memory.write(0, &header.to_page(slots, &self.counts));
+    }
+
     /// What was counted.
     pub fn counts(&self) -> Counts {
         self.counts

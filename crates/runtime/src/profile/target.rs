@@ -7,19 +7,23 @@
 
 use super::notes::Note;
 use super::ring::{RING_BYTES, Ring, RingError};
-use crate::clock::Rate;
+use crate::clock::{self, Clock, Rate};
 use mynah_device::{CommandKind, Completion};
 use mynah_lab::recorder::Kind;
 use mynah_profile::{Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Stage, Time};
 use std::path::Path;
 
-/// Stages before the drive's: asking the host for data until the last of them has come, and until
-/// the model has taken the command.
-const BEFORE: [&str; 2] = ["data_request", "intake"];
+/// Stages before the drive's: until the host is asked for data, which waits for a buffer; until the
+/// last of them has come; and until the model has taken the command.
+const BEFORE: [&str; 3] = ["data_buffer", "data_request", "intake"];
 /// And behind them: the subsystem without a model; past the modelled completion until the engine has
 /// come to it; until there was room in the output; and until the send that took its last byte.
 const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
+/// What is beside them: by how much the command may have come earlier; how long it lay in the
+/// system's buffer, while the model had it already; how long the send call took that had its answer's
+/// last byte; bytes in the output before the answer; and requests for data.
+const BESIDE: [&str; 5] = ["arrival_gap_ps", "unseen_ps", "send_call_ps", "bytes_ahead", "r2ts"];
 const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
 
 /// What is none of the kinds that results have.
@@ -33,12 +37,15 @@ pub(crate) struct Sent<'a> {
     pub(crate) note: &'a Note,
     /// When the command itself came, on the model's clock, if its data had to be asked for.
     pub(crate) asked: Option<Time>,
+    /// When the send call had returned.
+    pub(crate) at: Time,
 }
 
 /// A target's profile.
 #[derive(Debug)]
 pub struct TargetProfile {
     ring: Ring,
+    header: Header,
     rate: Rate,
     /// When the send that is under way began.
     pub(crate) sends_at: Time,
@@ -58,8 +65,15 @@ impl TargetProfile {
         let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
         let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
         header.stages = stages.map(str::to_owned).collect();
+        header.beside = BESIDE.map(str::to_owned).to_vec();
         let ring = Ring::create(path, &header, RING_BYTES)?;
-        Ok(TargetProfile { ring, rate, sends_at: Time::ZERO, now: Time::ZERO })
+        Ok(TargetProfile { ring, header, rate, sends_at: Time::ZERO, now: Time::ZERO })
+    }
+
+    /// Serving begins, on this clock.
+    pub(crate) fn starts(&mut self, clock: &Clock) {
+        (self.header.origin_ns, self.header.machine) = (clock.origin_ns(), clock::machine());
+        self.ring.describe(&self.header);
     }
 
     /// An I/O's answer has been handed to the network.
@@ -72,10 +86,12 @@ impl TargetProfile {
         let mut stages = [Span::ZERO; STAGES];
         let (before, rest) = stages.split_at_mut(BEFORE.len());
         let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
-        before[0] = note.arrived.since(begin);
+        let asked = note.asked.unwrap_or(begin).clamp(begin, note.arrived);
+        before[0] = asked.since(begin);
+        before[1] = note.arrived.since(asked);
         let mut at = note.arrived;
         if completion.due.is_some() {
-            before[1] = taken.since(note.arrived);
+            before[2] = taken.since(note.arrived);
             at = taken;
             for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
                 *into = rate.wall_span(completion.stages.get(stage));
@@ -107,7 +123,14 @@ impl TargetProfile {
             begin,
             total: end.since(begin),
         };
-        self.ring.record(&head, &stages, &[]);
+        let beside = [
+            note.gap.as_ps(),
+            note.seen.saturating_since(note.arrived).as_ps(),
+            sent.at.saturating_since(self.sends_at).as_ps(),
+            note.ahead.into(),
+            note.requests.into(),
+        ];
+        self.ring.record(&head, &stages, &beside);
     }
 }
 

@@ -233,7 +233,7 @@ fn commands_take_effect_when_they_came_and_not_when_they_were_seen() {
         let read = capsule(blocks_of(opcode::nvm::READ, 0, 8), 8, &[]);
         let came = start + us(came).since(Time::ZERO);
         let uncertain = Span::from_us(3);
-        world.give_arrived(queue, &read, Arrival::stamped(came, uncertain));
+        world.give_arrived(queue, &read, Arrival::stamped(came, uncertain, world.wall));
         world.look();
         while world.hub.outstanding() > 0 {
             world.wall = world.hub.next_at().expect("something is under way");
