@@ -71,7 +71,7 @@ impl TargetProfile {
     }
 
     /// Serving begins, on this clock.
-    pub(crate) fn starts(&mut self, clock: &Clock) {
+    pub fn starts(&mut self, clock: &Clock) {
         (self.header.origin_ns, self.header.machine) = (clock.origin_ns(), clock::machine());
         self.ring.describe(&self.header);
     }
