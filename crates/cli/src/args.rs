@@ -296,6 +296,25 @@ pub(crate) enum Profile {
     Show(ProfileShow),
 }
 
+/// Which I/Os of a drive that is served are in its profile.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileChoice {
+    /// Only one I/O in so many is in the profile: 1/1000. A host that counts its commands chooses
+    /// the same ones
+    #[arg(long, value_name = "1/N", requires = "profile")]
+    pub(crate) profile_sample: Option<String>,
+    /// Only one I/O in each such span of time: 10ms
+    #[arg(long, value_name = "TIME", requires = "profile", conflicts_with = "profile_sample")]
+    pub(crate) profile_every: Option<String>,
+    /// Only I/Os like this, before sampling: 'read size>=32KiB queue=1..4' (io, size, namespace,
+    /// queue, block, status); may be repeated: any of them is enough
+    #[arg(long, value_name = "FILTER", requires = "profile")]
+    pub(crate) profile_filter: Vec<String>,
+    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time
+    #[arg(long, value_name = "p99.9|TIME", requires = "profile")]
+    pub(crate) profile_keep_above: Option<String>,
+}
+
 /// `mynah profile show`.
 #[derive(Args)]
 pub(crate) struct ProfileShow {
@@ -401,6 +420,8 @@ pub(crate) struct Serve {
     /// show`; it can be read while the drive is served. Several drives or shards have FILE.0 and so on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) profile_choice: ProfileChoice,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]

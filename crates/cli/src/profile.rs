@@ -1,10 +1,14 @@
 //! `mynah profile`: what profiles say.
 
-use crate::args::{Profile, ProfileShow};
+use crate::args::{Profile, ProfileChoice, ProfileShow};
 use crate::failure::Failure;
 use crate::print;
 use mynah_lab::output;
-use mynah_lab::profile::{Analysis, GroupBy, ProfileReports, analyse};
+use mynah_lab::profile::{
+    Analysis, ChoiceTextError, GroupBy, ProfileReports, analyse, io_kinds, parse_every,
+    parse_filter, parse_keep_above, parse_sampling,
+};
+use mynah_profile::{Choice, Chooser};
 use std::path::Path;
 
 /// Does what was asked for; never interrupted.
@@ -34,4 +38,28 @@ fn read(path: &Path, by: &GroupBy) -> Result<Analysis, Failure> {
     let help =
         "a profile is what `mynah sim --profile FILE` and `mynah serve --profile FILE` write";
     analyse(path, by).map_err(|problem| Failure::usage(problem.to_string(), Some(help)))
+}
+
+/// Which I/Os are to have records.
+pub(crate) fn choice(args: &ProfileChoice) -> Result<Choice, Failure> {
+    let wrong = |option: &str, error: ChoiceTextError| {
+        Failure::usage(format!("{option}: {error}"), None::<&str>)
+    };
+    let mut choice = Choice::default();
+    if let Some(text) = &args.profile_sample {
+        choice.sampling = parse_sampling(text).map_err(|e| wrong("--profile-sample", e))?;
+    }
+    if let Some(text) = &args.profile_every {
+        choice.sampling = parse_every(text).map_err(|e| wrong("--profile-every", e))?;
+    }
+    for text in &args.profile_filter {
+        choice.filters.push(parse_filter(text).map_err(|e| wrong("--profile-filter", e))?);
+    }
+    if let Some(text) = &args.profile_keep_above {
+        choice.keep_above = parse_keep_above(text).map_err(|e| wrong("--profile-keep-above", e))?;
+    }
+    match Chooser::new(choice.clone(), &io_kinds()) {
+        Ok(_) => Ok(choice),
+        Err(error) => Err(Failure::usage(format!("--profile: {error}"), None::<&str>)),
+    }
 }

@@ -4,6 +4,7 @@ use crate::args::{DoorbellsArg, PollArg, Serve};
 use crate::failure::{Failure, say};
 use crate::key;
 use crate::machine::Meter;
+use crate::profile;
 use crate::values;
 use crate::{print, progress};
 use mynah_lab::SimulationError;
@@ -481,6 +482,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         },
         cpus: values::cpus(args.cpus_allowed.as_deref())?,
         profile: args.profile.clone(),
+        profile_choice: profile::choice(&args.profile_choice)?,
         late_bound: args
             .late_bound
             .as_deref()

@@ -1,9 +1,10 @@
 //! Profiles: one record for each I/O ([`mynah_profile`]), and what is made of them.
 //!
 //! A simulation writes its profile as it goes (`observer.rs`). `analysis.rs` reads one and sorts its
-//! I/Os into groups; `report.rs` is what is said of them, for people and for machines.
+//! I/Os into groups; `choice.rs` reads which I/Os are to have records; `report.rs` is what is said of them, for people and for machines.
 
 mod analysis;
+mod choice;
 mod group;
 mod observer;
 mod report;
@@ -11,6 +12,10 @@ mod text;
 
 pub(crate) use analysis::analyse_from;
 pub use analysis::{Analysis, analyse};
+pub use choice::{
+    ChoiceTextError, OTHER_KIND, choice_text, filter_text, io_kinds, parse_every, parse_filter,
+    parse_keep_above, parse_kinds, parse_numbers, parse_sampling, parse_sizes, parse_statuses,
+};
 pub use group::{Dimension, GroupBy, UnknownDimension};
 pub(crate) use observer::ProfileLog;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};

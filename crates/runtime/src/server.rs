@@ -26,6 +26,7 @@ use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
 use mynah_model::stats::{Blame, Counters};
+use mynah_profile::{Choice, ChoiceError};
 use mynah_stamp::{Span, Time};
 use mynah_wire::tcp::target::Settings;
 pub use pairs::{PairsError, has_pairs};
@@ -96,6 +97,8 @@ pub struct ServeOptions {
     pub faults: Vec<ConnectionFault>,
     /// Where a profile is written: a record for each I/O of a host, the latest of them.
     pub profile: Option<PathBuf>,
+    /// Which of them have one.
+    pub profile_choice: Choice,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
     /// Only what the drive does is asked for, not when: a result that is not trusted says so.
@@ -129,6 +132,7 @@ impl Default for ServeOptions {
             tls: Vec::new(),
             faults: Vec::new(),
             profile: None,
+            profile_choice: Choice::default(),
             late_bound: None,
             functional: false,
             poll: Poll::Adaptive,
@@ -170,6 +174,9 @@ pub enum ServeError {
     /// A profile cannot be written.
     #[error(transparent)]
     Profile(#[from] RingError),
+    /// Nor one of these I/Os.
+    #[error("--profile: {0}")]
+    ProfileChoice(#[from] ChoiceError),
     /// The folder cannot hold the pairs.
     #[error(transparent)]
     PairStore(#[from] pair_store::OpenError),
@@ -423,7 +430,8 @@ impl Server {
     /// If that cannot be noted.
     pub fn begin(&mut self) -> Result<(), ServeError> {
         if let (Some(path), None) = (&self.options.profile, &self.profile) {
-            let profile = TargetProfile::create(path, &self.identity.name, self.rate())?;
+            let mut profile = TargetProfile::create(path, &self.identity.name, self.rate())?;
+            profile.choose(self.options.profile_choice.clone())?;
             self.profile = Some(profile);
         }
         if !self.is_begun && self.subsystem.open_store().is_err() {

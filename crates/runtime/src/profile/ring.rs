@@ -1,7 +1,7 @@
 //! The latest records of a profile, in a mapped file.
 
 use crate::shared::Shared;
-use mynah_profile::{COUNTS_WORD, Counts, HEADER_BYTES, Head, Header};
+use mynah_profile::{COUNTS_WORD, Counts, Decision, HEADER_BYTES, Head, Header};
 use mynah_stamp::Span;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -89,22 +89,54 @@ impl Ring {
             return Err(io::Error::from(error).into());
         }
         let memory = Shared::map(&file, 0, bytes, true, true)?;
+        Ok(Ring::over(memory, file, header, slots))
+    }
+
+    fn over(memory: Shared, file: File, header: &Header, slots: u64) -> Ring {
         memory.write(0, &header.to_page(slots, &Counts::default()));
         let words = header.record_words();
         let first = HEADER_BYTES / 8;
-        Ok(Ring {
+        Ring {
             memory,
             _file: file,
             counts: Counts::default(),
             words,
             next: first,
             end: first + slots as usize * words,
-        })
+        }
+    }
+
+    /// Says something else of what is written from now on; the stages must be the same.
+    pub fn describe(&mut self, header: &Header) {
+        debug_assert_eq!(header.record_words(), self.words);
+        let slots = (self.end - HEADER_BYTES / 8) / self.words;
+        self.memory.write(0, &header.to_page(slots as u64, &self.counts));
     }
 
     /// What was counted.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Counts an I/O that has ended and gets no record.
+    #[inline]
+    pub fn skip(&mut self, decision: Decision) {
+        let all = self.memory.long_words();
+        let put =
+            |at: usize, word: u64| all[COUNTS_WORD + at].store(word.to_le(), Ordering::Relaxed);
+        match decision {
+            Decision::Filtered => {
+                self.counts.filtered += 1;
+                put(2, self.counts.filtered);
+            }
+            Decision::SampledOut => {
+                self.counts.sampled_out += 1;
+                put(3, self.counts.sampled_out);
+            }
+            Decision::Record | Decision::Slow => return,
+        }
+        self.counts.completed += 1;
+        put(0, self.counts.completed);
     }
 
     /// Writes the record of an I/O that has ended over the oldest one; its sequence is given here.

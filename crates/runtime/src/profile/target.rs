@@ -9,8 +9,9 @@ use super::notes::Note;
 use super::ring::{RING_BYTES, Ring, RingError};
 use crate::clock::Rate;
 use mynah_device::{CommandKind, Completion};
+use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
-use mynah_profile::{Head, Header, Side, TimeBase};
+use mynah_profile::{Choice, ChoiceError, Chooser, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Stage, Time};
 use std::path::Path;
 
@@ -21,9 +22,6 @@ const BEFORE: [&str; 2] = ["data_request", "intake"];
 /// come to it; until there was room in the output; and until the send that took its last byte.
 const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
 const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
-
-/// What is none of the kinds that results have.
-const OTHER: &str = "other";
 
 /// An answer that has been sent.
 pub(crate) struct Sent<'a> {
@@ -39,6 +37,8 @@ pub(crate) struct Sent<'a> {
 #[derive(Debug)]
 pub struct TargetProfile {
     ring: Ring,
+    header: Header,
+    chooser: Chooser,
     rate: Rate,
     /// When the send that is under way began.
     pub(crate) sends_at: Time,
@@ -52,14 +52,24 @@ impl TargetProfile {
     /// # Errors
     /// If that cannot be.
     pub fn create(path: &Path, drive: &str, rate: Rate) -> Result<TargetProfile, RingError> {
-        let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
-        let kinds = Kind::ALL.iter().map(|kind| kind.name()).chain([OTHER]);
-        header.kinds = kinds.map(str::to_owned).collect();
-        let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
-        let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
-        header.stages = stages.map(str::to_owned).collect();
+        let header = header(drive);
         let ring = Ring::create(path, &header, RING_BYTES)?;
-        Ok(TargetProfile { ring, rate, sends_at: Time::ZERO, now: Time::ZERO })
+        let chooser =
+            Chooser::new(Choice::default(), &header.kinds).expect("every I/O is a choice");
+        let (sends_at, now) = (Time::ZERO, Time::ZERO);
+        Ok(TargetProfile { ring, header, chooser, rate, sends_at, now })
+    }
+
+    /// Which I/Os that end from now on get a record.
+    ///
+    /// # Errors
+    /// If there is no such choice.
+    pub fn choose(&mut self, choice: Choice) -> Result<(), ChoiceError> {
+        self.chooser = Chooser::new(choice, &self.header.kinds)?;
+        let choice = self.chooser.choice();
+        self.header.choice = (!choice.is_all()).then(|| choice.clone());
+        self.ring.describe(&self.header);
+        Ok(())
     }
 
     /// An I/O's answer has been handed to the network.
@@ -67,8 +77,40 @@ impl TargetProfile {
         let Sent { completion, note, .. } = sent;
         let Some(kind) = kind_of(completion.kind) else { return };
         let rate = self.rate;
-        let taken = rate.wall(completion.arrival).max(note.arrived);
         let begin = sent.asked.map_or(note.arrived, |at| rate.wall(at)).min(note.arrived);
+        let end = note.arrived.max(note.done).max(note.answered).max(self.sends_at);
+        let head = Head {
+            sequence: 0,
+            connection: sent.connection as u16,
+            queue: sent.queue_id,
+            command_id: note.command_id,
+            namespace: note.namespace,
+            bytes: completion.bytes,
+            kind,
+            opcode: note.opcode,
+            status: completion.entry.status().to_bits() & 0x7ff,
+            nth: note.nth,
+            outstanding: note.outstanding,
+            batch: note.batch,
+            block: note.block,
+            begin,
+            total: end.since(begin),
+            kept: false,
+        };
+        match self.chooser.decide(&head) {
+            Decision::Record => self.record(sent, head),
+            Decision::Slow => self.record(sent, Head { kept: true, ..head }),
+            decision => self.ring.skip(decision),
+        }
+    }
+
+    /// One that gets a record.
+    #[inline(never)]
+    fn record(&mut self, sent: &Sent<'_>, head: Head) {
+        let Sent { completion, note, .. } = sent;
+        let rate = self.rate;
+        let taken = rate.wall(completion.arrival).max(note.arrived);
+        let begin = head.begin;
         let mut stages = [Span::ZERO; STAGES];
         let (before, rest) = stages.split_at_mut(BEFORE.len());
         let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
@@ -90,25 +132,20 @@ impl TargetProfile {
         at = at.max(note.answered);
         behind[3] = self.sends_at.saturating_since(at);
         let end = at.max(self.sends_at);
-        let head = Head {
-            sequence: 0,
-            connection: sent.connection as u16,
-            queue: sent.queue_id,
-            command_id: note.command_id,
-            namespace: note.namespace,
-            bytes: completion.bytes,
-            kind,
-            opcode: note.opcode,
-            status: completion.entry.status().to_bits() & 0x7ff,
-            nth: note.nth,
-            outstanding: note.outstanding,
-            batch: note.batch,
-            block: note.block,
-            begin,
-            total: end.since(begin),
-        };
+        // The modelled end may be some picoseconds behind the stamps, where its clock is another.
+        let head = Head { total: end.since(begin), ..head };
         self.ring.record(&head, &stages);
     }
+}
+
+/// What a target's profile says of itself.
+fn header(drive: &str) -> Header {
+    let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
+    header.kinds = io_kinds();
+    let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
+    let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
+    header.stages = stages.map(str::to_owned).collect();
+    header
 }
 
 /// The number of a kind of I/O; `None` of what is none. Whether a Store found its key only the model
