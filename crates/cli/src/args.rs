@@ -494,6 +494,11 @@ pub(crate) struct Bench {
     /// Write the result as JSON; - is standard output, in place of the summary
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+    /// Show where the time of each I/O went, and keep the profile in FILE: the latest 8 MiB of each
+    /// job's records, for `mynah profile show`
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub(crate) profile: Option<Option<PathBuf>>,
     /// Print neither summary nor progress
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,

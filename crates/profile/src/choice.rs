@@ -103,6 +103,19 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Reads a choice, whatever the bytes are. Whether it can be made is for [`Chooser::new`].
+    ///
+    /// # Errors
+    /// If it is none; what is wrong.
+    pub fn from_json(bytes: &[u8]) -> Result<Choice, String> {
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and names")
+    }
+
     /// Whether every I/O gets a record.
     pub fn is_all(&self) -> bool {
         self.filters.is_empty() && self.sampling == Sampling::All
@@ -195,8 +208,7 @@ impl Chooser {
         if choice.filters.len() > FILTERS_MAX {
             return Err(ChoiceError::TooMany);
         }
-        let json = serde_json::to_string(&choice).unwrap_or_default();
-        if json.len() > CHOICE_BYTES_MAX {
+        if choice.to_json().len() > CHOICE_BYTES_MAX {
             return Err(ChoiceError::TooLong);
         }
         let tests = choice.filters.iter().map(|filter| Test::new(filter, kinds));

@@ -16,7 +16,7 @@ pub const COUNTS_WORD: usize = COUNTS_AT / 8;
 /// Where the counts begin, and the description.
 pub(crate) const COUNTS_AT: usize = 64;
 const TEXT_AT: usize = 256;
-/// Most stages of a record, and most kinds of I/O.
+/// Most stages of a record, and as many figures beside them; and most kinds of I/O.
 pub(crate) const STAGES_MAX: usize = 64;
 const KINDS_MAX: usize = 64;
 
@@ -30,6 +30,8 @@ pub enum Side {
     Host,
     /// A target.
     Target,
+    /// Both ends of a path, joined.
+    Path,
 }
 
 impl Side {
@@ -39,6 +41,7 @@ impl Side {
             Side::Simulation => "simulation",
             Side::Host => "host",
             Side::Target => "target",
+            Side::Path => "path",
         }
     }
 }
@@ -64,12 +67,22 @@ pub struct Header {
     pub name: String,
     /// The clock of its times, in picoseconds.
     pub clock: TimeBase,
+    /// What that clock said at the profile's time 0.
+    #[serde(default)]
+    pub origin_ns: u64,
+    /// Which machine's clock it is, so that profiles of one clock are known.
+    #[serde(default)]
+    pub machine: String,
     /// The program that wrote it.
     pub program: String,
     /// Kinds of I/O, by number.
     pub kinds: Vec<String>,
     /// Names of the stages of each record, in the order in which an I/O passes them.
     pub stages: Vec<String>,
+    /// Names of what records have beside them, and is never added: spans in picoseconds if the name
+    /// ends in `_ps`, else numbers.
+    #[serde(default)]
+    pub beside: Vec<String>,
     /// Names of connections or flows, by number; as many as fit.
     #[serde(default)]
     pub sessions: Vec<String>,
@@ -100,6 +113,15 @@ impl Counts {
         [self.completed, self.recorded, self.filtered, self.sampled_out, self.lost]
     }
 
+    /// Adds those of another part.
+    pub fn add(&mut self, other: &Counts) {
+        self.completed += other.completed;
+        self.recorded += other.recorded;
+        self.filtered += other.filtered;
+        self.sampled_out += other.sampled_out;
+        self.lost += other.lost;
+    }
+
     /// Whether they add up.
     pub fn add_up(&self) -> bool {
         let [completed, parts @ ..] = self.to_array().map(u128::from);
@@ -115,17 +137,25 @@ impl Header {
             side,
             name: name.to_owned(),
             clock,
+            origin_ns: 0,
+            machine: String::new(),
             program: concat!("mynah ", env!("CARGO_PKG_VERSION")).to_owned(),
             kinds: vec![],
             stages: vec![],
+            beside: vec![],
             sessions: vec![],
             choice: None,
         }
     }
 
-    /// Words of a record: its head, its stages, and its sequence once more.
+    /// Words of a record: its head, its stages, what is beside them, and its sequence once more.
     pub fn record_words(&self) -> usize {
-        HEAD_WORDS + self.stages.len() + 1
+        HEAD_WORDS + self.stages.len() + self.beside.len() + 1
+    }
+
+    fn is_bounded(&self) -> bool {
+        let words = self.stages.len().max(self.beside.len());
+        words <= STAGES_MAX && self.kinds.len() <= KINDS_MAX
     }
 
     /// Bytes of a record.
@@ -136,10 +166,10 @@ impl Header {
     /// As the first page of a file with room for so many records.
     ///
     /// # Panics
-    /// With more stages or kinds, or longer names, than a page has room for: they are the program's
+    /// With more stages, kinds or figures beside them, or longer names, than a page has room for: they are the program's
     /// own. A name that is too long is cut, and sessions are left out from the last.
     pub fn to_page(&self, slots: u64, counts: &Counts) -> Vec<u8> {
-        assert!(self.stages.len() <= STAGES_MAX && self.kinds.len() <= KINDS_MAX);
+        assert!(self.is_bounded());
         let mut fits = self.clone();
         while fits.name.len() > 200 {
             fits.name.pop();
@@ -193,8 +223,8 @@ impl Header {
         if header.schema != SCHEMA {
             return Err(ReadError::Schema(header.schema.chars().take(40).collect()));
         }
-        if header.stages.len() > STAGES_MAX || header.kinds.len() > KINDS_MAX {
-            return Err(damaged("more stages or kinds of I/O than a profile has"));
+        if !header.is_bounded() {
+            return Err(damaged("more stages, kinds of I/O or figures than a profile has"));
         }
         if word(24) != header.record_bytes() {
             return Err(damaged("records of another size than its stages make"));

@@ -89,12 +89,12 @@ impl<R: Read> Profile<R> {
 
     /// Its records.
     pub fn records(self) -> Records<R> {
-        let stages = self.header.stages.len();
         let row = vec![0; self.header.record_bytes() as usize];
         let slots = self.slots;
         let kinds = self.header.kinds.len();
-        let stages = vec![Span::ZERO; stages];
-        Records { rest: self.rest, slots, kinds, row, stages, seen: 0, torn: 0 }
+        let stages = vec![Span::ZERO; self.header.stages.len()];
+        let beside = vec![0; self.header.beside.len()];
+        Records { rest: self.rest, slots, kinds, row, stages, beside, seen: 0, torn: 0 }
     }
 }
 
@@ -106,6 +106,7 @@ pub struct Records<R> {
     kinds: usize,
     row: Vec<u8>,
     stages: Vec<Span>,
+    beside: Vec<u64>,
     seen: u64,
     torn: u64,
 }
@@ -139,6 +140,7 @@ impl<R: Read> Records<R> {
             for (into, word) in self.stages.iter_mut().zip(&mut words) {
                 *into = Span::from_ps(word);
             }
+            self.beside.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
             let again = words.next();
             if head.sequence == 0 {
                 continue;
@@ -147,7 +149,7 @@ impl<R: Read> Records<R> {
                 self.torn += 1;
                 continue;
             }
-            return Ok(Some(Record { head, stages: &self.stages }));
+            return Ok(Some(Record { head, stages: &self.stages, beside: &self.beside }));
         }
         Ok(None)
     }

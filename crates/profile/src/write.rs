@@ -31,11 +31,16 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Writes the record of an I/O that has ended; its sequence is given by the writer. `stages` are
-    /// those of the header, in its order.
+    /// those of the header, in its order, and so is `beside`.
     ///
     /// # Errors
     /// Of `out`.
-    pub fn record(&mut self, head: Head, stages: impl IntoIterator<Item = Span>) -> io::Result<()> {
+    pub fn record(
+        &mut self,
+        head: Head,
+        stages: impl IntoIterator<Item = Span>,
+        beside: &[u64],
+    ) -> io::Result<()> {
         self.counts.completed += 1;
         self.counts.recorded += 1;
         let head = Head { sequence: self.counts.recorded, ..head };
@@ -46,6 +51,9 @@ impl<W: Write + Seek> Writer<W> {
         for span in stages {
             self.row.extend_from_slice(&span.as_ps().to_le_bytes());
         }
+        for word in beside {
+            self.row.extend_from_slice(&word.to_le_bytes());
+        }
         self.row.extend_from_slice(&head.sequence.to_le_bytes());
         debug_assert_eq!(self.row.len() as u64, self.header.record_bytes());
         self.out.write_all(&self.row)
@@ -55,10 +63,19 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// Of the output.
-    pub fn finish(mut self) -> io::Result<Counts> {
+    pub fn finish(self) -> io::Result<Counts> {
+        let counts = self.counts;
+        self.finish_as(counts)
+    }
+
+    /// Ends it with counts of another's: of the I/Os that these records were taken from.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn finish_as(mut self, counts: Counts) -> io::Result<Counts> {
         self.out.seek(SeekFrom::Start(0))?;
-        self.out.write_all(&self.header.to_page(self.counts.recorded, &self.counts))?;
+        self.out.write_all(&self.header.to_page(self.counts.recorded, &counts))?;
         self.out.flush()?;
-        Ok(self.counts)
+        Ok(counts)
     }
 }

@@ -73,6 +73,11 @@ impl Clock {
         Clock { origin: clock_gettime(ClockId::Monotonic), rate }
     }
 
+    /// What the system's clock (`CLOCK_MONOTONIC`) said when this one was made, in nanoseconds.
+    pub fn origin_ns(&self) -> u64 {
+        self.origin.tv_sec as u64 * 1_000_000_000 + self.origin.tv_nsec as u64
+    }
+
     /// How fast the model's time goes.
     pub fn rate(&self) -> Rate {
         self.rate
@@ -95,6 +100,14 @@ impl Clock {
     pub fn at(&self, wall: Time) -> Now {
         Now { wall, model: self.rate.model(wall) }
     }
+}
+
+/// Names the machine since it was started, and the time namespace (time_namespaces(7)) of this
+/// process: two processes of the same name have one clock.
+pub fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    format!("{} {}", boot.trim(), namespace.display())
 }
 
 /// How long ago it was so late by the system's calendar (`CLOCK_REALTIME`); nothing if that

@@ -19,6 +19,7 @@ pub mod samsung;
 mod target;
 mod transport;
 mod vfio_user;
+mod watch;
 
 pub use authentication::Credentials;
 pub use connection::Connection;

@@ -83,6 +83,11 @@ impl Notes {
         (place.taken && place.command_id == command_id).then_some(place)
     }
 
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.places.iter_mut().for_each(|place| place.taken = false);
+    }
+
     /// Takes it away.
     #[inline]
     pub(crate) fn take(&mut self, command_id: u16) -> Option<Note> {

@@ -106,11 +106,43 @@ impl Ring {
         }
     }
 
+    /// A ring in this process's memory alone, which goes with it.
+    ///
+    /// # Errors
+    /// If there is not so much.
+    pub fn in_memory(header: &Header, bytes: u64) -> io::Result<Ring> {
+        let slots = (bytes.saturating_sub(HEADER_BYTES as u64) / header.record_bytes()).max(1);
+        let bytes = HEADER_BYTES as u64 + slots * header.record_bytes();
+        let (memory, file) = Shared::create("mynah-profile", bytes)?;
+        Ok(Ring::over(memory, file.into(), header, slots))
+    }
+
+    /// How many records there is room for.
+    pub fn slots(&self) -> u64 {
+        ((self.end - HEADER_BYTES / 8) / self.words) as u64
+    }
+
+    /// The number of the oldest record that there is; of the next one, if there is none.
+    pub fn oldest(&self) -> u64 {
+        (self.counts.recorded + 1).saturating_sub(self.slots()).max(1)
+    }
+
+    /// Appends a record as the file has it, if it is there.
+    pub fn copy(&self, sequence: u64, into: &mut Vec<u8>) -> bool {
+        if sequence < self.oldest() || sequence > self.counts.recorded {
+            return false;
+        }
+        let slot = ((sequence - 1) % self.slots()) as usize;
+        let at = HEADER_BYTES / 8 + slot * self.words;
+        let words = &self.memory.long_words()[at..at + self.words];
+        into.extend(words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()));
+        true
+    }
+
     /// Says something else of what is written from now on; the stages must be the same.
     pub fn describe(&mut self, header: &Header) {
         debug_assert_eq!(header.record_words(), self.words);
-        let slots = (self.end - HEADER_BYTES / 8) / self.words;
-        self.memory.write(0, &header.to_page(slots as u64, &self.counts));
+        self.memory.write(0, &header.to_page(self.slots(), &self.counts));
     }
 
     /// What was counted.
@@ -141,7 +173,7 @@ impl Ring {
 
     /// Writes the record of an I/O that has ended over the oldest one; its sequence is given here.
     #[inline]
-    pub fn record(&mut self, head: &Head, stages: &[Span]) {
+    pub fn record(&mut self, head: &Head, stages: &[Span], beside: &[u64]) {
         self.counts.completed += 1;
         self.counts.recorded += 1;
         let sequence = self.counts.recorded;
@@ -153,7 +185,8 @@ impl Ring {
         put(last, 0);
         fence(Ordering::Release);
         let head = Head { sequence, ..*head }.to_words();
-        let words = head.iter().copied().chain(stages.iter().map(|span| span.as_ps()));
+        let spans = stages.iter().map(|span| span.as_ps());
+        let words = head.iter().copied().chain(spans).chain(beside.iter().copied());
         record.iter().zip(words).for_each(|(at, word)| put(at, word));
         last.store(sequence.to_le(), Ordering::Release);
         // Completed, and recorded.
@@ -195,7 +228,7 @@ mod tests {
         for _ in 0..count {
             let begin = Time::from_ns(ring.counts().recorded + 1);
             let head = Head { begin, total: Span::from_ns(3), ..Head::default() };
-            ring.record(&head, &[Span::from_ns(1), Span::from_ns(2)]);
+            ring.record(&head, &[Span::from_ns(1), Span::from_ns(2)], &[]);
         }
     }
 

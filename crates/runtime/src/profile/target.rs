@@ -6,13 +6,15 @@
 //! model, to the picosecond; where there is none, it is one stage.
 
 use super::notes::Note;
+use super::query::{NOBODY, Watcher};
 use super::ring::{RING_BYTES, Ring, RingError};
 use crate::clock::Rate;
 use mynah_device::{CommandKind, Completion};
 use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
-use mynah_profile::{Choice, ChoiceError, Chooser, Decision, Head, Header, Side, TimeBase};
+use mynah_profile::{Choice, ChoiceError, Chooser, Counts, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Stage, Time};
+use std::io;
 use std::path::Path;
 
 /// Stages before the drive's: asking the host for data until the last of them has come, and until
@@ -25,8 +27,10 @@ const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
 
 /// An answer that has been sent.
 pub(crate) struct Sent<'a> {
-    pub(crate) connection: u32,
+    pub(crate) controller_id: u16,
     pub(crate) queue_id: u16,
+    /// Whose it is, by [`super::Queries::tenant`].
+    pub(crate) tenant: u16,
     pub(crate) completion: &'a Completion,
     pub(crate) note: &'a Note,
     /// When the command itself came, on the model's clock, if its data had to be asked for.
@@ -40,6 +44,14 @@ pub struct TargetProfile {
     header: Header,
     chooser: Chooser,
     rate: Rate,
+    /// By slot of the ring, whose record it has.
+    owners: Box<[u16]>,
+    /// What became of the I/Os of each tenant.
+    tenants: Vec<Counts>,
+    /// Who asks, and what they are told.
+    pub(super) watchers: Vec<Watcher>,
+    /// When it ends, unless somebody asks for more of it.
+    pub(super) until: Option<Time>,
     /// When the send that is under way began.
     pub(crate) sends_at: Time,
     /// When the clock was read last.
@@ -54,10 +66,90 @@ impl TargetProfile {
     pub fn create(path: &Path, drive: &str, rate: Rate) -> Result<TargetProfile, RingError> {
         let header = header(drive);
         let ring = Ring::create(path, &header, RING_BYTES)?;
+        Ok(TargetProfile::over(ring, header, rate))
+    }
+
+    /// The same in this process's memory, until that time.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn in_memory(drive: &str, rate: Rate, until: Time) -> io::Result<TargetProfile> {
+        let header = header(drive);
+        let ring = Ring::in_memory(&header, RING_BYTES)?;
+        let profile = TargetProfile::over(ring, header, rate);
+        Ok(TargetProfile { until: Some(until), ..profile })
+    }
+
+    fn over(ring: Ring, header: Header, rate: Rate) -> TargetProfile {
         let chooser =
             Chooser::new(Choice::default(), &header.kinds).expect("every I/O is a choice");
-        let (sends_at, now) = (Time::ZERO, Time::ZERO);
-        Ok(TargetProfile { ring, header, chooser, rate, sends_at, now })
+        TargetProfile {
+            owners: vec![NOBODY; ring.slots() as usize].into(),
+            ring,
+            header,
+            chooser,
+            rate,
+            tenants: vec![],
+            watchers: vec![],
+            until: None,
+            sends_at: Time::ZERO,
+            now: Time::ZERO,
+        }
+    }
+
+    /// Whether it has to end.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= self.now)
+    }
+
+    /// When it ends, if nothing happens.
+    pub(crate) fn ends_at(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// What it says of itself.
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Its records.
+    pub(super) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// What decides which I/Os have records.
+    pub(super) fn choice(&self) -> &Choice {
+        self.chooser.choice()
+    }
+
+    /// Whose a record is that there is.
+    pub(super) fn owner(&self, sequence: u64) -> u16 {
+        let slot = (sequence - 1) % self.owners.len() as u64;
+        self.owners[slot as usize]
+    }
+
+    /// What became of a tenant's I/Os; of all for `None`.
+    pub(super) fn counts(&self, tenant: Option<u16>) -> Counts {
+        match tenant {
+            None => self.ring.counts(),
+            Some(tenant) => self.tenants.get(usize::from(tenant)).copied().unwrap_or_default(),
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, tenant: u16, decision: Decision) {
+        let at = usize::from(tenant);
+        if at >= self.tenants.len() {
+            self.tenants.resize(at + 1, Counts::default());
+        }
+        let counts = &mut self.tenants[at];
+        counts.completed += 1;
+        match decision {
+            Decision::Filtered => counts.filtered += 1,
+            Decision::SampledOut => counts.sampled_out += 1,
+            Decision::Record | Decision::Slow => counts.recorded += 1,
+        }
     }
 
     /// Which I/Os that end from now on get a record.
@@ -81,7 +173,7 @@ impl TargetProfile {
         let end = note.arrived.max(note.done).max(note.answered).max(self.sends_at);
         let head = Head {
             sequence: 0,
-            connection: sent.connection as u16,
+            connection: sent.controller_id,
             queue: sent.queue_id,
             command_id: note.command_id,
             namespace: note.namespace,
@@ -97,7 +189,9 @@ impl TargetProfile {
             total: end.since(begin),
             kept: false,
         };
-        match self.chooser.decide(&head) {
+        let decision = self.chooser.decide(&head);
+        self.count(sent.tenant, decision);
+        match decision {
             Decision::Record => self.record(sent, head),
             Decision::Slow => self.record(sent, Head { kept: true, ..head }),
             decision => self.ring.skip(decision),
@@ -134,12 +228,21 @@ impl TargetProfile {
         let end = at.max(self.sends_at);
         // The modelled end may be some picoseconds behind the stamps, where its clock is another.
         let head = Head { total: end.since(begin), ..head };
-        self.ring.record(&head, &stages);
+        let slot = self.ring.counts().recorded % self.owners.len() as u64;
+        self.owners[slot as usize] = sent.tenant;
+        if !head.kept {
+            let of_drive = stages[BEFORE.len()..][..Stage::OF_DRIVE.len()].iter();
+            let in_drive = of_drive.fold(Span::ZERO, |sum, &span| sum + span);
+            for watcher in &mut self.watchers {
+                watcher.saw(sent.tenant, &head, in_drive);
+            }
+        }
+        self.ring.record(&head, &stages, &[]);
     }
 }
 
 /// What a target's profile says of itself.
-fn header(drive: &str) -> Header {
+pub(super) fn header(drive: &str) -> Header {
     let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
     header.kinds = io_kinds();
     let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
