@@ -6,6 +6,7 @@
 mod analysis;
 mod choice;
 mod group;
+mod interval;
 mod observer;
 mod report;
 mod text;
@@ -17,5 +18,6 @@ pub use choice::{
     parse_keep_above, parse_kinds, parse_numbers, parse_sampling, parse_sizes, parse_statuses,
 };
 pub use group::{Dimension, GroupBy, UnknownDimension};
+pub use interval::Interval;
 pub(crate) use observer::ProfileLog;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};

@@ -15,7 +15,7 @@ use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
 use crate::pair_store;
-use crate::profile::{RingError, TargetProfile};
+use crate::profile::{Queries, RingError, Scope, TargetProfile};
 use crate::quota::{Bounds, Quotas};
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 use mynah_device::{
@@ -99,6 +99,9 @@ pub struct ServeOptions {
     pub profile: Option<PathBuf>,
     /// Which of them have one.
     pub profile_choice: Choice,
+    /// Of whose I/Os hosts are told that ask for a profile; `None`: of all where nobody but this
+    /// machine can come, and of their own otherwise.
+    pub profile_scope: Option<Scope>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
     /// Only what the drive does is asked for, not when: a result that is not trusted says so.
@@ -133,6 +136,7 @@ impl Default for ServeOptions {
             faults: Vec::new(),
             profile: None,
             profile_choice: Choice::default(),
+            profile_scope: None,
             late_bound: None,
             functional: false,
             poll: Poll::Adaptive,
@@ -483,6 +487,12 @@ impl Server {
         if let Some(authenticator) = self.authenticator {
             hub.authenticate_with(authenticator);
         }
+        let is_local = self.options.tcp.iter().all(|address| address.ip().is_loopback());
+        let scope = self.options.profile_scope.unwrap_or(match is_local {
+            true => Scope::All,
+            false => Scope::Own,
+        });
+        hub.answer_queries(Queries::new(scope, &self.identity.name, rate));
         if let Some(profile) = self.profile {
             hub.profile_with(profile);
         }

@@ -7,6 +7,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -44,7 +45,7 @@ pub enum RingProblem {
 pub struct Ring {
     memory: Shared,
     /// Held, so that no other process writes it.
-    _file: File,
+    file: File,
     counts: Counts,
     /// Words of a record.
     words: usize,
@@ -98,7 +99,7 @@ impl Ring {
         let first = HEADER_BYTES / 8;
         Ring {
             memory,
-            _file: file,
+            file,
             counts: Counts::default(),
             words,
             next: first,
@@ -137,6 +138,25 @@ impl Ring {
         let words = &self.memory.long_words()[at..at + self.words];
         into.extend(words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()));
         true
+    }
+
+    /// Of the I/Os that are told of something else was counted than what is recorded here: what has
+    /// come from another ring is part of what ended there.
+    pub fn says_of(&mut self, counts: &Counts) {
+        let all = self.memory.long_words();
+        let recorded = self.counts.recorded;
+        let lost = counts.recorded.saturating_sub(recorded) + counts.lost;
+        let completed = recorded + counts.filtered + counts.sampled_out + lost;
+        let (filtered, sampled_out) = (counts.filtered, counts.sampled_out);
+        self.counts = Counts { completed, recorded, filtered, sampled_out, lost };
+        for (at, count) in self.counts.to_array().into_iter().enumerate() {
+            all[COUNTS_WORD + at].store(count.to_le(), Ordering::Relaxed);
+        }
+    }
+
+    /// Where it can be read in this process, whether it is in a file or not.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }
 
     /// Says something else of what is written from now on; the stages must be the same.

@@ -7,6 +7,7 @@ mod hostile;
 mod hosts;
 mod key_value;
 mod profile;
+mod query;
 mod restart;
 mod secure;
 mod served;
