@@ -88,6 +88,13 @@ however long it takes for the ones before: on a slower drive they pile up. A sma
 one with more over-provisioning, does not have all addresses: --remap modulo folds what lies beyond
 its end into it.";
 
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  mynah profile tcp://127.0.0.1                             until Ctrl-C, then a report
+  mynah profile tcp://10.0.0.7:4420 --runtime 10s --filter 'read size>=32KiB'
+  mynah profile tcp://127.0.0.1 --sample 1 --output all.profile
+  mynah profile show busy.profile --base quiet.profile";
+
 const PROFILE_EXAMPLES: &str = "\
 Examples:
   mynah sim --drive enterprise-tlc --rw randread --iodepth 1 --profile quiet.profile
@@ -175,10 +182,14 @@ pub(crate) enum Verb {
     /// Compare two results, or a recorded run with what another drive makes of it
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
-    /// Show where the time of I/Os went, from a profile
+    /// Show where the time of I/Os went, from a profile or of a running target
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    #[command(after_help = ATTACH_EXAMPLES)]
     Profile {
         #[command(subcommand)]
-        what: Profile,
+        what: Option<Profile>,
+        #[command(flatten)]
+        attach: Box<Attach>,
     },
     /// List, show and check drives
     Drives {
@@ -297,6 +308,80 @@ pub(crate) enum Profile {
     Show(ProfileShow),
 }
 
+/// Which I/Os of a drive that is served are in its profile.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileChoice {
+    /// Only one I/O in so many is in the profile: 1/1000. A host that counts its commands chooses
+    /// the same ones
+    #[arg(long, value_name = "1/N", requires = "profile")]
+    pub(crate) profile_sample: Option<String>,
+    /// Only one I/O in each such span of time: 10ms
+    #[arg(long, value_name = "TIME", requires = "profile", conflicts_with = "profile_sample")]
+    pub(crate) profile_every: Option<String>,
+    /// Only I/Os like this, before sampling: 'read size>=32KiB queue=1..4' (io, size, namespace,
+    /// queue, block, status); may be repeated: any of them is enough
+    #[arg(long, value_name = "FILTER", requires = "profile")]
+    pub(crate) profile_filter: Vec<String>,
+    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time
+    #[arg(long, value_name = "p99.9|TIME", requires = "profile")]
+    pub(crate) profile_keep_above: Option<String>,
+    /// Of whose I/Os hosts are told that ask for a profile: of those of the same host, or of all
+    /// [default: all if every address is a loopback one, own otherwise]
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) profile_scope: Option<ScopeArg>,
+}
+
+/// Of whose I/Os hosts are told.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ScopeArg {
+    Own,
+    All,
+}
+
+/// `mynah profile TARGET`.
+#[derive(Args)]
+pub(crate) struct Attach {
+    /// The target, which `mynah serve` serves over TCP: tcp://HOST:PORT/NQN, where without `:PORT`
+    /// 4420 is meant, and without `/NQN` the target's only subsystem
+    #[arg(value_name = "TARGET", required = true)]
+    pub(crate) target: Option<String>,
+    /// For how long [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) runtime: Option<String>,
+    /// Say this often how it goes
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) interval: String,
+    /// One I/O in so many; 1: every I/O
+    #[arg(long, value_name = "1/N", default_value = "1/100", conflicts_with = "every")]
+    pub(crate) sample: String,
+    /// Instead, one I/O in each such span of time: 10ms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) every: Option<String>,
+    /// Only I/Os like this, before sampling: 'read size>=32KiB queue=1..4' (io, size, namespace,
+    /// queue, block, status); may be repeated: any of them is enough
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time; or
+    /// none [default: p99.9, if there is a sample]
+    #[arg(long, value_name = "p99.9|TIME|none")]
+    pub(crate) keep_above: Option<String>,
+    /// By what I/Os are told apart in the report: type, size, session, queue, namespace, several
+    /// with commas between them; all for one group [default: type,size]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) group_by: Option<GroupBy>,
+    /// Write the report as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+    /// Keep the profile, the latest records of I/Os (64 MiB), for `mynah profile show`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Say nothing meanwhile
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) host: ConnectArgs,
+}
+
 /// `mynah profile show`.
 #[derive(Args)]
 pub(crate) struct ProfileShow {
@@ -410,6 +495,8 @@ pub(crate) struct Serve {
     /// show`; it can be read while the drive is served. Several drives or shards have FILE.0 and so on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) profile_choice: ProfileChoice,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]

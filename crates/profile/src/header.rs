@@ -1,5 +1,6 @@
 //! The first page of a profile: what it is of, which stages its records have, and what was counted.
 
+use crate::choice::Choice;
 use crate::record::HEAD_WORDS;
 use crate::{ReadError, SCHEMA};
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,9 @@ pub struct Header {
     /// Names of connections or flows, by number; as many as fit.
     #[serde(default)]
     pub sessions: Vec<String>,
+    /// Which I/Os have records; not there: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
 }
 
 /// What became of the I/Os that ended while the profile was being written. They add up: `completed`
@@ -140,6 +144,7 @@ impl Header {
             stages: vec![],
             beside: vec![],
             sessions: vec![],
+            choice: None,
         }
     }
 

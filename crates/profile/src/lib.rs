@@ -8,11 +8,16 @@
 //! This crate is the format and nothing else: who fills records in is elsewhere, and so is what is
 //! made of them.
 
+mod choice;
 mod header;
 mod read;
 mod record;
 mod write;
 
+pub use choice::{
+    CHOICE_BYTES_MAX, Choice, ChoiceError, Chooser, Decision, FILTERS_MAX, Filter, KeepAbove,
+    RANGES_MAX, Ranges, Sampling, hash,
+};
 pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Side, TimeBase};
 pub use read::{Problem, Profile, ReadError, Records};
 pub use record::{HEAD_WORDS, Head, Record};

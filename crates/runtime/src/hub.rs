@@ -18,10 +18,11 @@ use crate::authenticator::Authenticator;
 use crate::clock::Rate;
 use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
-use crate::profile::{Note, Noted, Sent, TargetProfile};
+use crate::profile::{Note, Noted, Queries, Scope, Sent, Situation, TargetProfile};
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
 use mynah_device::{
-    CommandKind, Completion, CompletionData, Connected, Now, Output, Queue, Subsystem, Transport,
+    CommandKind, Completion, CompletionData, Connected, Now, Output, Query, Queue, Subsystem,
+    Transport,
 };
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN};
@@ -99,6 +100,8 @@ struct Peer {
     /// Its identifier, when a host has connected it, and its controller's.
     queue_id: Option<u16>,
     controller_id: u16,
+    /// Whose it is, as queries tell hosts apart.
+    tenant: u16,
     /// Replies for which there is no room.
     backlog: VecDeque<Completion>,
     unsent: VecDeque<Unsent>,
@@ -128,9 +131,15 @@ impl Peer {
         let Unsent { completion, asked, .. } = unsent;
         if let Some(note) = self.noted.notes.take(completion.entry.command_id.get()) {
             let queue_id = self.queue_id.unwrap_or(0);
-            let controller_id = self.controller_id;
-            let asked = *asked;
-            profile.sent(&Sent { controller_id, queue_id, completion, note: &note, asked, at });
+            profile.sent(&Sent {
+                controller_id: self.controller_id,
+                queue_id,
+                tenant: self.tenant,
+                completion,
+                note: &note,
+                asked: *asked,
+                at,
+            });
         }
     }
 }
@@ -158,6 +167,7 @@ pub struct Hub {
     authenticator: Option<Authenticator>,
     faults: Option<Faults>,
     profile: Option<Box<TargetProfile>>,
+    queries: Queries,
     /// Replies that a fault holds back, the next one last.
     delayed: Vec<(Time, Completion)>,
     /// What is to be told of the drive, and nobody has taken.
@@ -186,6 +196,7 @@ impl Hub {
             authenticator: None,
             faults: None,
             profile: None,
+            queries: Queries::new(Scope::Own, "", rate),
             delayed: Vec::new(),
             warning: None,
         }
@@ -199,6 +210,11 @@ impl Hub {
     /// Has a record written for each I/O.
     pub fn profile_with(&mut self, profile: TargetProfile) {
         self.profile = Some(Box::new(profile));
+    }
+
+    /// Has queries answered like this.
+    pub fn answer_queries(&mut self, queries: Queries) {
+        self.queries = queries;
     }
 
     /// Whether it matters when sends begin.
@@ -260,6 +276,7 @@ impl Hub {
             shares: Vec::new(),
             queue_id: None,
             controller_id: 0,
+            tenant: 0,
             backlog: VecDeque::new(),
             unsent: VecDeque::new(),
             sent: 0,
@@ -328,7 +345,11 @@ impl Hub {
         {
             self.subsystem.discard(completion);
         }
+        let (is_admin, controller_id) = (peer.queue_id == Some(0), peer.controller_id);
         self.by_queue[queue.index()] = NOBODY;
+        if is_admin && self.queries.gone(controller_id, self.profile.as_deref_mut()) {
+            self.end_profile();
+        }
         self.subsystem.detach(now, queue);
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.forget(queue);
@@ -484,6 +505,9 @@ impl Hub {
         self.subsystem.advance(now);
         if let Some(profile) = &mut self.profile {
             profile.now = now.wall;
+            if profile.is_over() {
+                self.end_profile();
+            }
         }
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.advance(now, &mut self.subsystem);
@@ -502,6 +526,7 @@ impl Hub {
                     self.detach(now, id);
                     self.ended.push((id, Reason::Subsystem(reason)));
                 }
+                Output::Query(query) => self.query(now, &query),
                 Output::Authentication(asked) => match &mut self.authenticator {
                     Some(authenticator) => {
                         let id = self.by_queue.get(asked.queue.index()).copied();
@@ -524,6 +549,27 @@ impl Hub {
         if self.subsystem.drive().now() >= self.measure.stalls().next_look() {
             self.look_at_drive(now.wall);
         }
+    }
+
+    /// Answers a query of the profile, which may begin one.
+    #[cold]
+    fn query(&mut self, now: Now, query: &Query) {
+        let peers = self.peers.iter().flatten();
+        let outstanding: Vec<_> = peers.map(|peer| (peer.tenant, peer.outstanding)).collect();
+        let situation = Situation { now: now.wall, outstanding: &outstanding };
+        let was_on = self.profile.is_some();
+        let answer = self.queries.answer(query, &mut self.profile, situation);
+        if !was_on && self.profile.is_some() {
+            // What was noted for a profile before is of commands that have ended since.
+            self.peers.iter_mut().flatten().for_each(|peer| peer.noted.clear());
+        }
+        self.subsystem.answer_query(now, query, answer);
+    }
+
+    #[cold]
+    fn end_profile(&mut self) {
+        self.profile = None;
+        self.queries.ended();
     }
 
     /// Looks whether the drive goes on.
@@ -622,6 +668,8 @@ impl Hub {
                 CompletionData::Connected(Connected { queue_id, controller_id, .. }) => {
                     peer.queue_id = Some(queue_id);
                     peer.controller_id = controller_id;
+                    let host = self.subsystem.host_of(completion.queue).unwrap_or_default();
+                    peer.tenant = self.queries.tenant(host);
                 }
                 // One command is all that such a queue has room for: it was Connect, or nothing
                 // that needs a share.
@@ -812,10 +860,8 @@ impl Hub {
         let look = (self.subsystem.drive().progress().under_way > 0).then(|| stalls.next_look());
         let model = [wakeup.model, fault, delayed, look].into_iter().flatten().min();
         let model = model.map(|at| self.rate.wall(at));
-        match (wakeup.wall, model) {
-            (Some(wall), Some(model)) => Some(wall.min(model)),
-            (wall, model) => wall.or(model),
-        }
+        let lease = self.profile.as_ref().and_then(|profile| profile.ends_at());
+        [wakeup.wall, model, lease].into_iter().flatten().min()
     }
 
     /// Gives memory back that an idle connection does not need.

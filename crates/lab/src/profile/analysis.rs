@@ -4,7 +4,7 @@
 use super::group::GroupBy;
 use super::path::{Joined, PathReport};
 use crate::histogram::Histogram;
-use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError};
+use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Sampling};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -24,6 +24,9 @@ pub(super) struct Group {
     stages: Vec<Option<Histogram>>,
     /// Those that failed, which are in nothing else, by status.
     pub(super) failed: BTreeMap<u16, u64>,
+    /// Slow ones that are not of the sample, which are in nothing else either, and the slowest.
+    pub(super) kept: u64,
+    pub(super) kept_max: Span,
 }
 
 impl Group {
@@ -32,6 +35,11 @@ impl Group {
     }
 
     fn add(&mut self, head: &Head, stages: &[Span]) {
+        if head.kept {
+            self.kept += 1;
+            self.kept_max = self.kept_max.max(head.total);
+            return;
+        }
         if head.status != 0 {
             *self.failed.entry(head.status).or_default() += 1;
             return;
@@ -154,6 +162,19 @@ impl Analysis {
     pub(super) fn groups(&self) -> impl Iterator<Item = (String, &Group)> {
         let named = self.groups.iter().map(|(key, it)| (self.by.name(&self.header, key), it));
         named.chain(self.others.iter().map(|it| (OTHERS.to_owned(), it)))
+    }
+
+    /// How many I/Os each of the sample stands for.
+    pub(super) fn weight(&self) -> f64 {
+        let counts = self.counts;
+        match self.header.choice.as_ref().map(|choice| choice.sampling) {
+            None | Some(Sampling::All) => 1.0,
+            Some(Sampling::OneIn(n)) => n.into(),
+            Some(Sampling::EveryPs(_)) => {
+                let all = counts.recorded.saturating_add(counts.sampled_out) as f64;
+                all / counts.recorded.max(1) as f64
+            }
+        }
     }
 
     /// From the beginning of the first I/O to the end of the last.

@@ -1,6 +1,7 @@
 //! What is said of a profile, for machines; `text.rs` says the same to people.
 
 use super::analysis::{Analysis, Group};
+use super::choice::choice_text;
 use super::path::PathReport;
 use crate::result::Latency;
 use schemars::JsonSchema;
@@ -31,6 +32,10 @@ pub struct ProfileReport {
     pub program: String,
     /// What became of the I/Os that ended.
     pub counts: Counted,
+    /// Which I/Os have records; null: all of them.
+    pub choice: Option<String>,
+    /// How many I/Os each of the sample stands for.
+    pub weight: f64,
     /// From the beginning of the first I/O to the end of the last.
     pub window_ns: f64,
     /// I/Os whose stages do not add up to their latency.
@@ -66,11 +71,15 @@ pub struct Counted {
 pub struct GroupReport {
     /// What they have in common.
     pub name: String,
-    /// How many succeeded.
+    /// How many of the sample succeeded.
     pub ios: u64,
+    /// How many were kept since they were slow, and are not of the sample: nothing else counts them.
+    pub kept: u64,
+    /// How long the slowest of those took.
+    pub kept_max_ns: f64,
     /// How many failed, by NVMe status (code type and code, in hexadecimal).
     pub failed: BTreeMap<String, u64>,
-    /// Recorded I/Os for each second of the window.
+    /// I/Os for each second of the window, as the sample has them.
     pub iops: f64,
     /// Their bytes a second.
     pub bw_bytes_per_s: f64,
@@ -142,7 +151,8 @@ impl ProfileReports {
 impl ProfileReport {
     fn new(analysis: &Analysis, base: Option<&Analysis>) -> ProfileReport {
         let counts = analysis.counts;
-        let seconds = analysis.window().as_secs_f64();
+        let weight = analysis.weight();
+        let seconds = analysis.window().as_secs_f64() / weight;
         let stages = &analysis.header.stages;
         let groups =
             analysis.groups().map(|(name, group)| group_report(name, group, stages, seconds, base));
@@ -159,6 +169,8 @@ impl ProfileReport {
                 lost: counts.lost,
                 torn: analysis.torn,
             },
+            choice: analysis.header.choice.as_ref().map(choice_text),
+            weight,
             window_ns: analysis.window().as_ns_f64(),
             uneven: analysis.uneven,
             residual_max_ns: analysis.residual_max as f64 / 1e3,
@@ -215,6 +227,8 @@ fn group_report(
     GroupReport {
         name,
         ios,
+        kept: group.kept,
+        kept_max_ns: group.kept_max.as_ns_f64(),
         failed: group
             .failed
             .iter()

@@ -73,6 +73,9 @@ fn write_profile(
             )?;
         }
     }
+    if let Some(choice) = &profile.choice {
+        writeln!(out, "  recorded: {choice}")?;
+    }
     if profile.uneven > 0 {
         let (uneven, most) = (profile.uneven, duration(profile.residual_max_ns));
         writeln!(out, "  the stages of {uneven} do not add up to their latency, by up to {most}")?;
@@ -101,6 +104,10 @@ fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {
     )?;
     for (status, number) in &group.failed {
         write!(out, ", {number} failed with status {status}")?;
+    }
+    if group.kept > 0 {
+        let (kept, most) = (group.kept, duration(group.kept_max_ns));
+        write!(out, "; beside the sample {kept} slow ones, up to {most}")?;
     }
     out.push('\n');
     let Some(latency) = &group.lat_ns else { return Ok(()) };

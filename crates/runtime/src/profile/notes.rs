@@ -72,6 +72,12 @@ impl Noted {
         self.notes.put(note);
     }
 
+    /// Forgets all of it.
+    pub(crate) fn clear(&mut self) {
+        self.notes.clear();
+        self.requests = Requests::default();
+    }
+
     /// What came at once has been dealt with: the last command came so long before at most.
     pub(crate) fn batch_ends(&mut self, gap: Span) {
         if self.batch > 0
@@ -129,6 +135,11 @@ impl Notes {
         let mask = self.places.len().checked_sub(1)?;
         let place = &mut self.places[usize::from(command_id) & mask];
         (place.taken && place.command_id == command_id).then_some(place)
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.places.iter_mut().for_each(|place| place.taken = false);
     }
 
     /// Takes it away.

@@ -6,12 +6,15 @@
 //! model, to the picosecond; where there is none, it is one stage.
 
 use super::notes::Note;
+use super::query::{NOBODY, Watcher};
 use super::ring::{RING_BYTES, Ring, RingError};
 use crate::clock::{self, Clock, Rate};
 use mynah_device::{CommandKind, Completion};
+use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
-use mynah_profile::{Head, Header, Side, TimeBase};
+use mynah_profile::{Choice, ChoiceError, Chooser, Counts, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Stage, Time};
+use std::io;
 use std::path::Path;
 
 /// Stages before the drive's: until the host is asked for data, which waits for a buffer; until the
@@ -26,13 +29,12 @@ const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
 const BESIDE: [&str; 5] = ["arrival_gap_ps", "unseen_ps", "send_call_ps", "bytes_ahead", "r2ts"];
 const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
 
-/// What is none of the kinds that results have.
-const OTHER: &str = "other";
-
 /// An answer that has been sent.
 pub(crate) struct Sent<'a> {
     pub(crate) controller_id: u16,
     pub(crate) queue_id: u16,
+    /// Whose it is, by [`super::Queries::tenant`].
+    pub(crate) tenant: u16,
     pub(crate) completion: &'a Completion,
     pub(crate) note: &'a Note,
     /// When the command itself came, on the model's clock, if its data had to be asked for.
@@ -46,7 +48,16 @@ pub(crate) struct Sent<'a> {
 pub struct TargetProfile {
     ring: Ring,
     header: Header,
+    chooser: Chooser,
     rate: Rate,
+    /// By slot of the ring, whose record it has.
+    owners: Box<[u16]>,
+    /// What became of the I/Os of each tenant.
+    tenants: Vec<Counts>,
+    /// Who asks, and what they are told.
+    pub(super) watchers: Vec<Watcher>,
+    /// When it ends, unless somebody asks for more of it.
+    pub(super) until: Option<Time>,
     /// When the send that is under way began.
     pub(crate) sends_at: Time,
     /// When the clock was read last.
@@ -59,21 +70,110 @@ impl TargetProfile {
     /// # Errors
     /// If that cannot be.
     pub fn create(path: &Path, drive: &str, rate: Rate) -> Result<TargetProfile, RingError> {
-        let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
-        let kinds = Kind::ALL.iter().map(|kind| kind.name()).chain([OTHER]);
-        header.kinds = kinds.map(str::to_owned).collect();
-        let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
-        let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
-        header.stages = stages.map(str::to_owned).collect();
-        header.beside = BESIDE.map(str::to_owned).to_vec();
+        let header = header(drive);
         let ring = Ring::create(path, &header, RING_BYTES)?;
-        Ok(TargetProfile { ring, header, rate, sends_at: Time::ZERO, now: Time::ZERO })
+        Ok(TargetProfile::over(ring, header, rate))
     }
 
-    /// Serving begins, on this clock.
+    /// The same in this process's memory, until that time.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn in_memory(drive: &str, rate: Rate, until: Time) -> io::Result<TargetProfile> {
+        let header = header(drive);
+        let ring = Ring::in_memory(&header, RING_BYTES)?;
+        let profile = TargetProfile::over(ring, header, rate);
+        Ok(TargetProfile { until: Some(until), ..profile })
+    }
+
+    fn over(ring: Ring, header: Header, rate: Rate) -> TargetProfile {
+        let chooser =
+            Chooser::new(Choice::default(), &header.kinds).expect("every I/O is a choice");
+        TargetProfile {
+            owners: vec![NOBODY; ring.slots() as usize].into(),
+            ring,
+            header,
+            chooser,
+            rate,
+            tenants: vec![],
+            watchers: vec![],
+            until: None,
+            sends_at: Time::ZERO,
+            now: Time::ZERO,
+        }
+    }
+
+    /// Serving begins, on this clock; or has begun, and the profile begins.
     pub fn starts(&mut self, clock: &Clock) {
         (self.header.origin_ns, self.header.machine) = (clock.origin_ns(), clock::machine());
         self.ring.describe(&self.header);
+    }
+
+    /// Whether it has to end.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= self.now)
+    }
+
+    /// When it ends, if nothing happens.
+    pub(crate) fn ends_at(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// What it says of itself.
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Its records.
+    pub(super) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// What decides which I/Os have records.
+    pub(super) fn choice(&self) -> &Choice {
+        self.chooser.choice()
+    }
+
+    /// Whose a record is that there is.
+    pub(super) fn owner(&self, sequence: u64) -> u16 {
+        let slot = (sequence - 1) % self.owners.len() as u64;
+        self.owners[slot as usize]
+    }
+
+    /// What became of a tenant's I/Os; of all for `None`.
+    pub(super) fn counts(&self, tenant: Option<u16>) -> Counts {
+        match tenant {
+            None => self.ring.counts(),
+            Some(tenant) => self.tenants.get(usize::from(tenant)).copied().unwrap_or_default(),
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, tenant: u16, decision: Decision) {
+        let at = usize::from(tenant);
+        if at >= self.tenants.len() {
+            self.tenants.resize(at + 1, Counts::default());
+        }
+        let counts = &mut self.tenants[at];
+        counts.completed += 1;
+        match decision {
+            Decision::Filtered => counts.filtered += 1,
+            Decision::SampledOut => counts.sampled_out += 1,
+            Decision::Record | Decision::Slow => counts.recorded += 1,
+        }
+    }
+
+    /// Which I/Os that end from now on get a record.
+    ///
+    /// # Errors
+    /// If there is no such choice.
+    pub fn choose(&mut self, choice: Choice) -> Result<(), ChoiceError> {
+        self.chooser = Chooser::new(choice, &self.header.kinds)?;
+        let choice = self.chooser.choice();
+        self.header.choice = (!choice.is_all()).then(|| choice.clone());
+        self.ring.describe(&self.header);
+        Ok(())
     }
 
     /// An I/O's answer has been handed to the network.
@@ -81,8 +181,42 @@ impl TargetProfile {
         let Sent { completion, note, .. } = sent;
         let Some(kind) = kind_of(completion.kind) else { return };
         let rate = self.rate;
-        let taken = rate.wall(completion.arrival).max(note.arrived);
         let begin = sent.asked.map_or(note.arrived, |at| rate.wall(at)).min(note.arrived);
+        let end = note.arrived.max(note.done).max(note.answered).max(self.sends_at);
+        let head = Head {
+            sequence: 0,
+            connection: sent.controller_id,
+            queue: sent.queue_id,
+            command_id: note.command_id,
+            namespace: note.namespace,
+            bytes: completion.bytes,
+            kind,
+            opcode: note.opcode,
+            status: completion.entry.status().to_bits() & 0x7ff,
+            nth: note.nth,
+            outstanding: note.outstanding,
+            batch: note.batch,
+            block: note.block,
+            begin,
+            total: end.since(begin),
+            kept: false,
+        };
+        let decision = self.chooser.decide(&head);
+        self.count(sent.tenant, decision);
+        match decision {
+            Decision::Record => self.record(sent, head),
+            Decision::Slow => self.record(sent, Head { kept: true, ..head }),
+            decision => self.ring.skip(decision),
+        }
+    }
+
+    /// One that gets a record.
+    #[inline(never)]
+    fn record(&mut self, sent: &Sent<'_>, head: Head) {
+        let Sent { completion, note, .. } = sent;
+        let rate = self.rate;
+        let taken = rate.wall(completion.arrival).max(note.arrived);
+        let begin = head.begin;
         let mut stages = [Span::ZERO; STAGES];
         let (before, rest) = stages.split_at_mut(BEFORE.len());
         let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
@@ -106,23 +240,17 @@ impl TargetProfile {
         at = at.max(note.answered);
         behind[3] = self.sends_at.saturating_since(at);
         let end = at.max(self.sends_at);
-        let head = Head {
-            sequence: 0,
-            connection: sent.controller_id,
-            queue: sent.queue_id,
-            command_id: note.command_id,
-            namespace: note.namespace,
-            bytes: completion.bytes,
-            kind,
-            opcode: note.opcode,
-            status: completion.entry.status().to_bits() & 0x7ff,
-            nth: note.nth,
-            outstanding: note.outstanding,
-            batch: note.batch,
-            block: note.block,
-            begin,
-            total: end.since(begin),
-        };
+        // The modelled end may be some picoseconds behind the stamps, where its clock is another.
+        let head = Head { total: end.since(begin), ..head };
+        let slot = self.ring.counts().recorded % self.owners.len() as u64;
+        self.owners[slot as usize] = sent.tenant;
+        if !head.kept {
+            let of_drive = stages[BEFORE.len()..][..Stage::OF_DRIVE.len()].iter();
+            let in_drive = of_drive.fold(Span::ZERO, |sum, &span| sum + span);
+            for watcher in &mut self.watchers {
+                watcher.saw(sent.tenant, &head, in_drive);
+            }
+        }
         let beside = [
             note.gap.as_ps(),
             note.seen.saturating_since(note.arrived).as_ps(),
@@ -132,6 +260,17 @@ impl TargetProfile {
         ];
         self.ring.record(&head, &stages, &beside);
     }
+}
+
+/// What a target's profile says of itself.
+pub(super) fn header(drive: &str) -> Header {
+    let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
+    header.kinds = io_kinds();
+    let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
+    let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
+    header.stages = stages.map(str::to_owned).collect();
+    header.beside = BESIDE.map(str::to_owned).to_vec();
+    header
 }
 
 /// The number of a kind of I/O; `None` of what is none. Whether a Store found its key only the model

@@ -8,6 +8,7 @@ mod hosts;
 mod key_value;
 mod path;
 mod profile;
+mod query;
 mod restart;
 mod secure;
 mod served;

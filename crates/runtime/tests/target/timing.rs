@@ -34,6 +34,9 @@ pub(crate) struct World {
     rate: Rate,
     pub(crate) wall: Time,
     controllers: u16,
+    /// What was sent on a connection.
+    pub(crate) heard: Vec<u8>,
+    pub(crate) listens_to: Option<Id>,
 }
 
 impl World {
@@ -52,7 +55,8 @@ impl World {
         let subsystem = Subsystem::new(config, drive.drive, Box::new(RamStore::new()));
         let subsystem = subsystem.expect("a subsystem");
         let hub = Hub::new(subsystem, settings, Quotas::default(), rate);
-        World { hub, rate, wall: Time::ZERO, controllers: 0 }
+        let (wall, controllers, heard) = (Time::ZERO, 0, vec![]);
+        World { hub, rate, wall, controllers, heard, listens_to: None }
     }
 
     pub(crate) fn now(&self) -> Now {
@@ -104,6 +108,10 @@ impl World {
         self.hub.advance(now);
         while let Some(id) = self.hub.next_dirty() {
             let bytes = self.hub.output_bytes(id);
+            if self.listens_to == Some(id) {
+                let slices = self.hub.output(id, usize::MAX);
+                slices.iter().for_each(|slice| self.heard.extend_from_slice(slice));
+            }
             self.hub.sends(now.wall);
             self.hub.sent(now, id, bytes);
         }
@@ -116,14 +124,20 @@ impl World {
 
     /// An I/O queue of 128 entries, on a controller of its own.
     pub(crate) fn queue(&mut self) -> Id {
+        self.queues_of(HOST).1
+    }
+
+    /// The same of that host, and the controller's admin queue.
+    pub(crate) fn queues_of(&mut self, host: &str) -> (Id, Id) {
+        let mut queues = [0; 2];
         let mut controller = 0xffff;
-        let mut queue = 0;
         for number in 0..2u16 {
-            queue = self.open();
+            let queue = self.open();
+            queues[usize::from(number)] = queue;
             let mut data = ConnectData::new_zeroed();
             data.controller_id.set(controller);
             data.subsystem_nqn[..NQN.len()].copy_from_slice(NQN.as_bytes());
-            data.host_nqn[..HOST.len()].copy_from_slice(HOST.as_bytes());
+            data.host_nqn[..host.len()].copy_from_slice(host.as_bytes());
             let mut connect = fabrics(opcode::fabrics::CONNECT);
             connect.dword10.set(u32::from(number) << 16);
             connect.dword11.set(127 | 4 << 16);
@@ -138,7 +152,7 @@ impl World {
                 self.command(queue, enable, 1, &[]);
             }
         }
-        queue
+        (queues[0], queues[1])
     }
 
     /// Reads and writes, four at a time, with looks `delays` after the moments at which

@@ -108,6 +108,7 @@ impl HostProfile {
             block: flight.block,
             begin: begin + self.offset,
             total: handed.since(begin),
+            kept: false,
         };
         self.ring.record(&head, &stages, &beside);
     }
