@@ -308,7 +308,7 @@ pub(crate) enum Profile {
     Show(ProfileShow),
 }
 
-/// Which I/Os of a drive that is served are in its profile.
+/// Which I/Os are in a profile.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileChoice {
     /// Only one I/O in so many is in the profile: 1/1000. A host that counts its commands chooses
@@ -322,13 +322,9 @@ pub(crate) struct ProfileChoice {
     /// queue, block, status); may be repeated: any of them is enough
     #[arg(long, value_name = "FILTER", requires = "profile")]
     pub(crate) profile_filter: Vec<String>,
-    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time
-    #[arg(long, value_name = "p99.9|TIME", requires = "profile")]
+    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time; or none
+    #[arg(long, value_name = "p99.9|TIME|none", requires = "profile")]
     pub(crate) profile_keep_above: Option<String>,
-    /// Of whose I/Os hosts are told that ask for a profile: of those of the same host, or of all
-    /// [default: all if every address is a loopback one, own otherwise]
-    #[arg(long, value_name = "SCOPE")]
-    pub(crate) profile_scope: Option<ScopeArg>,
 }
 
 /// Of whose I/Os hosts are told.
@@ -497,6 +493,10 @@ pub(crate) struct Serve {
     pub(crate) profile: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) profile_choice: ProfileChoice,
+    /// Of whose I/Os hosts are told that ask for a profile: of those of the same host, or of all
+    /// [default: all if every address is a loopback one, own otherwise]
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) profile_scope: Option<ScopeArg>,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]
@@ -569,11 +569,14 @@ pub(crate) struct Bench {
     /// Write the result as JSON; - is standard output, in place of the summary
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
-    /// Show where the time of each I/O went, and keep the profile in FILE: the latest 8 MiB of each
-    /// job's records, for `mynah profile show`
+    /// Show where the time of I/Os went, on both sides if the target answers, and keep the profile in
+    /// FILE for `mynah profile show` [default of --profile-sample: 1/10, and of
+    /// --profile-keep-above: p99.9]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     #[arg(value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) profile: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub(crate) choice: ProfileChoice,
     /// Print neither summary nor progress
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,

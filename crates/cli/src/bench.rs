@@ -19,7 +19,7 @@ use mynah_lab::workload::{FlowOptions, FlowSpec, Limits, Schedule};
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
 use mynah_stamp::Span;
 use profile::Profile;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +36,9 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let loads_keys = loads_keys(args, &flows)?;
     let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;
     let reconnect = target::time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?;
-    let profile = args.profile.as_ref().map(|file| Profile::begin(file.as_deref(), &place));
+    let begin =
+        |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &place, wait);
+    let profile = args.profile.as_ref().map(begin);
     let profile = profile.transpose()?;
     let load = |(index, flow)| Load {
         target: place.clone(),
@@ -58,12 +60,13 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
     let (outcome, run) = watched(args, &loads);
-    let mut outcome = outcome.map_err(|error| {
-        if let Some(profile) = &profile {
-            profile.run.abandon();
+    let mut outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            profile.into_iter().for_each(Profile::abandon);
+            return Err(refused(error, listed.as_deref()));
         }
-        refused(error, listed.as_deref())
-    })?;
+    };
     outcome.result.run = run;
     show(args, &outcome, json, &remarks)?;
     if let Some(profile) = profile {

@@ -14,6 +14,9 @@ use mynah_profile::{Choice, ChoiceError, Chooser};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// What is kept beside a sample unless something else is said.
+const KEEP_ABOVE: &str = "p99.9";
+
 /// Does what was asked for; never interrupted.
 pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
     match what {
@@ -69,16 +72,23 @@ fn read(path: &Path, by: &GroupBy) -> Result<Analysis, Failure> {
 
 /// Which I/Os are to have records.
 pub(crate) fn choice(args: &ProfileChoice) -> Result<Choice, Failure> {
-    let ProfileChoice { profile_sample, profile_every, profile_filter, profile_keep_above, .. } =
-        args;
-    let wanted = Wanted {
-        prefix: "--profile-",
-        sample: profile_sample.as_deref(),
-        every: profile_every.as_deref(),
-        filters: profile_filter,
-        keep_above: profile_keep_above.as_deref(),
+    choice_or(args, None)
+}
+
+/// The same; this sample, and the slow ones beside it, if nothing else is said.
+pub(crate) fn choice_or(args: &ProfileChoice, sample: Option<&str>) -> Result<Choice, Failure> {
+    let ProfileChoice { profile_sample, profile_every, profile_filter, profile_keep_above } = args;
+    let every = profile_every.as_deref();
+    let given = profile_sample.as_deref();
+    let is_all = every.is_none() && given.is_some_and(|text| matches!(text.trim(), "1" | "1/1"));
+    let keep_above = match profile_keep_above.as_deref() {
+        Some("none") => None,
+        None if sample.is_some() && !is_all => Some(KEEP_ABOVE),
+        given => given,
     };
-    wanted.choice()
+    let sample = given.or(sample.filter(|_| every.is_none()));
+    let filters = &profile_filter[..];
+    Wanted { prefix: "--profile-", sample, every, filters, keep_above }.choice()
 }
 
 /// What options say of it; their names begin with `prefix`.

@@ -484,7 +484,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         cpus: values::cpus(args.cpus_allowed.as_deref())?,
         profile: args.profile.clone(),
         profile_choice: profile::choice(&args.profile_choice)?,
-        profile_scope: args.profile_choice.profile_scope.map(|scope| match scope {
+        profile_scope: args.profile_scope.map(|scope| match scope {
             ScopeArg::Own => Scope::Own,
             ScopeArg::All => Scope::All,
         }),

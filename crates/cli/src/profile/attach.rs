@@ -1,6 +1,6 @@
 //! `mynah profile TARGET`: what a running target's I/Os go through.
 
-use super::{Wanted, tell};
+use super::{KEEP_ABOVE, Wanted, tell};
 use crate::args::Attach;
 use crate::failure::{Failure, say};
 use crate::progress;
@@ -17,8 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of records that are kept: the latest.
 const KEPT_BYTES: u64 = 64 << 20;
-/// What is kept beside a sample unless something else is said.
-const KEEP_ABOVE: &str = "p99.9";
 
 /// Somebody has pressed Ctrl-C: what was collected is shown.
 static ENDS: AtomicBool = AtomicBool::new(false);

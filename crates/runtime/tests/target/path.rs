@@ -5,7 +5,7 @@ use crate::client::{HOST, NQN, blocks_of, drive, fabrics};
 use crate::timing::World;
 use mynah_lab::profile::{Joined, join};
 use mynah_lab::recorder::Kind;
-use mynah_profile::{Head, Profile};
+use mynah_profile::{Choice, Head, Profile};
 use mynah_runtime::clock::Rate;
 use mynah_runtime::hub::{Arrival, Id};
 use mynah_runtime::profile::{Ended, Flights, HostProfile, HostProfiles, TargetProfile};
@@ -113,7 +113,8 @@ impl Both {
         let folder = tempfile::tempdir().unwrap();
         let mut world = World::with(drive(), settings, Rate::REAL);
         world.queue();
-        let profiles = HostProfiles::create(&folder.path().join("host"), "test").unwrap();
+        let profiles =
+            HostProfiles::create(&folder.path().join("host"), "test", Choice::default()).unwrap();
         let mut target =
             TargetProfile::create(&folder.path().join("target"), "test", Rate::REAL).unwrap();
         target.starts(&profiles.clock());

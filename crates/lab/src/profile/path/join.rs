@@ -282,6 +282,7 @@ impl Sides<'_> {
         let mut header = Header::new(Side::Path, &target.name, host.clock);
         (header.origin_ns, header.machine) = (host.origin_ns, host.machine.clone());
         header.kinds = host.kinds.clone();
+        header.choice = host.choice.clone();
         let of_target = self.kept().map(|at| target.stages[at].clone());
         header.stages = BEFORE.map(str::to_owned).into_iter().chain(of_target).collect();
         header.stages.extend(BEHIND.map(str::to_owned));
@@ -315,7 +316,7 @@ impl Sides<'_> {
         path.extend(self.kept().map(|stage| cuts.take(theirs[stage])));
         path.push(cuts.end.since(cuts.at));
         path.extend([stages[at.receive], stages[at.complete]]);
-        let head = Head { batch: there.batch, ..*head };
+        let head = Head { batch: there.batch, kept: head.kept || there.kept, ..*head };
         (head, path, cuts.clamped)
     }
 }

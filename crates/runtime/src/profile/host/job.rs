@@ -2,8 +2,9 @@
 
 use super::flight::Flight;
 use crate::profile::ring::Ring;
+use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
-use mynah_profile::{Head, Header};
+use mynah_profile::{Chooser, Decision, Head, Header};
 use mynah_stamp::{Span, Time};
 
 /// What a host's I/O goes through.
@@ -48,6 +49,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct HostProfile {
     ring: Ring,
+    chooser: Chooser,
     /// From the profile's time 0 to that of the job's clock.
     offset: Span,
     controller_id: u16,
@@ -56,15 +58,15 @@ pub struct HostProfile {
 
 /// Names its stages, and what is beside them.
 pub(super) fn describe(header: &mut Header) {
-    header.kinds = Kind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
+    header.kinds = io_kinds();
     header.stages = STAGES.map(str::to_owned).to_vec();
     header.beside = BESIDE.map(str::to_owned).to_vec();
 }
 
 impl HostProfile {
     /// In this ring; the job's clock began so long after the profile's.
-    pub(super) fn new(ring: Ring, offset: Span) -> HostProfile {
-        HostProfile { ring, offset, controller_id: 0, queue_id: 0 }
+    pub(super) fn new(ring: Ring, chooser: Chooser, offset: Span) -> HostProfile {
+        HostProfile { ring, chooser, offset, controller_id: 0, queue_id: 0 }
     }
 
     /// Its commands go through a queue of this controller from now on.
@@ -72,7 +74,7 @@ impl HostProfile {
         (self.controller_id, self.queue_id) = (controller_id, queue_id);
     }
 
-    /// Writes the record of an I/O that has ended.
+    /// An I/O has ended: writes its record, if it is to have one.
     #[inline]
     pub fn ended(&mut self, flight: &Flight, io: &Ended) {
         let begin = io.created.min(io.submitted);
@@ -81,17 +83,6 @@ impl HostProfile {
         let arrived = io.arrived.max(at);
         let seen = io.seen.max(arrived);
         let handed = io.handed.max(seen);
-        let stages = [
-            io.submitted.since(begin),
-            left.since(io.submitted),
-            flight.wait,
-            flight.turn,
-            flight.further,
-            arrived.since(at),
-            seen.since(arrived),
-            handed.since(seen),
-        ];
-        let beside = [flight.call.as_ps(), flight.ahead.into(), flight.rounds.into()];
         let head = Head {
             sequence: 0,
             connection: self.controller_id,
@@ -110,6 +101,22 @@ impl HostProfile {
             total: handed.since(begin),
             kept: false,
         };
+        let head = match self.chooser.decide(&head) {
+            Decision::Record => head,
+            Decision::Slow => Head { kept: true, ..head },
+            decision => return self.ring.skip(decision),
+        };
+        let stages = [
+            io.submitted.since(begin),
+            left.since(io.submitted),
+            flight.wait,
+            flight.turn,
+            flight.further,
+            arrived.since(at),
+            seen.since(arrived),
+            handed.since(seen),
+        ];
+        let beside = [flight.call.as_ps(), flight.ahead.into(), flight.rounds.into()];
         self.ring.record(&head, &stages, &beside);
     }
 }

@@ -7,7 +7,10 @@ use super::job::{HostProfile, describe};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::{RING_BYTES, Ring, RingError, RingProblem};
 use mynah_lab::output::{OutputError, PendingFile};
-use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Side, TimeBase, Writer};
+use mynah_profile::{
+    Choice, ChoiceError, Chooser, Counts, Head, Header, Problem, Profile, ReadError, Side,
+    TimeBase, Writer,
+};
 use mynah_stamp::Span;
 use std::fs::File;
 use std::io::BufWriter;
@@ -17,6 +20,9 @@ use std::sync::{Mutex, PoisonError};
 /// A profile could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
+    /// There is no such choice of I/Os.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
     /// A job's ring.
     #[error(transparent)]
     Ring(#[from] RingError),
@@ -33,16 +39,17 @@ pub enum ProfileError {
 pub struct HostProfiles {
     path: PathBuf,
     header: Header,
+    chooser: Chooser,
     clock: Clock,
     parts: Mutex<Vec<PathBuf>>,
 }
 
 impl HostProfiles {
-    /// Begins the profile of loads on this target in the file at `path`.
+    /// Begins the profile of loads on this target in the file at `path`: of these I/Os.
     ///
     /// # Errors
-    /// If the file is there and is no profile.
-    pub fn create(path: &Path, target: &str) -> Result<HostProfiles, ProfileError> {
+    /// If the file is there and is no profile, or there is no such choice.
+    pub fn create(path: &Path, target: &str, choice: Choice) -> Result<HostProfiles, ProfileError> {
         match Profile::open(path) {
             Ok(_) => {}
             Err(Problem { error: ReadError::Io(error), .. })
@@ -61,7 +68,9 @@ impl HostProfiles {
         let mut header = Header::new(Side::Host, target, TimeBase::Monotonic);
         describe(&mut header);
         (header.origin_ns, header.machine) = (clock.origin_ns(), clock::machine());
-        Ok(HostProfiles { path: path.to_owned(), header, clock, parts: Mutex::default() })
+        let chooser = Chooser::new(choice.clone(), &header.kinds)?;
+        header.choice = (!choice.is_all()).then_some(choice);
+        Ok(HostProfiles { path: path.to_owned(), header, chooser, clock, parts: Mutex::default() })
     }
 
     /// The clock whose time 0 is the profile's.
@@ -81,7 +90,7 @@ impl HostProfiles {
         let ring = Ring::create(&path, &self.header, RING_BYTES)?;
         parts.push(path);
         let offset = clock.origin_ns().saturating_sub(self.clock.origin_ns());
-        Ok(HostProfile::new(ring, Span::from_ns(offset)))
+        Ok(HostProfile::new(ring, self.chooser.clone(), Span::from_ns(offset)))
     }
 
     /// Makes one profile of those of all jobs, which have ended: what they have counted.
