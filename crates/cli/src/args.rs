@@ -101,6 +101,7 @@ Examples:
   mynah sim --drive enterprise-tlc --rw randread --iodepth 64 --profile busy.profile
   mynah profile show busy.profile --base quiet.profile
   mynah profile show busy.profile --group-by type,session --json -
+  mynah profile show host.profile --target drive.profile --save path.profile
 
 A mean latency is the sum of the means of its stages. Percentiles of a stage count the I/Os that did
 not pass it as well.";
@@ -384,12 +385,20 @@ pub(crate) struct Attach {
 /// `mynah profile show`.
 #[derive(Args)]
 pub(crate) struct ProfileShow {
-    /// Profiles, as `mynah sim --profile` and `mynah serve --profile` write them
+    /// Profiles, as `mynah sim --profile`, `mynah bench --profile` and `mynah serve --profile` write
+    /// them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     /// A profile to compare with: how much longer each stage takes, and its part of what was added
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) base: Option<PathBuf>,
+    /// The target's profile of the same I/Os, where FILE is a host's: both sides are joined, so that
+    /// a path has the stages of host, network, target and drive; may be repeated
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) target: Vec<PathBuf>,
+    /// Write the joined paths as a profile, to be shown again or to be a base
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "target")]
+    pub(crate) save: Option<PathBuf>,
     /// By what I/Os are told apart: type, size, session, queue, namespace, several with commas
     /// between them; all for one group [default: type,size]
     #[arg(long, value_name = "LIST")]

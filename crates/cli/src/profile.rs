@@ -5,13 +5,14 @@ pub(crate) mod attach;
 use crate::args::{Profile, ProfileChoice, ProfileShow};
 use crate::failure::Failure;
 use crate::print;
-use mynah_lab::output;
+use mynah_lab::output::{self, PendingFile};
 use mynah_lab::profile::{
-    Analysis, ChoiceTextError, GroupBy, ProfileReports, analyse, io_kinds, parse_every,
-    parse_filter, parse_keep_above, parse_sampling,
+    Analysis, ChoiceTextError, GroupBy, ProfileReports, analyse, analyse_joined, io_kinds, join,
+    parse_every, parse_filter, parse_keep_above, parse_sampling,
 };
 use mynah_profile::{Choice, ChoiceError, Chooser};
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Does what was asked for; never interrupted.
 pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
@@ -22,7 +23,10 @@ pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
 
 fn show(args: &ProfileShow) -> Result<bool, Failure> {
     let by = args.group_by.clone().unwrap_or_default();
-    let profiles = args.files.iter().map(|path| read(path, &by)).collect::<Result<Vec<_>, _>>()?;
+    let profiles = match args.target.is_empty() {
+        true => args.files.iter().map(|path| read(path, &by)).collect::<Result<Vec<_>, _>>()?,
+        false => vec![paths(args, &by)?],
+    };
     let base = args.base.as_deref().map(|path| read(path, &by)).transpose()?;
     let reports = ProfileReports::new(&profiles, base.as_ref());
     tell(&reports, args.json.as_deref())?;
@@ -41,9 +45,25 @@ fn tell(reports: &ProfileReports, json: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
+/// The paths of I/Os, of a host's profiles and a target's.
+fn paths(args: &ProfileShow, by: &GroupBy) -> Result<Analysis, Failure> {
+    let help = "a host's side is what `mynah bench --profile=FILE` writes, a target's what `mynah \
+                serve --profile FILE` does";
+    let joined = join(&args.files, &args.target)
+        .map_err(|error| Failure::usage(error.to_string(), Some(help)))?;
+    if let Some(path) = &args.save {
+        let file = PendingFile::create(path)?;
+        let written = file.file().and_then(|mut out| out.write_all(&joined.profile));
+        written.map_err(|error| file.error(error))?;
+        file.keep()?;
+    }
+    let file = args.files.first().map(PathBuf::as_path).unwrap_or(Path::new("-"));
+    analyse_joined(file, &joined, by).map_err(|problem| Failure::usage(problem.to_string(), None))
+}
+
 fn read(path: &Path, by: &GroupBy) -> Result<Analysis, Failure> {
     let help =
-        "a profile is what `mynah sim --profile FILE` and `mynah serve --profile FILE` write";
+        "a profile is what `mynah sim`, `mynah bench` and `mynah serve` write with --profile=FILE";
     analyse(path, by).map_err(|problem| Failure::usage(problem.to_string(), Some(help)))
 }
 

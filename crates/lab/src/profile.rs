@@ -1,18 +1,20 @@
 //! Profiles: one record for each I/O ([`mynah_profile`]), and what is made of them.
 //!
 //! A simulation writes its profile as it goes (`observer.rs`). `analysis.rs` reads one and sorts its
-//! I/Os into groups; `choice.rs` reads which I/Os are to have records; `report.rs` is what is said of them, for people and for machines.
+//! I/Os into groups; `choice.rs` reads which I/Os are to have records; `report.rs` is what is said of
+//! them, for people and for machines. `path/` joins a host's side of I/Os with a target's.
 
 mod analysis;
 mod choice;
 mod group;
 mod interval;
 mod observer;
+mod path;
 mod report;
 mod text;
 
 pub(crate) use analysis::analyse_from;
-pub use analysis::{Analysis, analyse};
+pub use analysis::{Analysis, analyse, analyse_joined};
 pub use choice::{
     ChoiceTextError, OTHER_KIND, choice_text, filter_text, io_kinds, parse_every, parse_filter,
     parse_keep_above, parse_kinds, parse_numbers, parse_sampling, parse_sizes, parse_statuses,
@@ -20,4 +22,5 @@ pub use choice::{
 pub use group::{Dimension, GroupBy, UnknownDimension};
 pub use interval::Interval;
 pub(crate) use observer::ProfileLog;
+pub use path::{ClockRelation, Contradiction, Joined, PathError, PathReport, join};
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};

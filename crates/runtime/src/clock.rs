@@ -60,6 +60,11 @@ pub fn thread_cpu() -> Span {
     Span::from_ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// Readings of two clocks are at one time if no more than this was between them; how often that is
+/// tried.
+const READING_MAX: Span = Span::from_ns(500);
+const READINGS_MAX: u32 = 3;
+
 /// Tells the time since it was made, in picoseconds, and never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -94,6 +99,25 @@ impl Clock {
     /// Both times.
     pub fn now(&self) -> Now {
         self.at(self.wall())
+    }
+
+    /// Both times, and how long ago something happened that the system's calendar
+    /// (`CLOCK_REALTIME`) has at `stamp`.
+    ///
+    /// The two clocks cannot be read at once. What comes between makes the age too short, never too
+    /// long, and is looked at again if it was much.
+    pub fn since(&self, stamp: std::time::Duration) -> (Now, Span) {
+        let mut first = self.wall();
+        for _ in 0..READINGS_MAX {
+            let age = age(stamp);
+            let last = self.wall();
+            if last.since(first) < READING_MAX {
+                return (self.at(last), age);
+            }
+            first = last;
+        }
+        let age = age(stamp);
+        (self.now(), age)
     }
 
     /// Both times at a time of the host's.

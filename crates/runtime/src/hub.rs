@@ -18,7 +18,7 @@ use crate::authenticator::Authenticator;
 use crate::clock::Rate;
 use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
-use crate::profile::{Note, Notes, Queries, Scope, Sent, Situation, TargetProfile};
+use crate::profile::{Note, Noted, Queries, Scope, Sent, Situation, TargetProfile};
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
 use mynah_device::{
     CommandKind, Completion, CompletionData, Connected, Now, Output, Query, Queue, Subsystem,
@@ -63,17 +63,19 @@ pub struct Arrival {
     /// By how much the first and the last of them may have come before `at`.
     first: Span,
     last: Span,
+    /// When they were seen.
+    seen: Time,
 }
 
 impl Arrival {
     /// They were seen at `at` and had come within the `gap` before.
     pub fn seen(at: Time, gap: Span) -> Arrival {
-        Arrival { at, first: gap, last: gap }
+        Arrival { at, first: gap, last: gap, seen: at }
     }
 
-    /// The last of them came at `at`, the others within the `gap` before.
-    pub fn stamped(at: Time, gap: Span) -> Arrival {
-        Arrival { at, first: gap, last: Span::ZERO }
+    /// The last of them came at `at`, the others within the `gap` before. They were seen at `seen`.
+    pub fn stamped(at: Time, gap: Span, seen: Time) -> Arrival {
+        Arrival { at, first: gap, last: Span::ZERO, seen }
     }
 }
 
@@ -110,11 +112,8 @@ struct Peer {
     dropped: bool,
     /// Commands whose data had to be asked for, and when they came.
     asked: Vec<(u16, Time)>,
-    /// Commands that came on it, and of those that came at once.
-    commands: u32,
-    batch: u16,
     /// What a profile needs of them.
-    notes: Notes,
+    noted: Noted,
     /// When bytes last came.
     arrival: Arrival,
     /// How uncertain the arrival of the command before was, as long as it may not be the last
@@ -128,9 +127,9 @@ struct Peer {
 impl Peer {
     /// Writes the record of an answer that has been sent.
     #[inline(never)]
-    fn record(&mut self, profile: &mut TargetProfile, unsent: &Unsent) {
+    fn record(&mut self, profile: &mut TargetProfile, unsent: &Unsent, at: Time) {
         let Unsent { completion, asked, .. } = unsent;
-        if let Some(note) = self.notes.take(completion.entry.command_id.get()) {
+        if let Some(note) = self.noted.notes.take(completion.entry.command_id.get()) {
             let queue_id = self.queue_id.unwrap_or(0);
             profile.sent(&Sent {
                 controller_id: self.controller_id,
@@ -139,6 +138,7 @@ impl Peer {
                 completion,
                 note: &note,
                 asked: *asked,
+                at,
             });
         }
     }
@@ -283,9 +283,7 @@ impl Hub {
             outstanding: 0,
             dropped: false,
             asked: Vec::new(),
-            commands: 0,
-            batch: 0,
-            notes: Notes::default(),
+            noted: Noted::default(),
             arrival: Arrival::seen(Time::ZERO, Span::ZERO),
             uncertain: None,
             dirty: false,
@@ -373,11 +371,13 @@ impl Hub {
     /// So many bytes were put into the buffer.
     pub fn received(&mut self, id: Id, bytes: usize, arrival: Arrival) {
         let model = self.rate.model(arrival.at);
+        let is_profiled = self.is_profiled();
         let Some(peer) = self.peer(id) else { return };
+        peer.machine.tell_requests(is_profiled);
         peer.machine.received(bytes);
         peer.machine.set_stamp(model.as_ps());
         peer.arrival = arrival;
-        peer.batch = 0;
+        peer.noted.batch_begins();
         peer.more = true;
     }
 
@@ -392,6 +392,9 @@ impl Hub {
             };
             let Some(event) = peer.machine.poll(&mut self.pool) else {
                 peer.more = false;
+                if self.profile.is_some() {
+                    peer.noted.batch_ends(peer.arrival.last);
+                }
                 if let Some(missed) = peer.uncertain.take() {
                     self.measure.arrived(missed + peer.arrival.last);
                 }
@@ -400,7 +403,7 @@ impl Hub {
             };
             let arrival = peer.arrival;
             match event {
-                Event::Command { entry, data, asked } => {
+                Event::Command { entry, data, asked, nth } => {
                     let Some(queue) = peer.queue else { continue };
                     let now = Now { wall: arrival.at, model: self.rate.model(arrival.at) };
                     let missed = self.subsystem.now().model.saturating_since(now.model);
@@ -408,16 +411,17 @@ impl Hub {
                     if let Some(missed) = peer.uncertain.replace(missed) {
                         self.measure.arrived(missed + arrival.first);
                     }
-                    peer.commands = peer.commands.wrapping_add(1);
                     if self.profile.is_some() {
-                        peer.batch = peer.batch.saturating_add(1);
-                        peer.notes.put(Note {
-                            nth: peer.commands.wrapping_sub(1),
-                            outstanding: (peer.outstanding + 1).min(u16::MAX.into()) as u16,
-                            batch: peer.batch,
+                        let outstanding = (peer.outstanding + 1).min(u16::MAX.into()) as u16;
+                        let note = Note {
+                            nth,
+                            outstanding,
                             arrived: arrival.at,
+                            gap: arrival.first,
+                            seen: arrival.seen,
                             ..Note::of(&entry)
-                        });
+                        };
+                        peer.noted.command(note, asked.is_some());
                     }
                     if let Some(stamp) = asked {
                         peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
@@ -465,6 +469,9 @@ impl Hub {
         let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
             return;
         };
+        if self.profile.is_some() {
+            peer.noted.requests.take(&mut peer.machine, peer.sent);
+        }
         if !peer.dirty && peer.machine.output_bytes() > 0 {
             peer.dirty = true;
             self.dirty.push(id);
@@ -554,7 +561,7 @@ impl Hub {
         let answer = self.queries.answer(query, &mut self.profile, situation);
         if !was_on && self.profile.is_some() {
             // What was noted for a profile before is of commands that have ended since.
-            self.peers.iter_mut().flatten().for_each(|peer| peer.notes.clear());
+            self.peers.iter_mut().flatten().for_each(|peer| peer.noted.clear());
         }
         self.subsystem.answer_query(now, query, answer);
     }
@@ -670,9 +677,10 @@ impl Hub {
             }
         }
         if let Some(profile) = &self.profile
-            && let Some(note) = peer.notes.get_mut(completion.entry.command_id.get())
+            && let Some(note) = peer.noted.notes.get_mut(completion.entry.command_id.get())
         {
             (note.done, note.answered) = (profile.now, profile.now);
+            note.ahead = peer.machine.output_bytes() as u32;
         }
         if !peer.backlog.is_empty() || !peer.machine.has_room() {
             peer.backlog.push_back(completion);
@@ -760,9 +768,12 @@ impl Hub {
         let stalled = !peer.machine.may_receive();
         peer.machine.sent(bytes);
         peer.sent += bytes as u64;
+        if let Some(profile) = &self.profile {
+            peer.noted.requests.sent(peer.sent, profile.sends_at);
+        }
         while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
             if let Some(profile) = &mut self.profile {
-                peer.record(profile, &unsent);
+                peer.record(profile, &unsent, now.wall);
             }
             let late = self.measure.visible(now, &unsent.completion, unsent.asked);
             if let Some(late) = late {
@@ -773,9 +784,10 @@ impl Hub {
             && let Some(completion) = peer.backlog.pop_front()
         {
             if self.profile.is_some()
-                && let Some(note) = peer.notes.get_mut(completion.entry.command_id.get())
+                && let Some(note) = peer.noted.notes.get_mut(completion.entry.command_id.get())
             {
                 note.answered = now.wall;
+                note.ahead = peer.machine.output_bytes() as u32;
             }
             answer(&mut self.subsystem, &mut self.outstanding, peer, completion);
         }

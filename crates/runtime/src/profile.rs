@@ -8,6 +8,7 @@
 mod host;
 mod notes;
 mod query;
+mod requests;
 mod ring;
 mod target;
 
@@ -16,6 +17,6 @@ pub use query::{Queries, Scope};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
 pub use target::TargetProfile;
 
-pub(crate) use notes::{Note, Notes};
+pub(crate) use notes::{Note, Noted};
 pub(crate) use query::Situation;
 pub(crate) use target::Sent;

@@ -492,10 +492,6 @@ impl Server {
             true => Scope::All,
             false => Scope::Own,
         });
-        hub.answer_queries(Queries::new(scope, &self.identity.name, rate));
-        if let Some(profile) = self.profile {
-            hub.profile_with(profile);
-        }
         if !self.options.faults.is_empty() {
             hub.inject(Faults::new(&self.options.faults, self.identity.seed));
         }
@@ -514,6 +510,13 @@ impl Server {
             false => None,
         };
         let clock = Clock::start(rate);
+        let mut queries = Queries::new(scope, &self.identity.name, rate);
+        queries.starts(&clock);
+        hub.answer_queries(queries);
+        if let Some(mut profile) = self.profile {
+            profile.starts(&clock);
+            hub.profile_with(profile);
+        }
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
         engine.add_ports(self.ports, self.say)?;

@@ -37,7 +37,7 @@ fn attach(target: &Served, args: &[&str]) -> Attached {
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
-    assert!(line.contains("IOPS=0, no records"), "{line}");
+    assert!(line.contains("IOPS=0.00, no records"), "{line}");
     Attached { child, stdout }
 }
 
@@ -181,5 +181,5 @@ fn another_target_has_no_profile() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("does not answer queries of its profile (invalid opcode"), "{said}");
-    assert!(said.contains("mynah bench TARGET --profile"), "{said}");
+    assert!(said.contains("only `mynah serve` does; of another target"), "{said}");
 }

@@ -2,6 +2,7 @@
 //! stages.
 
 use super::group::GroupBy;
+use super::path::{Joined, PathReport};
 use crate::histogram::Histogram;
 use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Sampling};
 use mynah_stamp::{Span, Time};
@@ -83,6 +84,8 @@ pub struct Analysis {
     /// I/Os whose stages do not add up to the whole, and by how much at most, in picoseconds.
     pub(super) uneven: u64,
     pub(super) residual_max: u128,
+    /// How it was joined from two sides, if it was.
+    pub(super) joined: Option<PathReport>,
 }
 
 /// Reads the profile at `path` and sorts its I/Os into groups.
@@ -92,6 +95,18 @@ pub struct Analysis {
 pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
     let analysed = analyse_from(path, Profile::open(path)?, by);
     analysed.map_err(|error| Problem { path: path.to_owned(), error })
+}
+
+/// The same of paths, which are said to be of the file at `path`.
+///
+/// # Errors
+/// If they are no profile.
+pub fn analyse_joined(path: &Path, joined: &Joined, by: &GroupBy) -> Result<Analysis, Problem> {
+    let profile = Profile::new(&joined.profile[..]);
+    let analysed = profile.and_then(|profile| analyse_from(path, profile, by));
+    let mut analysis = analysed.map_err(|error| Problem { path: path.to_owned(), error })?;
+    analysis.joined = Some(PathReport::of(joined));
+    Ok(analysis)
 }
 
 /// The same of a profile that is open, and is said to be at `path`.
@@ -113,6 +128,7 @@ pub(crate) fn analyse_from(
         last: Time::ZERO,
         uneven: 0,
         residual_max: 0,
+        joined: None,
     };
     if !analysis.counts.add_up() {
         return Err(ReadError::Damaged("its counts do not add up".into()));

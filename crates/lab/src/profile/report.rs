@@ -2,6 +2,7 @@
 
 use super::analysis::{Analysis, Group};
 use super::choice::choice_text;
+use super::path::PathReport;
 use crate::result::Latency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub struct ProfileReport {
     pub uneven: u64,
     /// By how much at most they do not.
     pub residual_max_ns: f64,
+    /// How it was joined from a host's side and a target's; absent from other profiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathReport>,
     /// Its I/Os in groups.
     pub groups: Vec<GroupReport>,
 }
@@ -170,6 +174,7 @@ impl ProfileReport {
             window_ns: analysis.window().as_ns_f64(),
             uneven: analysis.uneven,
             residual_max_ns: analysis.residual_max as f64 / 1e3,
+            path: analysis.joined,
             groups: groups.collect(),
         }
     }

@@ -51,6 +51,28 @@ fn write_profile(
     if !left_out.is_empty() {
         writeln!(out, "  of these {} recorded, {}", counts.recorded, left_out.join(", "))?;
     }
+    if let Some(path) = &profile.path {
+        write!(out, "  {} on both sides", path.paths)?;
+        for (number, side) in [(path.host_alone, "host"), (path.target_alone, "target")] {
+            if number > 0 {
+                write!(out, ", {number} on the {side}'s alone")?;
+            }
+        }
+        if path.one_clock {
+            out.push_str("; one clock\n");
+        } else {
+            let (bound, ppm) = (duration(path.clock_bound_ns), path.clock_drift_ppm);
+            let (ahead, offset) = match path.clock_offset_ns {
+                offset if offset < 0.0 => ("behind", -offset),
+                offset => ("ahead", offset),
+            };
+            let offset = duration(offset);
+            writeln!(
+                out,
+                "; the target's clock is {offset} {ahead}, \u{b1}{bound}, and drifts by {ppm:.1} ppm"
+            )?;
+        }
+    }
     if let Some(choice) = &profile.choice {
         writeln!(out, "  recorded: {choice}")?;
     }

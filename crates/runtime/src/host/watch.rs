@@ -2,7 +2,7 @@
 
 use super::HostError;
 use super::connection::{Connection, Stream};
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::profile::Flights;
 use crate::stamped;
 use mynah_stamp::{Span, Time};
@@ -37,10 +37,11 @@ impl Watch {
             true => stamped::receive(stream.fd(), buffer, &mut self.control)?,
             false => (stream.read(buffer)?, None),
         };
-        let seen = self.clock.wall();
-        let age = stamp.map(clock::age).filter(|&age| age < STAMP_AGE_MAX);
-        let age = age.map_or(0, Span::as_ps);
-        self.flights.received(Time::from_ps(seen.as_ps().saturating_sub(age)));
+        let (seen, age) = match stamp.map(|stamp| self.clock.since(stamp)) {
+            Some((now, age)) if age < STAMP_AGE_MAX => (now.wall, age),
+            _ => (self.clock.wall(), Span::ZERO),
+        };
+        self.flights.received(Time::from_ps(seen.as_ps().saturating_sub(age.as_ps())));
         Ok(bytes)
     }
 }

@@ -8,7 +8,7 @@
 
 use super::ring::Ring;
 use super::target::{TargetProfile, header};
-use crate::clock::Rate;
+use crate::clock::{Clock, Rate};
 use mynah_device::Query;
 use mynah_lab::histogram::Histogram;
 use mynah_profile::{Choice, Counts, Head, KeepAbove, Sampling};
@@ -146,6 +146,8 @@ pub struct Queries {
     scope: Scope,
     drive: String,
     rate: Rate,
+    /// What profiles are told by, once it runs.
+    clock: Option<Clock>,
     /// NQNs of hosts; their numbers are from 1.
     tenants: Vec<String>,
     askers: Vec<Asker>,
@@ -165,11 +167,17 @@ impl Queries {
             scope,
             drive: drive.to_owned(),
             rate,
+            clock: None,
             tenants: vec![],
             askers: vec![],
             chosen_by: vec![],
             profiles: 1,
         }
+    }
+
+    /// Serving begins, on this clock.
+    pub fn starts(&mut self, clock: &Clock) {
+        self.clock = Some(*clock);
     }
 
     /// The number of a host.
@@ -382,6 +390,9 @@ impl Queries {
                 Ok(mut begun) => {
                     begun.now = now;
                     begun.admit(tenant);
+                    if let Some(clock) = &self.clock {
+                        begun.starts(clock);
+                    }
                     let watchers = self.askers.iter().map(|it| Watcher::new(it, Counts::default()));
                     begun.watchers = watchers.collect();
                     *profile = Some(Box::new(begun));

@@ -8,7 +8,7 @@
 use super::notes::Note;
 use super::query::{NOBODY, Watcher};
 use super::ring::{RING_BYTES, Ring, RingError};
-use crate::clock::Rate;
+use crate::clock::{self, Clock, Rate};
 use mynah_device::{CommandKind, Completion};
 use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
@@ -17,12 +17,16 @@ use mynah_stamp::{Span, Stage, Time};
 use std::io;
 use std::path::Path;
 
-/// Stages before the drive's: asking the host for data until the last of them has come, and until
-/// the model has taken the command.
-const BEFORE: [&str; 2] = ["data_request", "intake"];
+/// Stages before the drive's: until the host is asked for data, which waits for a buffer; until the
+/// last of them has come; and until the model has taken the command.
+const BEFORE: [&str; 3] = ["data_buffer", "data_request", "intake"];
 /// And behind them: the subsystem without a model; past the modelled completion until the engine has
 /// come to it; until there was room in the output; and until the send that took its last byte.
 const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
+/// What is beside them: by how much the command may have come earlier; how long it lay in the
+/// system's buffer, while the model had it already; how long the send call took that had its answer's
+/// last byte; bytes in the output before the answer; and requests for data.
+const BESIDE: [&str; 5] = ["arrival_gap_ps", "unseen_ps", "send_call_ps", "bytes_ahead", "r2ts"];
 const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
 
 /// An answer that has been sent.
@@ -35,6 +39,8 @@ pub(crate) struct Sent<'a> {
     pub(crate) note: &'a Note,
     /// When the command itself came, on the model's clock, if its data had to be asked for.
     pub(crate) asked: Option<Time>,
+    /// When the send call had returned.
+    pub(crate) at: Time,
 }
 
 /// A target's profile.
@@ -106,6 +112,12 @@ impl TargetProfile {
             sends_at: Time::ZERO,
             now: Time::ZERO,
         }
+    }
+
+    /// Serving begins, on this clock; or has begun, and the profile begins.
+    pub fn starts(&mut self, clock: &Clock) {
+        (self.header.origin_ns, self.header.machine) = (clock.origin_ns(), clock::machine());
+        self.ring.describe(&self.header);
     }
 
     /// Whether it has to end.
@@ -270,10 +282,12 @@ impl TargetProfile {
         let mut stages = [Span::ZERO; STAGES];
         let (before, rest) = stages.split_at_mut(BEFORE.len());
         let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
-        before[0] = note.arrived.since(begin);
+        let asked = note.asked.unwrap_or(begin).clamp(begin, note.arrived);
+        before[0] = asked.since(begin);
+        before[1] = note.arrived.since(asked);
         let mut at = note.arrived;
         if completion.due.is_some() {
-            before[1] = taken.since(note.arrived);
+            before[2] = taken.since(note.arrived);
             at = taken;
             for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
                 *into = rate.wall_span(completion.stages.get(stage));
@@ -299,7 +313,14 @@ impl TargetProfile {
                 watcher.saw(sent.tenant, &head, in_drive);
             }
         }
-        self.ring.record(&head, &stages, &[]);
+        let beside = [
+            note.gap.as_ps(),
+            note.seen.saturating_since(note.arrived).as_ps(),
+            sent.at.saturating_since(self.sends_at).as_ps(),
+            note.ahead.into(),
+            note.requests.into(),
+        ];
+        self.ring.record(&head, &stages, &beside);
     }
 }
 
@@ -310,6 +331,7 @@ pub(super) fn header(drive: &str) -> Header {
     let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
     let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
     header.stages = stages.map(str::to_owned).collect();
+    header.beside = BESIDE.map(str::to_owned).to_vec();
     header
 }
 

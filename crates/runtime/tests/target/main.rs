@@ -6,6 +6,7 @@ mod greedy;
 mod hostile;
 mod hosts;
 mod key_value;
+mod path;
 mod profile;
 mod query;
 mod restart;

@@ -46,10 +46,15 @@ impl World {
 
     /// The same around this drive.
     pub(crate) fn on(drive: Prepared, rate: Rate) -> World {
+        World::with(drive, Settings::default(), rate)
+    }
+
+    /// The same with connections like this.
+    pub(crate) fn with(drive: Prepared, settings: Settings, rate: Rate) -> World {
         let config = SubsystemConfig::new(NQN);
         let subsystem = Subsystem::new(config, drive.drive, Box::new(RamStore::new()));
         let subsystem = subsystem.expect("a subsystem");
-        let hub = Hub::new(subsystem, Settings::default(), Quotas::default(), rate);
+        let hub = Hub::new(subsystem, settings, Quotas::default(), rate);
         let (wall, controllers, heard) = (Time::ZERO, 0, vec![]);
         World { hub, rate, wall, controllers, heard, listens_to: None }
     }
@@ -58,7 +63,8 @@ impl World {
         Now { wall: self.wall, model: self.rate.model(self.wall) }
     }
 
-    fn open(&mut self) -> Id {
+    /// A connection on which nothing has been said.
+    pub(crate) fn bare(&mut self) -> Id {
         let transport = Transport {
             in_capsule_bytes: 8192,
             max_transfer_bytes: 1 << 20,
@@ -69,7 +75,11 @@ impl World {
             kind: 3,
             host_nqn: None,
         };
-        let id = self.hub.open(self.now(), Peer::LOCAL, transport);
+        self.hub.open(self.now(), Peer::LOCAL, transport)
+    }
+
+    fn open(&mut self) -> Id {
+        let id = self.bare();
         let mut out = Outbound::new(End::Host);
         out.initialize(Initialization { version: 0, alignment: 0, digests: 0, limit: 0 });
         self.give(id, out.bytes());
@@ -81,7 +91,7 @@ impl World {
         self.look();
     }
 
-    fn give_arrived(&mut self, id: Id, mut bytes: &[u8], arrival: Arrival) {
+    pub(crate) fn give_arrived(&mut self, id: Id, mut bytes: &[u8], arrival: Arrival) {
         while !bytes.is_empty() {
             let buffer = self.hub.receive_buffer(id).expect("room");
             let part = buffer.len().min(bytes.len());
@@ -247,7 +257,7 @@ fn commands_take_effect_when_they_came_and_not_when_they_were_seen() {
         let read = capsule(blocks_of(opcode::nvm::READ, 0, 8), 8, &[]);
         let came = start + us(came).since(Time::ZERO);
         let uncertain = Span::from_us(3);
-        world.give_arrived(queue, &read, Arrival::stamped(came, uncertain));
+        world.give_arrived(queue, &read, Arrival::stamped(came, uncertain, world.wall));
         world.look();
         while world.hub.outstanding() > 0 {
             world.wall = world.hub.next_at().expect("something is under way");

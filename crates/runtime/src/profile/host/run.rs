@@ -64,6 +64,11 @@ impl HostProfiles {
         Ok(HostProfiles { path: path.to_owned(), header, clock, parts: Mutex::default() })
     }
 
+    /// The clock whose time 0 is the profile's.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// The profile of another job, whose clock is this.
     ///
     /// # Errors
