@@ -99,7 +99,7 @@ fn ring(output: Option<&Path>, header: &Header) -> Result<Ring, Failure> {
 }
 
 fn line(seconds: f64, interval: &Interval, records: &TargetRecords) -> String {
-    let mut line = format!("{seconds:>5.0}s  {}", interval.line());
+    let mut line = format!("{seconds:>6.1}s  {}", interval.line());
     let lost = records.counts().lost;
     if lost > 0 {
         line += &format!("; {lost} lost");

@@ -1,7 +1,8 @@
 //! Hosts that ask for the profile while I/O goes on ([`mynah_wire::nvme::query`]).
 //!
 //! Whoever asks is told of the sessions of its own host alone, told by NQN, unless the target lets
-//! everybody see all; and what it begins anew begins anew for itself alone. Where the target has no
+//! everybody see all; and what it begins anew begins anew for itself alone. Which I/Os have records
+//! it decides for its own sessions alone, then: none blinds another. Where the target has no
 //! profile a query begins one, in memory, for as long as it is asked for: an asker that dies does
 //! not leave it on. A profile in a file is the operator's, and goes on as it was begun.
 
@@ -23,6 +24,8 @@ use zerocopy::IntoBytes;
 
 /// Most controllers that may ask at once: statistics are kept for each, for every record.
 const ASKERS_MAX: usize = 8;
+/// Most of them of one host, where hosts are told of their own sessions.
+const ASKERS_OF_HOST_MAX: usize = 2;
 /// Programs that one may have stored.
 const PROGRAMS_MAX: usize = 8;
 /// Longest time that a profile goes on without being asked for.
@@ -148,8 +151,8 @@ pub struct Queries {
     /// NQNs of hosts; their numbers are from 1.
     tenants: Vec<String>,
     askers: Vec<Asker>,
-    /// Who has said which I/Os have records.
-    chosen_by: Option<u16>,
+    /// Who has said which I/Os have records, of which tenant.
+    chosen_by: Vec<(Option<u16>, u16)>,
     /// Profiles so far.
     profiles: u32,
 }
@@ -167,7 +170,7 @@ impl Queries {
             clock: None,
             tenants: vec![],
             askers: vec![],
-            chosen_by: None,
+            chosen_by: vec![],
             profiles: 1,
         }
     }
@@ -191,20 +194,20 @@ impl Queries {
 
     /// A controller has gone. Whether the profile should go with it, since nobody asks any more.
     pub(crate) fn gone(&mut self, controller_id: u16, profile: Option<&mut TargetProfile>) -> bool {
-        let before = self.askers.len();
-        self.askers.retain(|it| it.controller_id != controller_id);
-        if self.askers.len() == before {
-            return false;
-        }
-        self.chosen_by = self.chosen_by.filter(|&it| it != controller_id);
+        let at = self.askers.iter().position(|it| it.controller_id == controller_id);
+        let Some(tenant) = at.map(|at| self.askers.remove(at).tenant) else { return false };
+        self.chosen_by.retain(|(_, by)| *by != controller_id);
         let Some(profile) = profile else { return false };
+        if !self.askers.iter().any(|it| it.tenant == tenant) {
+            profile.dismiss(tenant);
+        }
         profile.watchers.retain(|it| it.controller_id != controller_id);
         self.askers.is_empty() && profile.ends_at().is_some()
     }
 
     /// The profile has ended.
     pub(crate) fn ended(&mut self) {
-        self.chosen_by = None;
+        self.chosen_by.clear();
         self.profiles += 1;
     }
 
@@ -260,13 +263,15 @@ impl Queries {
         if let Some(at) = self.askers.iter().position(|it| it.controller_id == id) {
             return Some(at);
         }
-        if self.askers.len() == ASKERS_MAX {
-            return None;
-        }
         let tenant = match self.scope {
             Scope::All => None,
             Scope::Own => Some(self.tenant(&query.host_nqn)),
         };
+        // No host keeps the others from asking.
+        let same = self.askers.iter().filter(|it| it.tenant == tenant).count();
+        if self.askers.len() == ASKERS_MAX || tenant.is_some() && same == ASKERS_OF_HOST_MAX {
+            return None;
+        }
         let asker = Asker { controller_id: id, tenant, programs: vec![] };
         if let Some(profile) = profile {
             profile.watchers.push(Watcher::new(&asker, profile.counts(tenant)));
@@ -298,10 +303,9 @@ impl Queries {
         match (instruction.operation, instruction.statistic.get()) {
             (operation::CLOCK, _) => done(situation.now.as_ps().to_le_bytes()),
             (operation::LOAD, statistic::HEADER) => {
-                let none = header(&self.drive);
                 let (header, counts) = match profile {
-                    Some(profile) => (profile.header(), profile.counts(tenant)),
-                    None => (&none, Counts::default()),
+                    Some(profile) => (profile.header(tenant), profile.counts(tenant)),
+                    None => (header(&self.drive), Counts::default()),
                 };
                 done(header.to_page(0, &counts))
             }
@@ -320,9 +324,9 @@ impl Queries {
                 done(occupancy.as_bytes())
             }
             (operation::STORE, statistic::SWITCH) => {
-                self.switch(instruction.parameter.get(), profile, situation.now)
+                self.switch(tenant, instruction.parameter.get(), profile, situation.now)
             }
-            (operation::STORE, _) => self.choose(id, step, profile.as_deref_mut()),
+            (operation::STORE, _) => self.choose((id, tenant), step, profile.as_deref_mut()),
             (operation::LOAD | operation::RESET, _) => match profile.as_deref_mut() {
                 Some(profile) if instruction.operation == operation::LOAD => {
                     load(profile, (id, tenant), instruction, room)
@@ -349,6 +353,7 @@ impl Queries {
     /// Has the profile go on for so many seconds, or end.
     fn switch(
         &mut self,
+        tenant: Option<u16>,
         seconds: u32,
         profile: &mut Option<Box<TargetProfile>>,
         now: Time,
@@ -371,13 +376,20 @@ impl Queries {
                 }
                 Some(before) => {
                     profile.until = Some(before.max(until));
+                    profile.admit(tenant);
                     done([])
                 }
             },
             None if seconds == 0 => done([]),
-            None => match TargetProfile::in_memory(&self.drive, self.rate, until) {
+            None => match TargetProfile::in_memory(
+                &self.drive,
+                self.rate,
+                until,
+                self.scope == Scope::All,
+            ) {
                 Ok(mut begun) => {
                     begun.now = now;
+                    begun.admit(tenant);
                     if let Some(clock) = &self.clock {
                         begun.starts(clock);
                     }
@@ -392,7 +404,12 @@ impl Queries {
     }
 
     /// Changes which I/Os have records.
-    fn choose(&mut self, id: u16, step: &Step, profile: Option<&mut TargetProfile>) -> Outcome {
+    fn choose(
+        &mut self,
+        (id, tenant): (u16, Option<u16>),
+        step: &Step,
+        profile: Option<&mut TargetProfile>,
+    ) -> Outcome {
         let instruction = &step.instruction;
         let parameter = instruction.parameter.get();
         let known = [statistic::SAMPLE, statistic::KEEP_ABOVE, statistic::CHOICE];
@@ -403,10 +420,10 @@ impl Queries {
         if profile.ends_at().is_none() {
             return (outcome::DENIED, b"the target's own --profile decides that".to_vec());
         }
-        if self.chosen_by.is_some_and(|it| it != id) {
+        if self.chosen_by.iter().any(|&(of, by)| of == tenant && by != id) {
             return (outcome::DENIED, b"another controller has chosen already".to_vec());
         }
-        let mut choice = profile.choice().clone();
+        let mut choice = profile.choice(tenant);
         match instruction.statistic.get() {
             statistic::SAMPLE => {
                 choice.sampling = Sampling::OneIn(parameter);
@@ -426,9 +443,10 @@ impl Queries {
                 Err(error) => return (outcome::INVALID, error.into_bytes()),
             },
         }
-        match profile.choose(choice) {
+        match profile.choose_for(tenant, choice) {
             Ok(()) => {
-                self.chosen_by = Some(id);
+                self.chosen_by.retain(|(of, _)| *of != tenant);
+                self.chosen_by.push((tenant, id));
                 done([])
             }
             Err(error) => (outcome::INVALID, error.to_string().into_bytes()),
@@ -593,7 +611,7 @@ fn records(
     room: usize,
 ) -> Option<(Vec<u8>, u64)> {
     let ring = profile.ring();
-    let record_bytes = profile.header().record_bytes() as usize;
+    let record_bytes = profile.record_bytes();
     let room = room.min(RECORDS_BYTES_MAX).checked_sub(RecordsHead::BYTES)?;
     let most = room / record_bytes;
     if most == 0 {

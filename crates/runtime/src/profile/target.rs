@@ -48,7 +48,10 @@ pub(crate) struct Sent<'a> {
 pub struct TargetProfile {
     ring: Ring,
     header: Header,
+    /// What decides which I/Os have records; or where hosts decide that for themselves, by tenant:
+    /// the I/Os of others have none.
     chooser: Chooser,
+    own: Option<Vec<(u16, Chooser)>>,
     rate: Rate,
     /// By slot of the ring, whose record it has.
     owners: Box<[u16]>,
@@ -75,15 +78,22 @@ impl TargetProfile {
         Ok(TargetProfile::over(ring, header, rate))
     }
 
-    /// The same in this process's memory, until that time.
+    /// The same in this process's memory, until that time: of all, or of those tenants alone that
+    /// are admitted.
     ///
     /// # Errors
     /// If there is none.
-    pub(super) fn in_memory(drive: &str, rate: Rate, until: Time) -> io::Result<TargetProfile> {
+    pub(super) fn in_memory(
+        drive: &str,
+        rate: Rate,
+        until: Time,
+        is_shared: bool,
+    ) -> io::Result<TargetProfile> {
         let header = header(drive);
         let ring = Ring::in_memory(&header, RING_BYTES)?;
         let profile = TargetProfile::over(ring, header, rate);
-        Ok(TargetProfile { until: Some(until), ..profile })
+        let own = (!is_shared).then(Vec::new);
+        Ok(TargetProfile { until: Some(until), own, ..profile })
     }
 
     fn over(ring: Ring, header: Header, rate: Rate) -> TargetProfile {
@@ -94,6 +104,7 @@ impl TargetProfile {
             ring,
             header,
             chooser,
+            own: None,
             rate,
             tenants: vec![],
             watchers: vec![],
@@ -120,9 +131,15 @@ impl TargetProfile {
         self.until
     }
 
-    /// What it says of itself.
-    pub(super) fn header(&self) -> &Header {
-        &self.header
+    /// What it says of itself to a tenant.
+    pub(super) fn header(&self, tenant: Option<u16>) -> Header {
+        let choice = self.choice(tenant);
+        Header { choice: (!choice.is_all()).then_some(choice), ..self.header.clone() }
+    }
+
+    /// Bytes of a record.
+    pub(super) fn record_bytes(&self) -> usize {
+        self.header.record_bytes() as usize
     }
 
     /// Its records.
@@ -130,9 +147,12 @@ impl TargetProfile {
         &self.ring
     }
 
-    /// What decides which I/Os have records.
-    pub(super) fn choice(&self) -> &Choice {
-        self.chooser.choice()
+    /// What decides which I/Os of a tenant have records.
+    pub(super) fn choice(&self, tenant: Option<u16>) -> Choice {
+        let own = self.own.as_ref().and_then(|own| {
+            own.iter().find(|(it, _)| Some(*it) == tenant).map(|(_, chooser)| chooser)
+        });
+        own.unwrap_or(&self.chooser).choice().clone()
     }
 
     /// Whose a record is that there is.
@@ -162,6 +182,42 @@ impl TargetProfile {
             Decision::SampledOut => counts.sampled_out += 1,
             Decision::Record | Decision::Slow => counts.recorded += 1,
         }
+    }
+
+    /// From now on a tenant's I/Os have records: all, until it chooses.
+    pub(super) fn admit(&mut self, tenant: Option<u16>) {
+        if let (Some(own), Some(tenant)) = (&mut self.own, tenant)
+            && !own.iter().any(|(it, _)| *it == tenant)
+        {
+            let all = Chooser::new(Choice::default(), &self.header.kinds);
+            own.extend(all.ok().map(|all| (tenant, all)));
+        }
+    }
+
+    /// And no more.
+    pub(super) fn dismiss(&mut self, tenant: Option<u16>) {
+        if let (Some(own), Some(tenant)) = (&mut self.own, tenant) {
+            own.retain(|(it, _)| *it != tenant);
+        }
+    }
+
+    /// Which I/Os of a tenant that end from now on get a record, where tenants decide for
+    /// themselves; of all otherwise.
+    ///
+    /// # Errors
+    /// If there is no such choice.
+    pub(super) fn choose_for(
+        &mut self,
+        tenant: Option<u16>,
+        choice: Choice,
+    ) -> Result<(), ChoiceError> {
+        let (Some(own), Some(tenant)) = (&mut self.own, tenant) else {
+            return self.choose(choice);
+        };
+        let chooser = Chooser::new(choice, &self.header.kinds)?;
+        own.retain(|(it, _)| *it != tenant);
+        own.push((tenant, chooser));
+        Ok(())
     }
 
     /// Which I/Os that end from now on get a record.
@@ -201,7 +257,13 @@ impl TargetProfile {
             total: end.since(begin),
             kept: false,
         };
-        let decision = self.chooser.decide(&head);
+        let decision = match &mut self.own {
+            None => self.chooser.decide(&head),
+            Some(own) => own
+                .iter_mut()
+                .find(|(tenant, _)| *tenant == sent.tenant)
+                .map_or(Decision::SampledOut, |(_, chooser)| chooser.decide(&head)),
+        };
         self.count(sent.tenant, decision);
         match decision {
             Decision::Record => self.record(sent, head),

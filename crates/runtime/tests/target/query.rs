@@ -233,24 +233,40 @@ fn hosts_are_told_of_their_own_sessions() {
     let blocks = |rows: &[Head]| rows.iter().map(|row| row.block / 8).collect::<Vec<_>>();
     assert_eq!(counts(&mut world, mine).completed, 5);
     let (rows, head) = records(&mut world, mine, 0);
-    assert_eq!((blocks(&rows), head.next.get()), (vec![0, 1, 2, 3, 4], 9));
+    // Who has not asked has no records.
+    assert_eq!((blocks(&rows), head.next.get()), (vec![0, 1, 2, 3, 4], 6));
     // The other one asks from now on, and for its own.
     assert_eq!(counts(&mut world, other), Counts::default());
-    let (rows, _) = records(&mut world, other, 0);
-    assert_eq!(blocks(&rows), [100, 101, 102]);
+    ask(&mut world, other, &[on(60)]);
     reads(&mut world, other, 200, 2);
+    reads(&mut world, mine, 5, 1);
+    assert_eq!(blocks(&records(&mut world, other, 0).0), [200, 201]);
+    assert_eq!(blocks(&records(&mut world, mine, 0).0), [0, 1, 2, 3, 4, 5]);
     let count = load(switch::ALL, statistic::COUNT);
     let told = |world: &mut World, queue| number(&ask(world, queue, &[count]).1[0]);
-    assert_eq!((told(&mut world, mine), told(&mut world, other)), (5, 2));
-    // It begins its own anew, and switches off and chooses nothing of others'.
+    assert_eq!((told(&mut world, mine), told(&mut world, other)), (6, 2));
+    // It begins its own anew, and switches off and chooses nothing for others.
     let reset = Instruction::new(operation::RESET, switch::ALL, statistic::EVERYTHING, 0);
     ask(&mut world, other, &[reset]);
-    assert_eq!((told(&mut world, mine), told(&mut world, other)), (5, 0));
+    assert_eq!((told(&mut world, mine), told(&mut world, other)), (6, 0));
     let sample = Instruction::store(statistic::SAMPLE, 100);
     assert_eq!(ask(&mut world, mine, &[sample]).1[0].0, outcome::DONE);
-    let (_, parts) = ask(&mut world, other, &[on(0), sample]);
-    assert_eq!((parts[0].0, parts[1].0), (outcome::DENIED, outcome::DENIED));
+    let (_, parts) = ask(&mut world, other, &[on(0), load(switch::ALL, statistic::HEADER)]);
+    assert_eq!(parts[0].0, outcome::DENIED);
     assert!(world.hub.is_profiled());
+    let (header, ..) = Header::from_page(&parts[1].1).expect("a header");
+    assert_eq!(header.choice, None);
+    reads(&mut world, other, 300, 40);
+    reads(&mut world, mine, 300, 40);
+    let all = counts(&mut world, other);
+    assert_eq!((all.completed, all.recorded), (40, 40));
+    let all = counts(&mut world, mine);
+    assert!(all.completed == 46 && all.sampled_out > 20, "{all:?}");
+    // A second controller of the same host finds it chosen; a third one may not ask at all.
+    let (second, third) = (world.queue(), world.queue());
+    assert_eq!(ask(&mut world, second, &[sample]).1[0].0, outcome::DENIED);
+    assert_eq!(ask(&mut world, second, &[count]).1[0].0, outcome::DONE);
+    assert_eq!(ask(&mut world, third, &[count]).1[0].0, outcome::DENIED);
 
     // Where everybody may see all, both are told of both.
     let mut world = self::world(Scope::All);
