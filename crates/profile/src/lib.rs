@@ -8,11 +8,13 @@
 //! This crate is the format and nothing else: who fills records in is elsewhere, and so is what is
 //! made of them.
 
+mod follow;
 mod header;
 mod read;
 mod record;
 mod write;
 
+pub use follow::{Follow, Progress};
 pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Side, TimeBase};
 pub use read::{Problem, Profile, ReadError, Records};
 pub use record::{HEAD_WORDS, Head, Record};
