@@ -312,6 +312,10 @@ pub(crate) struct ProfileShow {
     /// Write what is shown as JSON; - is standard output, in place of the tables
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+    /// Write a page with pictures: stages, latencies over time and their distributions, a flame
+    /// graph, the slowest I/Os
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// What happens to requests beyond a drive's end.

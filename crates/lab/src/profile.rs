@@ -8,6 +8,7 @@ mod group;
 mod observer;
 mod report;
 mod text;
+pub mod views;
 
 pub(crate) use analysis::analyse_from;
 pub use analysis::{Analysis, analyse};
