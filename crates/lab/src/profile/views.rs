@@ -5,8 +5,14 @@
 //! takes what sums there are from the [`Analysis`]. Of a ring that is being written meanwhile it
 //! shows what is there then.
 
+mod csv;
+mod folded;
+mod hdr;
 mod html;
+mod perfetto;
 mod pictures;
+
+pub use csv::LeftOut;
 
 use super::analysis::Analysis;
 use super::report::ProfileReports;
@@ -16,6 +22,7 @@ use crate::units::Bytes;
 use mynah_profile::{Follow, Head, Header, Problem, Record};
 use mynah_stamp::Stage;
 use pictures::Pictures;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// A view cannot be made.
@@ -50,6 +57,41 @@ pub fn write_report(
     let sides: Vec<_> = sides.collect();
     output::write(path, &html::document(reports, &sides, base.as_ref(), verdict))?;
     Ok(())
+}
+
+/// Writes a Perfetto trace of these profiles to `path`; how many I/Os are not on it, because more were
+/// under way than there are tracks.
+///
+/// # Errors
+/// If a profile cannot be read, or the trace cannot be written.
+pub fn write_trace(path: &Path, profiles: &[Analysis]) -> Result<u64, ViewError> {
+    perfetto::write(path, profiles)
+}
+
+/// The stages of these profiles as folded stacks: a line for each, with its time in nanoseconds.
+pub fn folded(profiles: &[Analysis]) -> String {
+    folded::text(profiles)
+}
+
+/// Writes these profiles to `out` in the columns of fio's latency logs, their offsets by blocks of so
+/// many bytes; what is not in them. An error of `out` stands behind that.
+///
+/// # Errors
+/// If a profile cannot be read.
+pub fn write_csv(
+    out: &mut impl Write,
+    profiles: &[Analysis],
+    block_bytes: u64,
+) -> Result<(LeftOut, io::Result<()>), Problem> {
+    csv::write(out, profiles, block_bytes)
+}
+
+/// Writes the latencies of these profiles' groups to `path` as a log of HdrHistograms.
+///
+/// # Errors
+/// If a profile cannot be read, or the log cannot be written.
+pub fn write_hdr(path: &Path, profiles: &[Analysis]) -> Result<(), ViewError> {
+    Ok(output::write(path, &hdr::log(profiles)?)?)
 }
 
 /// Gives `take` every record of a profile that was analysed, the oldest first.
