@@ -94,6 +94,8 @@ Examples:
   mynah sim --drive enterprise-tlc --rw randread --iodepth 64 --profile busy.profile
   mynah profile show busy.profile --base quiet.profile
   mynah profile show busy.profile --group-by type,session --json -
+  mynah profile show busy.profile --base quiet.profile --report busy.html
+  mynah profile show busy.profile --folded - | inferno-flamegraph > busy.svg
 
 A mean latency is the sum of the means of its stages. Percentiles of a stage count the I/Os that did
 not pass it as well.";
@@ -293,7 +295,9 @@ pub(crate) enum Profile {
     /// Show profiles: I/Os in groups, how long each of their stages took, and beside a base what has
     /// grown
     #[command(after_help = PROFILE_EXAMPLES)]
-    Show(ProfileShow),
+    Show(Box<ProfileShow>),
+    /// Print the JSON Schema of what `show --json` writes
+    Schema,
 }
 
 /// `mynah profile show`.
@@ -316,6 +320,23 @@ pub(crate) struct ProfileShow {
     /// graph, the slowest I/Os
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+    /// Write I/Os with their stages as a timeline, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE.pftrace")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Write stages as folded stacks weighted by nanoseconds, for flamegraph.pl, inferno or
+    /// speedscope; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) folded: Option<PathBuf>,
+    /// Write the latencies of each group over time as a log of HdrHistograms
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hdr: Option<PathBuf>,
+    /// Write a line for each I/O in the columns of fio's latency logs; - is standard output, in
+    /// place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Bytes of a logical block, for offsets of --csv; simulations say it themselves [default: 512]
+    #[arg(long, value_name = "BYTES", requires = "csv", value_parser = whole::<u64>(512..=65_536))]
+    pub(crate) lba_size: Option<u64>,
 }
 
 /// What happens to requests beyond a drive's end.

@@ -165,7 +165,7 @@ fn many_groups_become_others() {
     for number in 0..1000u32 {
         let total = Span::from_ns(u64::from(number) + 1);
         let head = Head { bytes: number * 512, total, ..Head::default() };
-        writer.record(head, [total, Span::ZERO]).unwrap();
+        writer.record(head, [total, Span::ZERO], &[]).unwrap();
     }
     assert!(writer.finish().unwrap().add_up());
     let report = &report(&path, "type,size", None).profiles[0];

@@ -27,6 +27,7 @@ pub struct Follow {
     last: u64,
     rows: Vec<u8>,
     stages: Vec<Span>,
+    beside: Vec<u64>,
 }
 
 /// What came of looking once.
@@ -53,8 +54,9 @@ impl Follow {
         let fail = |error: ReadError| Problem { path: path.to_owned(), error };
         let file = File::open(path).map_err(|error| fail(error.into()))?;
         let (header, ..) = first_page(&file).map_err(fail)?;
-        let stages = vec![Span::ZERO; header.stages.len()];
-        Ok(Follow { path: path.to_owned(), file, header, last: 0, rows: vec![], stages })
+        let (stages, beside) =
+            (vec![Span::ZERO; header.stages.len()], vec![0; header.beside.len()]);
+        Ok(Follow { path: path.to_owned(), file, header, last: 0, rows: vec![], stages, beside })
     }
 
     /// Where it is.
@@ -82,6 +84,7 @@ impl Follow {
         if header != self.header || counts.recorded < self.last {
             progress.anew = true;
             self.stages = vec![Span::ZERO; header.stages.len()];
+            self.beside = vec![0; header.beside.len()];
             self.header = header;
             self.last = 0;
         }
@@ -118,14 +121,14 @@ impl Follow {
                     progress.overwritten += 1;
                     continue;
                 }
-                let (head, again) = parse(row, &mut self.stages);
+                let (head, again) = parse(row, &mut self.stages, &mut self.beside);
                 let kinds = self.header.kinds.len();
                 if head.sequence != number || !again || usize::from(head.kind) >= kinds {
                     progress.torn += 1;
                     continue;
                 }
                 progress.read += 1;
-                take(&Record { head, stages: &self.stages });
+                take(&Record { head, stages: &self.stages, beside: &self.beside });
             }
             self.last += count;
         }

@@ -15,7 +15,7 @@ pub const COUNTS_WORD: usize = COUNTS_AT / 8;
 /// Where the counts begin, and the description.
 pub(crate) const COUNTS_AT: usize = 64;
 const TEXT_AT: usize = 256;
-/// Most stages of a record, and most kinds of I/O.
+/// Most stages of a record, and as many figures beside them; and most kinds of I/O.
 pub(crate) const STAGES_MAX: usize = 64;
 const KINDS_MAX: usize = 64;
 
@@ -29,6 +29,8 @@ pub enum Side {
     Host,
     /// A target.
     Target,
+    /// Both ends of a path, joined.
+    Path,
 }
 
 impl Side {
@@ -38,6 +40,7 @@ impl Side {
             Side::Simulation => "simulation",
             Side::Host => "host",
             Side::Target => "target",
+            Side::Path => "path",
         }
     }
 }
@@ -69,6 +72,10 @@ pub struct Header {
     pub kinds: Vec<String>,
     /// Names of the stages of each record, in the order in which an I/O passes them.
     pub stages: Vec<String>,
+    /// Names of what records have beside them, and is never added: spans in picoseconds if the name
+    /// ends in `_ps`, else numbers.
+    #[serde(default)]
+    pub beside: Vec<String>,
     /// Names of connections or flows, by number; as many as fit.
     #[serde(default)]
     pub sessions: Vec<String>,
@@ -114,13 +121,19 @@ impl Header {
             program: concat!("mynah ", env!("CARGO_PKG_VERSION")).to_owned(),
             kinds: vec![],
             stages: vec![],
+            beside: vec![],
             sessions: vec![],
         }
     }
 
-    /// Words of a record: its head, its stages, and its sequence once more.
+    /// Words of a record: its head, its stages, what is beside them, and its sequence once more.
     pub fn record_words(&self) -> usize {
-        HEAD_WORDS + self.stages.len() + 1
+        HEAD_WORDS + self.stages.len() + self.beside.len() + 1
+    }
+
+    fn is_bounded(&self) -> bool {
+        let words = self.stages.len().max(self.beside.len());
+        words <= STAGES_MAX && self.kinds.len() <= KINDS_MAX
     }
 
     /// Bytes of a record.
@@ -131,10 +144,10 @@ impl Header {
     /// As the first page of a file with room for so many records.
     ///
     /// # Panics
-    /// With more stages or kinds, or longer names, than a page has room for: they are the program's
+    /// With more stages, kinds or figures beside them, or longer names, than a page has room for: they are the program's
     /// own. A name that is too long is cut, and sessions are left out from the last.
     pub fn to_page(&self, slots: u64, counts: &Counts) -> Vec<u8> {
-        assert!(self.stages.len() <= STAGES_MAX && self.kinds.len() <= KINDS_MAX);
+        assert!(self.is_bounded());
         let mut fits = self.clone();
         while fits.name.len() > 200 {
             fits.name.pop();
@@ -188,8 +201,8 @@ impl Header {
         if header.schema != SCHEMA {
             return Err(ReadError::Schema(header.schema.chars().take(40).collect()));
         }
-        if header.stages.len() > STAGES_MAX || header.kinds.len() > KINDS_MAX {
-            return Err(damaged("more stages or kinds of I/O than a profile has"));
+        if !header.is_bounded() {
+            return Err(damaged("more stages, kinds of I/O or figures than a profile has"));
         }
         if word(24) != header.record_bytes() {
             return Err(damaged("records of another size than its stages make"));

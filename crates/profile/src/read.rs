@@ -89,12 +89,12 @@ impl<R: Read> Profile<R> {
 
     /// Its records.
     pub fn records(self) -> Records<R> {
-        let stages = self.header.stages.len();
         let row = vec![0; self.header.record_bytes() as usize];
         let slots = self.slots;
         let kinds = self.header.kinds.len();
-        let stages = vec![Span::ZERO; stages];
-        Records { rest: self.rest, slots, kinds, row, stages, seen: 0, torn: 0 }
+        let stages = vec![Span::ZERO; self.header.stages.len()];
+        let beside = vec![0; self.header.beside.len()];
+        Records { rest: self.rest, slots, kinds, row, stages, beside, seen: 0, torn: 0 }
     }
 }
 
@@ -106,6 +106,7 @@ pub struct Records<R> {
     kinds: usize,
     row: Vec<u8>,
     stages: Vec<Span>,
+    beside: Vec<u64>,
     seen: u64,
     torn: u64,
 }
@@ -128,7 +129,7 @@ impl<R: Read> Records<R> {
                 });
             }
             self.seen += 1;
-            let (head, is_whole) = parse(&self.row, &mut self.stages);
+            let (head, is_whole) = parse(&self.row, &mut self.stages, &mut self.beside);
             if head.sequence == 0 {
                 continue;
             }
@@ -136,7 +137,7 @@ impl<R: Read> Records<R> {
                 self.torn += 1;
                 continue;
             }
-            return Ok(Some(Record { head, stages: &self.stages }));
+            return Ok(Some(Record { head, stages: &self.stages, beside: &self.beside }));
         }
         Ok(None)
     }
@@ -148,7 +149,7 @@ impl<R: Read> Records<R> {
 }
 
 /// Takes a record's bytes apart; whether it has the same number at both ends.
-pub(crate) fn parse(row: &[u8], stages: &mut [Span]) -> (Head, bool) {
+pub(crate) fn parse(row: &[u8], stages: &mut [Span], beside: &mut [u64]) -> (Head, bool) {
     let mut words = row.chunks_exact(8).map(|word| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(word);
@@ -160,5 +161,6 @@ pub(crate) fn parse(row: &[u8], stages: &mut [Span]) -> (Head, bool) {
     for (into, word) in stages.iter_mut().zip(&mut words) {
         *into = Span::from_ps(word);
     }
+    beside.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
     (head, words.next() == Some(head.sequence))
 }

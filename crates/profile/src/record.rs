@@ -12,7 +12,7 @@ pub struct Head {
     /// away there before a record is written over, and written there last: so one that is being
     /// written is known.
     pub sequence: u64,
-    /// The connection, or the flow of a simulation.
+    /// The controller (CNTLID), or the flow of a simulation.
     pub connection: u16,
     /// The queue.
     pub queue: u16,
@@ -93,6 +93,8 @@ pub struct Record<'a> {
     pub head: Head,
     /// Its stages, in the header's order.
     pub stages: &'a [Span],
+    /// What is beside them, in the header's order.
+    pub beside: &'a [u64],
 }
 
 impl Record<'_> {

@@ -31,11 +31,16 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Writes the record of an I/O that has ended; its sequence is given by the writer. `stages` are
-    /// those of the header, in its order.
+    /// those of the header, in its order, and so is `beside`.
     ///
     /// # Errors
     /// Of `out`.
-    pub fn record(&mut self, head: Head, stages: impl IntoIterator<Item = Span>) -> io::Result<()> {
+    pub fn record(
+        &mut self,
+        head: Head,
+        stages: impl IntoIterator<Item = Span>,
+        beside: &[u64],
+    ) -> io::Result<()> {
         self.counts.completed += 1;
         self.counts.recorded += 1;
         let head = Head { sequence: self.counts.recorded, ..head };
@@ -45,6 +50,9 @@ impl<W: Write + Seek> Writer<W> {
         }
         for span in stages {
             self.row.extend_from_slice(&span.as_ps().to_le_bytes());
+        }
+        for word in beside {
+            self.row.extend_from_slice(&word.to_le_bytes());
         }
         self.row.extend_from_slice(&head.sequence.to_le_bytes());
         debug_assert_eq!(self.row.len() as u64, self.header.record_bytes());

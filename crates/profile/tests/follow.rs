@@ -109,7 +109,7 @@ fn a_file_that_is_complete_comes_in_order() {
     let mut writer = Writer::new(File::create(&path).unwrap(), header("whole")).unwrap();
     for begin in 0..3000 {
         let head = Head { begin: Time::from_ns(begin), ..Head::default() };
-        writer.record(head, [Span::ZERO; 2]).unwrap();
+        writer.record(head, [Span::ZERO; 2], &[]).unwrap();
     }
     writer.finish().unwrap();
     let mut follow = Follow::open(&path).unwrap();

@@ -42,18 +42,22 @@ fn written(header: &Header, records: &[(Head, Vec<u64>)]) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut out, header.clone()).expect("memory");
     for (head, stages) in records {
-        writer.record(*head, stages.iter().map(|&ps| Span::from_ps(ps))).expect("memory");
+        let (stages, beside) = stages.split_at(header.stages.len());
+        let stages = stages.iter().map(|&ps| Span::from_ps(ps));
+        writer.record(*head, stages, beside).expect("memory");
     }
     assert!(writer.finish().expect("memory").add_up());
     out.into_inner()
 }
 
-/// Every record that can be read, and the error that ended that.
+/// Every record that can be read, what is beside its stages behind them; or the error that ended
+/// that.
 fn read(bytes: &[u8]) -> Result<Vec<(Head, Vec<u64>)>, ReadError> {
     let mut records = Profile::new(bytes)?.records();
     let mut all = vec![];
     while let Some(record) = records.next_record()? {
-        all.push((record.head, record.stages.iter().map(|span| span.as_ps()).collect()));
+        let stages = record.stages.iter().map(|span| span.as_ps());
+        all.push((record.head, stages.chain(record.beside.iter().copied()).collect()));
     }
     Ok(all)
 }
@@ -63,9 +67,10 @@ proptest! {
     fn what_is_written_is_read(
         records in prop::collection::vec((head(), prop::collection::vec(any::<u64>(), 5)), 0..20),
     ) {
-        let bytes = written(&header(5), &records);
+        let header = Header { beside: vec!["send_call_ps".into(), "ahead".into()], ..header(3) };
+        let bytes = written(&header, &records);
         let profile = Profile::new(&bytes[..]).expect("a profile");
-        prop_assert_eq!(profile.header(), &header(5));
+        prop_assert_eq!(profile.header(), &header);
         let count = records.len() as u64;
         let all = Counts { completed: count, recorded: count, ..Counts::default() };
         prop_assert_eq!(profile.counts(), all);

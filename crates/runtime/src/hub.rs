@@ -94,8 +94,9 @@ struct Peer {
     who: Who,
     /// What it has of the quotas as a queue of a controller.
     shares: Vec<Share>,
-    /// Its identifier, when a host has connected it.
+    /// Its identifier, when a host has connected it, and its controller's.
     queue_id: Option<u16>,
+    controller_id: u16,
     /// Replies for which there is no room.
     backlog: VecDeque<Completion>,
     unsent: VecDeque<Unsent>,
@@ -124,11 +125,12 @@ struct Peer {
 impl Peer {
     /// Writes the record of an answer that has been sent.
     #[inline(never)]
-    fn record(&mut self, profile: &mut TargetProfile, connection: Id, unsent: &Unsent) {
+    fn record(&mut self, profile: &mut TargetProfile, unsent: &Unsent) {
         let Unsent { completion, asked, .. } = unsent;
         if let Some(note) = self.notes.take(completion.entry.command_id.get()) {
             let queue_id = self.queue_id.unwrap_or(0);
-            profile.sent(&Sent { connection, queue_id, completion, note: &note, asked: *asked });
+            let controller_id = self.controller_id;
+            profile.sent(&Sent { controller_id, queue_id, completion, note: &note, asked: *asked });
         }
     }
 }
@@ -257,6 +259,7 @@ impl Hub {
             who,
             shares: Vec::new(),
             queue_id: None,
+            controller_id: 0,
             backlog: VecDeque::new(),
             unsent: VecDeque::new(),
             sent: 0,
@@ -609,8 +612,9 @@ impl Hub {
         let Some((id, peer)) = peer else { return self.subsystem.discard(completion) };
         if peer.queue_id.is_none() {
             match completion.data {
-                CompletionData::Connected(Connected { queue_id, .. }) => {
+                CompletionData::Connected(Connected { queue_id, controller_id, .. }) => {
                     peer.queue_id = Some(queue_id);
+                    peer.controller_id = controller_id;
                 }
                 // One command is all that such a queue has room for: it was Connect, or nothing
                 // that needs a share.
@@ -710,7 +714,7 @@ impl Hub {
         peer.sent += bytes as u64;
         while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
             if let Some(profile) = &mut self.profile {
-                peer.record(profile, id, &unsent);
+                peer.record(profile, &unsent);
             }
             let late = self.measure.visible(now, &unsent.completion, unsent.asked);
             if let Some(late) = late {

@@ -74,7 +74,7 @@ impl ProfileLog {
         let stages = std::iter::once(waited).chain(of_drive);
         let path = &self.path;
         let fail = |error| OutputError { path: path.clone(), error, at_start: false };
-        self.writer.record(head, stages).map_err(fail)
+        self.writer.record(head, stages, &[]).map_err(fail)
     }
 
     /// The run has ended.

@@ -109,7 +109,7 @@ impl Ring {
 
     /// Writes the record of an I/O that has ended over the oldest one; its sequence is given here.
     #[inline]
-    pub fn record(&mut self, head: &Head, stages: &[Span]) {
+    pub fn record(&mut self, head: &Head, stages: &[Span], beside: &[u64]) {
         self.counts.completed += 1;
         self.counts.recorded += 1;
         let sequence = self.counts.recorded;
@@ -121,7 +121,8 @@ impl Ring {
         put(last, 0);
         fence(Ordering::Release);
         let head = Head { sequence, ..*head }.to_words();
-        let words = head.iter().copied().chain(stages.iter().map(|span| span.as_ps()));
+        let spans = stages.iter().map(|span| span.as_ps());
+        let words = head.iter().copied().chain(spans).chain(beside.iter().copied());
         record.iter().zip(words).for_each(|(at, word)| put(at, word));
         last.store(sequence.to_le(), Ordering::Release);
         // Completed, and recorded.
@@ -163,7 +164,7 @@ mod tests {
         for _ in 0..count {
             let begin = Time::from_ns(ring.counts().recorded + 1);
             let head = Head { begin, total: Span::from_ns(3), ..Head::default() };
-            ring.record(&head, &[Span::from_ns(1), Span::from_ns(2)]);
+            ring.record(&head, &[Span::from_ns(1), Span::from_ns(2)], &[]);
         }
     }
 

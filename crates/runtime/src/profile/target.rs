@@ -27,7 +27,7 @@ const OTHER: &str = "other";
 
 /// An answer that has been sent.
 pub(crate) struct Sent<'a> {
-    pub(crate) connection: u32,
+    pub(crate) controller_id: u16,
     pub(crate) queue_id: u16,
     pub(crate) completion: &'a Completion,
     pub(crate) note: &'a Note,
@@ -92,7 +92,7 @@ impl TargetProfile {
         let end = at.max(self.sends_at);
         let head = Head {
             sequence: 0,
-            connection: sent.connection as u16,
+            connection: sent.controller_id,
             queue: sent.queue_id,
             command_id: note.command_id,
             namespace: note.namespace,
@@ -107,7 +107,7 @@ impl TargetProfile {
             begin,
             total: end.since(begin),
         };
-        self.ring.record(&head, &stages);
+        self.ring.record(&head, &stages, &[]);
     }
 }
 

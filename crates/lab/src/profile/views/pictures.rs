@@ -45,6 +45,8 @@ pub(super) struct Single {
     pub(super) head: Head,
     /// In the header's order.
     pub(super) stages: Vec<Span>,
+    /// What is beside them.
+    pub(super) beside: Vec<u64>,
 }
 
 /// What pictures are drawn of.
@@ -73,7 +75,8 @@ impl Pictures {
         let at = self.slowest.partition_point(|single| single.head.total >= total);
         if at < SLOWEST {
             self.slowest.truncate(SLOWEST - 1);
-            let single = Single { head: record.head, stages: record.stages.to_vec() };
+            let (stages, beside) = (record.stages.to_vec(), record.beside.to_vec());
+            let single = Single { head: record.head, stages, beside };
             self.slowest.insert(at, single);
         }
     }
@@ -93,7 +96,7 @@ mod tests {
             for (sequence, total) in (1u64..).zip(totals) {
                 let total = Span::from_ps(total);
                 let head = Head { sequence, total, ..Head::default() };
-                pictures.add(&Record { head, stages: &[total] });
+                pictures.add(&Record { head, stages: &[total], beside: &[] });
                 expected.push((std::cmp::Reverse(total), sequence));
             }
             expected.sort_unstable();

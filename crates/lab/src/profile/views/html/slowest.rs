@@ -59,6 +59,14 @@ pub(super) fn panel(out: &mut String, side: &Side<'_>) -> std::fmt::Result {
         if head.status != 0 {
             write!(out, " · status {:x}h/{:02x}h", head.status >> 8, head.status & 0xff)?;
         }
+        // Spans are in picoseconds if their names say so.
+        for (name, &value) in header.beside.iter().zip(&single.beside).filter(|(_, it)| **it > 0) {
+            let (name, said) = match name.strip_suffix("_ps") {
+                Some(name) => (name, duration(value as f64 / 1e3)),
+                None => (name.as_str(), value.to_string()),
+            };
+            write!(out, " · {} {said}", spoken(name))?;
+        }
         writeln!(out, "</p>")?;
     }
     writeln!(out, "</div>")
