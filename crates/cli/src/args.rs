@@ -296,6 +296,12 @@ pub(crate) enum Profile {
     /// grown
     #[command(after_help = PROFILE_EXAMPLES)]
     Show(Box<ProfileShow>),
+    /// Watch a profile while it is being written: IOPS, latencies and stages on one screen, or a
+    /// line an interval where there is no terminal
+    ///
+    /// It ends with q, and when the writer ends. Keys: g groups I/Os by something else, b compares
+    /// with the interval that is shown, f shows one type of I/O, s saves the records that there are.
+    Watch(ProfileWatch),
     /// Print the JSON Schema of what `show --json` writes
     Schema,
 }
@@ -337,6 +343,32 @@ pub(crate) struct ProfileShow {
     /// Bytes of a logical block, for offsets of --csv; simulations say it themselves [default: 512]
     #[arg(long, value_name = "BYTES", requires = "csv", value_parser = whole::<u64>(512..=65_536))]
     pub(crate) lba_size: Option<u64>,
+}
+
+/// `mynah profile watch`.
+#[derive(Args)]
+pub(crate) struct ProfileWatch {
+    /// The profile of a drive that is served, as `mynah serve --profile FILE` writes it
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// How long an interval is, as in 500ms; a bare number counts seconds [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) interval: Option<String>,
+    /// A profile to compare with
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) base: Option<PathBuf>,
+    /// By what I/Os are told apart, as of `show` [default: type,size on a screen, all in lines]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) group_by: Option<GroupBy>,
+    /// Watch one type of I/O only, as in read
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// End after so many intervals
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
+    pub(crate) count: Option<u64>,
+    /// Print lines on a terminal as well
+    #[arg(long)]
+    pub(crate) lines: bool,
 }
 
 /// What happens to requests beyond a drive's end.

@@ -1,5 +1,7 @@
 //! `mynah profile`: what profiles say.
 
+mod live;
+
 use crate::args::{Profile, ProfileShow};
 use crate::failure::{Failure, say};
 use crate::print;
@@ -10,10 +12,11 @@ use mynah_profile::Problem;
 use std::io::BufWriter;
 use std::path::Path;
 
-/// Does what was asked for; never interrupted.
+/// Does what was asked for; whether it was interrupted.
 pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
     match what {
         Profile::Show(args) => show(args)?,
+        Profile::Watch(args) => return live::run(args),
         Profile::Schema => print::out(&ProfileReports::json_schema())?,
     }
     Ok(false)

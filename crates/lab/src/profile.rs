@@ -5,6 +5,7 @@
 
 mod analysis;
 mod group;
+pub mod live;
 mod observer;
 mod report;
 mod text;

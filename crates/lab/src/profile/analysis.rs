@@ -10,9 +10,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Most groups: what a profile says takes memory for each. Further I/Os are a group together.
-const GROUPS_MAX: usize = 128;
+pub(super) const GROUPS_MAX: usize = 128;
 /// What that is called.
-const OTHERS: &str = "others";
+pub(super) const OTHERS: &str = "others";
 
 /// I/Os that are alike.
 #[derive(Default)]
