@@ -303,15 +303,18 @@ mod tests {
     use mynah_lab::profile::live::Polled;
     use mynah_profile::{Counts, Head, Header, Record, Side, TimeBase};
 
-    /// Looks that a test has written down: I/Os by kind, with their stages in nanoseconds.
+    /// What a look gives: I/Os by kind, with their stages in nanoseconds, and what is counted.
+    type Look = (Vec<(u8, [u64; 3])>, Polled);
+
+    /// Looks that a test has written down.
     pub(super) struct Script {
         header: Header,
-        looks: std::vec::IntoIter<(Vec<(u8, [u64; 3])>, Polled)>,
+        looks: std::vec::IntoIter<Look>,
         counts: Counts,
     }
 
     impl Script {
-        pub(super) fn new(looks: Vec<(Vec<(u8, [u64; 3])>, Polled)>) -> Script {
+        pub(super) fn new(looks: Vec<Look>) -> Script {
             let mut header = Header::new(Side::Target, "enterprise-tlc", TimeBase::Monotonic);
             header.kinds = ["read", "write", "flush"].map(str::to_owned).to_vec();
             header.stages = ["die_wait", "flash_array", "output"].map(str::to_owned).to_vec();

@@ -352,14 +352,17 @@ mod tests {
     use mynah_stamp::Time;
     use proptest::prelude::*;
 
-    /// Looks that a test has written down: what each of them gives.
+    /// What a look gives: I/Os with their stages, and what is counted.
+    type Look = (Vec<(Head, Vec<u64>)>, Polled);
+
+    /// Looks that a test has written down.
     struct Script {
         header: Header,
-        looks: std::vec::IntoIter<(Vec<(Head, Vec<u64>)>, Polled)>,
+        looks: std::vec::IntoIter<Look>,
     }
 
     impl Script {
-        fn new(looks: Vec<(Vec<(Head, Vec<u64>)>, Polled)>) -> Script {
+        fn new(looks: Vec<Look>) -> Script {
             let mut header = Header::new(Side::Target, "drive", TimeBase::Monotonic);
             header.kinds = vec!["read".into(), "write".into()];
             header.stages = vec!["die_wait".into(), "output".into()];

@@ -20,12 +20,15 @@ const PS_PER_MS: u64 = 1_000_000_000;
 /// Counts by latency, as fine as three digits.
 type Fine = Buckets<11>;
 
-/// When an interval begins, in milliseconds, and whose it is.
-type Key = (u64, String);
+/// How many latencies there are of each magnitude.
+type Cell = BTreeMap<usize, u64>;
+
+/// When an interval begins, in milliseconds, and whose it is; how long it is, and what it holds.
+type Lines = BTreeMap<(u64, String), (u64, Cell)>;
 
 /// The log.
 pub(super) fn log(profiles: &[Analysis]) -> Result<String, ViewError> {
-    let mut lines: BTreeMap<Key, (u64, BTreeMap<usize, u64>)> = BTreeMap::new();
+    let mut lines = Lines::new();
     for analysis in profiles {
         let root = match profiles.len() {
             1 => String::new(),
@@ -33,7 +36,7 @@ pub(super) fn log(profiles: &[Analysis]) -> Result<String, ViewError> {
         };
         let every = interval_ms(analysis.window());
         // Of groups by what tells them apart, and only then by name, which costs more.
-        let mut cells: BTreeMap<(Option<Vec<u64>>, u64), BTreeMap<usize, u64>> = BTreeMap::new();
+        let mut cells: BTreeMap<(Option<Vec<u64>>, u64), Cell> = BTreeMap::new();
         each_record(analysis, &mut |record| {
             let head = &record.head;
             if head.status == 0 {
@@ -47,7 +50,7 @@ pub(super) fn log(profiles: &[Analysis]) -> Result<String, ViewError> {
         })?;
         for ((key, interval), cell) in cells {
             let name = tag(&format!("{root}{}", analysis.name_of(key.as_deref())));
-            let line = lines.entry((interval * every, name)).or_insert((every, BTreeMap::new()));
+            let line = lines.entry((interval * every, name)).or_insert((every, Cell::new()));
             // Groups that are called the same are one.
             for (bucket, count) in cell {
                 *line.1.entry(bucket).or_default() += count;
@@ -73,7 +76,7 @@ fn tag(name: &str) -> String {
     parts.join("-")
 }
 
-fn text(lines: &BTreeMap<Key, (u64, BTreeMap<usize, u64>)>) -> String {
+fn text(lines: &Lines) -> String {
     let mut out = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let mut builder = IntervalLogWriterBuilder::new();
