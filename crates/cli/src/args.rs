@@ -102,6 +102,8 @@ Examples:
   mynah profile show busy.profile --base quiet.profile
   mynah profile show busy.profile --group-by type,session --json -
   mynah profile show host.profile --target drive.profile --save path.profile
+  mynah profile show busy.profile --base quiet.profile --report busy.html
+  mynah profile show busy.profile --folded - | inferno-flamegraph > busy.svg
 
 A mean latency is the sum of the means of its stages. Percentiles of a stage count the I/Os that did
 not pass it as well.";
@@ -305,7 +307,15 @@ pub(crate) enum Profile {
     /// Show profiles: I/Os in groups, how long each of their stages took, and beside a base what has
     /// grown
     #[command(after_help = PROFILE_EXAMPLES)]
-    Show(ProfileShow),
+    Show(Box<ProfileShow>),
+    /// Watch a profile while it is being written: IOPS, latencies and stages on one screen, or a
+    /// line an interval where there is no terminal
+    ///
+    /// It ends with q, and when the writer ends. Keys: g groups I/Os by something else, b compares
+    /// with the interval that is shown, f shows one type of I/O, s saves the records that there are.
+    Watch(ProfileWatch),
+    /// Print the JSON Schema of what `show --json` writes
+    Schema,
 }
 
 /// Which I/Os are in a profile.
@@ -402,6 +412,53 @@ pub(crate) struct ProfileShow {
     /// Write what is shown as JSON; - is standard output, in place of the tables
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+    /// Write a page with pictures: stages, latencies over time and their distributions, a flame
+    /// graph, the slowest I/Os
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write I/Os with their stages as a timeline, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE.pftrace")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Write stages as folded stacks weighted by nanoseconds, for flamegraph.pl, inferno or
+    /// speedscope; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) folded: Option<PathBuf>,
+    /// Write the latencies of each group over time as a log of HdrHistograms
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hdr: Option<PathBuf>,
+    /// Write a line for each I/O in the columns of fio's latency logs; - is standard output, in
+    /// place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Bytes of a logical block, for offsets of --csv; simulations say it themselves [default: 512]
+    #[arg(long, value_name = "BYTES", requires = "csv", value_parser = whole::<u64>(512..=65_536))]
+    pub(crate) lba_size: Option<u64>,
+}
+
+/// `mynah profile watch`.
+#[derive(Args)]
+pub(crate) struct ProfileWatch {
+    /// The profile of a drive that is served, as `mynah serve --profile FILE` writes it
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// How long an interval is, as in 500ms; a bare number counts seconds [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) interval: Option<String>,
+    /// A profile to compare with
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) base: Option<PathBuf>,
+    /// By what I/Os are told apart, as of `show` [default: type,size on a screen, all in lines]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) group_by: Option<GroupBy>,
+    /// Watch one type of I/O only, as in read
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// End after so many intervals
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
+    pub(crate) count: Option<u64>,
+    /// Print lines on a terminal as well
+    #[arg(long)]
+    pub(crate) lines: bool,
 }
 
 /// What happens to requests beyond a drive's end.

@@ -4,7 +4,7 @@ use crate::key;
 use mynah_lab::result::Run;
 use mynah_lab::simulation::Step;
 use rustix::time::{ClockId, clock_gettime};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Watches a run's steps and keeps what they cost.
 pub(crate) struct Meter {
@@ -56,6 +56,21 @@ impl Meter {
     /// What the run cost.
     pub(crate) fn finish(self) -> Run {
         Run { max_rss_bytes: max_rss_bytes(), ..self.run }
+    }
+}
+
+/// Time that passes.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// How long it is since the start, or since this was asked last.
+    pub(crate) fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now.saturating_duration_since(std::mem::replace(&mut self.0, now))
     }
 }
 

@@ -8,10 +8,12 @@ mod analysis;
 mod choice;
 mod group;
 mod interval;
+pub mod live;
 mod observer;
 mod path;
 mod report;
 mod text;
+pub mod views;
 
 pub(crate) use analysis::analyse_from;
 pub use analysis::{Analysis, analyse, analyse_joined};

@@ -17,7 +17,7 @@ use mynah_stamp::Stage;
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
-mod charts;
+pub(crate) mod charts;
 pub(crate) mod lines;
 mod pairs;
 
@@ -356,7 +356,7 @@ fn points(series: &Series, height: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
 }
 
 /// The colour of a stage: related stages have related hues.
-fn stage_colour(stage: Stage) -> &'static str {
+pub(crate) fn stage_colour(stage: Stage) -> &'static str {
     match stage {
         Stage::HostQueue => "#64748b",
         Stage::HostSubmit => "#8391a7",
@@ -382,7 +382,8 @@ fn stage_colour(stage: Stage) -> &'static str {
     }
 }
 
-fn known_stage(name: &str) -> Option<Stage> {
+/// The stage of this name.
+pub(crate) fn known_stage(name: &str) -> Option<Stage> {
     Stage::ALL.into_iter().find(|stage| stage.name() == name)
 }
 

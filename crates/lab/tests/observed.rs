@@ -1,10 +1,13 @@
 //! Runs that are watched: intervals, timelines. Watching changes nothing, and what the
 //! watchers write agrees with the result.
 
+mod pftrace;
+
 use mynah_lab::simulation::Simulation;
 use mynah_lab::timeline::Window;
 use mynah_lab::{Measured, result::Result as RunResult};
 use mynah_stamp::{Span, Time};
+use pftrace::field;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -118,41 +121,6 @@ fn pictures_have_a_bounded_number_of_points() {
     assert!(series.points.windows(2).all(|pair| pair[0].end == pair[1].start));
     assert!(html.contains("Over time") && html.contains("Write amplification"));
     assert!(html.contains("channel 0 die 1"));
-}
-
-/// Reads one field of a protobuf message: its number, and its value or its bytes.
-fn field<'a>(bytes: &mut &'a [u8]) -> Option<(u64, u64, &'a [u8])> {
-    fn varint(bytes: &mut &[u8]) -> u64 {
-        let mut value = 0;
-        for shift in (0..).step_by(7) {
-            let byte = bytes[0];
-            *bytes = &bytes[1..];
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                break;
-            }
-        }
-        value
-    }
-    if bytes.is_empty() {
-        return None;
-    }
-    let key = varint(bytes);
-    Some(match key & 7 {
-        0 => (key >> 3, varint(bytes), &[]),
-        1 => {
-            let (value, rest) = bytes.split_at(8);
-            *bytes = rest;
-            (key >> 3, u64::from_le_bytes(value.try_into().unwrap()), &[])
-        }
-        2 => {
-            let length = varint(bytes) as usize;
-            let (value, rest) = bytes.split_at(length);
-            *bytes = rest;
-            (key >> 3, 0, value)
-        }
-        other => panic!("wire type {other}"),
-    })
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! made of them.
 
 mod choice;
+mod follow;
 mod header;
 mod read;
 mod record;
@@ -18,6 +19,7 @@ pub use choice::{
     CHOICE_BYTES_MAX, Choice, ChoiceError, Chooser, Decision, FILTERS_MAX, Filter, KeepAbove,
     RANGES_MAX, Ranges, Sampling, hash,
 };
+pub use follow::{Follow, Progress};
 pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Side, TimeBase};
 pub use read::{Problem, Profile, ReadError, Records};
 pub use record::{HEAD_WORDS, Head, Record};

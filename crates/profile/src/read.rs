@@ -129,23 +129,11 @@ impl<R: Read> Records<R> {
                 });
             }
             self.seen += 1;
-            let mut words = self.row.chunks_exact(8).map(|word| {
-                let mut bytes = [0; 8];
-                bytes.copy_from_slice(word);
-                u64::from_le_bytes(bytes)
-            });
-            let mut head = [0; HEAD_WORDS];
-            head.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
-            let head = Head::from_words(&head);
-            for (into, word) in self.stages.iter_mut().zip(&mut words) {
-                *into = Span::from_ps(word);
-            }
-            self.beside.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
-            let again = words.next();
+            let (head, is_whole) = parse(&self.row, &mut self.stages, &mut self.beside);
             if head.sequence == 0 {
                 continue;
             }
-            if again != Some(head.sequence) || usize::from(head.kind) >= self.kinds {
+            if !is_whole || usize::from(head.kind) >= self.kinds {
                 self.torn += 1;
                 continue;
             }
@@ -158,4 +146,21 @@ impl<R: Read> Records<R> {
     pub fn torn(&self) -> u64 {
         self.torn
     }
+}
+
+/// Takes a record's bytes apart; whether it has the same number at both ends.
+pub(crate) fn parse(row: &[u8], stages: &mut [Span], beside: &mut [u64]) -> (Head, bool) {
+    let mut words = row.chunks_exact(8).map(|word| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(word);
+        u64::from_le_bytes(bytes)
+    });
+    let mut head = [0; HEAD_WORDS];
+    head.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
+    let head = Head::from_words(&head);
+    for (into, word) in stages.iter_mut().zip(&mut words) {
+        *into = Span::from_ps(word);
+    }
+    beside.iter_mut().zip(&mut words).for_each(|(into, word)| *into = word);
+    (head, words.next() == Some(head.sequence))
 }

@@ -4,7 +4,6 @@ use crate::args::ProfileChoice;
 use crate::failure::{Failure, say};
 use crate::print;
 use crate::profile::choice_or;
-use mynah_lab::output::PendingFile;
 use mynah_lab::profile::{
     Analysis, GroupBy, ProfileReports, analyse, analyse_joined, choice_text, join,
 };
@@ -13,7 +12,6 @@ use mynah_runtime::host::load::Where;
 use mynah_runtime::host::{Chosen, HostError, Options, TargetRecords, Watch, collect, persist};
 use mynah_runtime::profile::{HostProfiles, ProfileError, Ring};
 use mynah_stamp::Span;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,9 +61,7 @@ impl Profile {
         wait: Duration,
     ) -> Result<Profile, Failure> {
         let choice = choice_or(choice, Some(SAMPLE))?;
-        let folder = tempfile::tempdir().map_err(|error| {
-            Failure::failed(format!("a folder for the profile cannot be made: {error}"), None)
-        })?;
+        let folder = crate::profile::folder()?;
         let path = file.map_or_else(|| folder.path().join("host"), Path::to_owned);
         let name = target.to_string();
         let run = HostProfiles::create(&path, &name, choice.clone()).map_err(failed)?;
@@ -102,12 +98,7 @@ impl Profile {
         let by = GroupBy::default();
         let analysed: Result<Analysis, _> = match &paths {
             Ok(joined) => {
-                if self.is_kept {
-                    let file = PendingFile::create(&self.path)?;
-                    let written = file.file().and_then(|mut out| out.write_all(&joined.profile));
-                    written.map_err(|error| file.error(error))?;
-                    file.keep()?;
-                }
+                crate::profile::keep(&self.path, &joined.profile)?;
                 analyse_joined(&self.path, joined, &by)
             }
             Err(_) => analyse(&self.path, &by),

@@ -2,7 +2,9 @@
 
 use crate::support::*;
 use serde_json::Value;
+use std::io::Read;
 use std::path::Path;
+use std::process::Stdio;
 
 fn serve(profile: &Path, speed: &str) -> Served {
     let small = ["serve", "--quiet", "--tcp", "127.0.0.1:0", "--functional", "--precondition=none"];
@@ -93,4 +95,42 @@ fn other_files_are_not_written_over() {
         assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
     }
     assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
+}
+
+#[test]
+fn a_drive_is_watched_while_it_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive.profile");
+    let target = serve(&path, "1");
+    let address = format!("tcp://{}", target.address());
+    let load =
+        ["--rw", "randrw", "--bs", "4k", "--iodepth", "4", "--size", "8m", "--runtime", "20s"];
+    let mut bench = start_bench(&address, &load);
+    let watch = |words: &[&str]| {
+        let mut command = mynah(&["profile", "watch", "--interval", "200ms"]);
+        command.args(words).arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it runs")
+    };
+    // Until there is something to see: the load has to begin first.
+    let of_groups = ["--group-by", "type", "--base", path.to_str().unwrap(), "--count", "3"];
+    let seen = (0..20).find_map(|_| {
+        let output = watch(&of_groups).wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        let is_seen = |kind: &str| said.contains(&format!("s: {kind}: IOPS="));
+        (is_seen("read") && is_seen("write")).then_some(said)
+    });
+    let seen = seen.expect("reads and writes");
+    assert!(seen.contains("outstanding=") && seen.contains("firmware="), "{seen}");
+    // It ends when its writer does.
+    let mut until_the_end = watch(&[]);
+    let mut first = [0];
+    until_the_end.stdout.as_mut().unwrap().read_exact(&mut first).expect("a line");
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    target.stop();
+    let output = until_the_end.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("nobody writes ") && said.ends_with(" any more\n"), "{said}");
 }

@@ -11,9 +11,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Most groups: what a profile says takes memory for each. Further I/Os are a group together.
-const GROUPS_MAX: usize = 128;
+pub(super) const GROUPS_MAX: usize = 128;
 /// What that is called.
-const OTHERS: &str = "others";
+pub(super) const OTHERS: &str = "others";
 
 /// I/Os that are alike.
 #[derive(Default)]
@@ -175,6 +175,22 @@ impl Analysis {
                 all / counts.recorded.max(1) as f64
             }
         }
+    }
+
+    /// The same with the name of each in its parts.
+    pub(super) fn labelled_groups(&self) -> impl Iterator<Item = (Vec<String>, &Group)> {
+        let named = self.groups.iter().map(|(key, it)| (self.by.labels(&self.header, key), it));
+        named.chain(self.others.iter().map(|it| (vec![OTHERS.to_owned()], it)))
+    }
+
+    /// What tells the group of an I/O from others; `None` of those that are in none of their own.
+    pub(super) fn key_of(&self, head: &Head) -> Option<Vec<u64>> {
+        Some(self.by.key(head)).filter(|key| self.groups.contains_key(key))
+    }
+
+    /// How the group with this key is called.
+    pub(super) fn name_of(&self, key: Option<&[u64]>) -> String {
+        key.map_or(OTHERS.to_owned(), |key| self.by.name(&self.header, key))
     }
 
     /// From the beginning of the first I/O to the end of the last.

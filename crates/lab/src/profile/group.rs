@@ -85,13 +85,16 @@ impl GroupBy {
 
     /// How a group is called.
     pub(super) fn name(&self, header: &Header, key: &[u64]) -> String {
-        let both = self.0.iter().zip(key);
-        let labels: Vec<String> =
-            both.map(|(dimension, &number)| dimension.label(header, number)).collect();
-        match labels.is_empty() {
-            true => "all".to_owned(),
-            false => labels.join(" "),
+        self.labels(header, key).join(" ")
+    }
+
+    /// The same, dimension by dimension.
+    pub(super) fn labels(&self, header: &Header, key: &[u64]) -> Vec<String> {
+        if self.0.is_empty() {
+            return vec!["all".to_owned()];
         }
+        let both = self.0.iter().zip(key);
+        both.map(|(dimension, &number)| dimension.label(header, number)).collect()
     }
 }
 

@@ -140,6 +140,17 @@ impl ProfileReports {
         ProfileReports { schema: SCHEMA.to_owned(), base, profiles }
     }
 
+    /// The JSON Schema of these documents, as checked in at `docs/profile-report.schema.json`.
+    pub fn json_schema() -> String {
+        let schema = schemars::generate::SchemaSettings::draft2020_12()
+            .for_serialize()
+            .into_generator()
+            .into_root_schema_for::<ProfileReports>();
+        let mut text = serde_json::to_string_pretty(&schema).expect("names and types");
+        text.push('\n');
+        text
+    }
+
     /// As JSON.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers and names");

@@ -29,6 +29,11 @@ impl Message {
 
     /// A field that is a floating-point number.
     pub(super) fn double(&mut self, field: u32, value: f64) -> &mut Message {
+        self.fixed(field, value.to_bits())
+    }
+
+    /// A field that is a number of eight bytes.
+    pub(super) fn fixed(&mut self, field: u32, value: u64) -> &mut Message {
         self.key(field, 1);
         self.bytes.extend_from_slice(&value.to_le_bytes());
         self
