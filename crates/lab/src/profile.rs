@@ -6,11 +6,16 @@
 mod analysis;
 mod group;
 mod observer;
+mod presence;
 mod report;
 mod text;
+mod trace;
+mod verdict;
+mod windows;
 
 pub(crate) use analysis::analyse_from;
-pub use analysis::{Analysis, analyse};
+pub use analysis::{Analysis, Part, analyse, analyse_part};
 pub use group::{Dimension, GroupBy, UnknownDimension};
 pub(crate) use observer::ProfileLog;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};
+pub use verdict::{Beyond, Cause, Limits, NetworkSample, Outcome, StageVerdict, Verdict};

@@ -2,14 +2,17 @@
 //! stages.
 
 use super::group::GroupBy;
+use super::trace::Trace;
+use super::windows::Windows;
 use crate::histogram::Histogram;
-use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError};
+use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Record};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Most groups: what a profile says takes memory for each. Further I/Os are a group together.
+/// Most groups: what a profile says takes memory for each. The others, whose keys come last, are a
+/// group together.
 const GROUPS_MAX: usize = 128;
 /// What that is called.
 const OTHERS: &str = "others";
@@ -23,6 +26,8 @@ pub(super) struct Group {
     stages: Vec<Option<Histogram>>,
     /// Those that failed, which are in nothing else, by status.
     pub(super) failed: BTreeMap<u16, u64>,
+    /// The same over time.
+    pub(super) windows: Windows,
 }
 
 impl Group {
@@ -37,10 +42,26 @@ impl Group {
         }
         self.bytes += u64::from(head.bytes);
         self.total.record(head.total);
+        self.windows.add(head.begin, head.total, stages);
         for (stage, &span) in self.stages.iter_mut().zip(stages) {
             if !span.is_zero() {
                 stage.get_or_insert_default().record(span);
             }
+        }
+    }
+
+    /// Adds another part of the group.
+    fn merge(&mut self, other: &Group) {
+        self.bytes += other.bytes;
+        self.total.merge(&other.total);
+        self.windows.merge(&other.windows);
+        for (stage, more) in self.stages.iter_mut().zip(&other.stages) {
+            if let Some(more) = more {
+                stage.get_or_insert_default().merge(more);
+            }
+        }
+        for (status, count) in &other.failed {
+            *self.failed.entry(*status).or_default() += count;
         }
     }
 
@@ -50,6 +71,11 @@ impl Group {
         let mut all = spent.cloned().unwrap_or_default();
         all.record_many(Span::ZERO, self.total.count() - all.count());
         all
+    }
+
+    /// How long those were in a stage that passed it.
+    pub(super) fn spent_mean_ns(&self, stage: usize) -> Option<f64> {
+        self.stages.get(stage)?.as_ref()?.mean_ns()
     }
 
     fn stage_mean_ns(&self, stage: &Option<Histogram>) -> f64 {
@@ -75,6 +101,26 @@ pub struct Analysis {
     /// I/Os whose stages do not add up to the whole, and by how much at most, in picoseconds.
     pub(super) uneven: u64,
     pub(super) residual_max: u128,
+    /// Its I/Os one by one.
+    pub(super) trace: Trace,
+}
+
+/// Which I/Os of a profile are meant, by when they began after its first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Those from one time until another.
+    Within(Span, Span),
+    /// All others.
+    Outside(Span, Span),
+}
+
+impl Part {
+    fn has(self, after: Span) -> bool {
+        match self {
+            Part::Within(from, until) => from <= after && after < until,
+            Part::Outside(from, until) => after < from || until <= after,
+        }
+    }
 }
 
 /// Reads the profile at `path` and sorts its I/Os into groups.
@@ -86,51 +132,125 @@ pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
     analysed.map_err(|error| Problem { path: path.to_owned(), error })
 }
 
+/// The same of a part of it. What was counted is still that of the whole.
+///
+/// # Errors
+/// If it is no profile, or is damaged.
+pub fn analyse_part(path: &Path, by: &GroupBy, part: Part) -> Result<Analysis, Problem> {
+    let fail = |error| Problem { path: path.to_owned(), error };
+    let mut records = Profile::open(path)?.records();
+    let mut first = Time::MAX;
+    while let Some(record) = records.next_record().map_err(fail)? {
+        first = first.min(record.head.begin);
+    }
+    let has = |head: &Head| part.has(head.begin.saturating_since(first));
+    analyse_those(path, Profile::open(path)?, by, has).map_err(fail)
+}
+
 /// The same of a profile that is open, and is said to be at `path`.
 pub(crate) fn analyse_from(
     path: &Path,
     profile: Profile<impl Read>,
     by: &GroupBy,
 ) -> Result<Analysis, ReadError> {
-    let mut analysis = Analysis {
-        path: path.to_owned(),
-        header: profile.header().clone(),
-        counts: profile.counts(),
-        by: by.clone(),
-        groups: BTreeMap::new(),
-        others: None,
-        records: 0,
-        torn: 0,
-        first: Time::MAX,
-        last: Time::ZERO,
-        uneven: 0,
-        residual_max: 0,
-    };
+    analyse_those(path, profile, by, |_| true)
+}
+
+fn analyse_those(
+    path: &Path,
+    profile: Profile<impl Read>,
+    by: &GroupBy,
+    has: impl Fn(&Head) -> bool,
+) -> Result<Analysis, ReadError> {
+    let mut analysis = Analysis::new(path, profile.header(), profile.counts(), by);
     if !analysis.counts.add_up() {
         return Err(ReadError::Damaged("its counts do not add up".into()));
     }
     let mut records = profile.records();
     while let Some(record) = records.next_record()? {
-        let head = &record.head;
-        analysis.records += 1;
-        analysis.first = analysis.first.min(head.begin);
-        let end = head.begin.as_ps().saturating_add(head.total.as_ps());
-        analysis.last = analysis.last.max(Time::from_ps(end));
-        let residual = record.residual().unsigned_abs();
-        analysis.uneven += u64::from(residual != 0);
-        analysis.residual_max = analysis.residual_max.max(residual);
-        analysis.group_of(by.key(head)).add(head, record.stages);
+        if has(&record.head) {
+            analysis.add(&record);
+        }
     }
     analysis.torn = records.torn();
+    analysis.trace.sort();
     Ok(analysis)
 }
 
 impl Analysis {
+    fn new(path: &Path, header: &Header, counts: Counts, by: &GroupBy) -> Analysis {
+        Analysis {
+            path: path.to_owned(),
+            header: header.clone(),
+            counts,
+            by: by.clone(),
+            groups: BTreeMap::new(),
+            others: None,
+            records: 0,
+            torn: 0,
+            first: Time::MAX,
+            last: Time::ZERO,
+            uneven: 0,
+            residual_max: 0,
+            trace: Trace::new(header.stages.len()),
+        }
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        let head = &record.head;
+        self.records += 1;
+        self.first = self.first.min(head.begin);
+        let end = head.begin.as_ps().saturating_add(head.total.as_ps());
+        self.last = self.last.max(Time::from_ps(end));
+        let residual = record.residual().unsigned_abs();
+        self.uneven += u64::from(residual != 0);
+        self.residual_max = self.residual_max.max(residual);
+        self.trace.add(head, record.stages);
+        self.group_of(self.by.key(head)).add(head, record.stages);
+        self.bound();
+    }
+
+    /// Adds another part of the same profile.
+    fn merge(&mut self, other: Analysis) {
+        self.records += other.records;
+        self.torn += other.torn;
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+        self.uneven += other.uneven;
+        self.residual_max = self.residual_max.max(other.residual_max);
+        self.trace.merge(&other.trace);
+        for (key, group) in other.groups {
+            self.group_of(key).merge(&group);
+            self.bound();
+        }
+        if let Some(others) = other.others {
+            self.others_mut().merge(&others);
+        }
+    }
+
+    fn others_mut(&mut self) -> &mut Group {
+        let stages = self.header.stages.len();
+        self.others.get_or_insert_with(|| Group::new(stages))
+    }
+
+    /// The group of this key: one of its own, unless there are enough that come before it.
     fn group_of(&mut self, key: Vec<u64>) -> &mut Group {
         let stages = self.header.stages.len();
-        match self.groups.len() < GROUPS_MAX || self.groups.contains_key(&key) {
-            true => self.groups.entry(key).or_insert_with(|| Group::new(stages)),
-            false => self.others.get_or_insert_with(|| Group::new(stages)),
+        let full = self.groups.len() >= GROUPS_MAX;
+        let last = self.groups.last_key_value().map(|(last, _)| last);
+        match full && last.is_some_and(|last| *last < key) {
+            true => self.others_mut(),
+            false => self.groups.entry(key).or_insert_with(|| Group::new(stages)),
+        }
+    }
+
+    /// One group too many goes to the others: which groups there are does not depend on who came
+    /// first.
+    fn bound(&mut self) {
+        if self.groups.len() > GROUPS_MAX
+            && let Some((_, last)) = self.groups.pop_last()
+        {
+            self.others_mut().merge(&last);
         }
     }
 
@@ -145,10 +265,22 @@ impl Analysis {
         self.last.saturating_since(self.first)
     }
 
+    /// Of how many I/Os each that has a record is one.
+    pub(super) fn sampled_from(&self) -> f64 {
+        let counts = self.counts;
+        let all = counts.recorded as f64 + counts.sampled_out as f64 + counts.lost as f64;
+        if counts.recorded > 0 { all / counts.recorded as f64 } else { 1.0 }
+    }
+
+    /// The group of a name.
+    pub(super) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups().find(|(it, _)| it == name).map(|(_, group)| group)
+    }
+
     /// The group of the same name as one of another profile: of that the mean time of all stages
     /// together and of each by its name, in nanoseconds.
     pub(super) fn base_of(&self, name: &str) -> Option<(f64, BTreeMap<&str, f64>)> {
-        let (_, group) = self.groups().find(|(it, _)| it == name)?;
+        let group = self.group(name)?;
         let stages = self.header.stages.iter().zip(&group.stages);
         let means = stages.map(|(name, stage)| (name.as_str(), group.stage_mean_ns(stage)));
         Some((group.total.mean_ns()?, means.collect()))

@@ -64,6 +64,25 @@ fn write_profile(
             writeln!(out, "  {base} has no such I/Os to compare with")?;
         }
     }
+    write_verdicts(out, profile)
+}
+
+/// The verdict of the group that speaks for all, and in a line each those of others.
+fn write_verdicts(out: &mut String, profile: &ProfileReport) -> std::fmt::Result {
+    let Some(first) = profile.verdict() else { return Ok(()) };
+    let judged: Vec<_> = profile.groups.iter().filter(|group| group.verdict.is_some()).collect();
+    out.push('\n');
+    if judged.len() > 1
+        && let Some(name) = &profile.speaker
+    {
+        writeln!(out, "Of {name}:")?;
+    }
+    out.push_str(&first.text());
+    for group in judged.iter().filter(|group| profile.speaker.as_ref() != Some(&group.name)) {
+        if let Some(verdict) = &group.verdict {
+            writeln!(out, "Of {}: {}", group.name, verdict.sentence)?;
+        }
+    }
     Ok(())
 }
 
@@ -96,7 +115,7 @@ fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {
     writeln!(out, "    {}", percentiles.join(", "))?;
     write!(out, "{:>29} {:>7} {:16} {:>10} {:>10}", "mean", "share", "", "50 %", "99 %")?;
     let has_base = group.growth.is_some();
-    writeln!(out, "{}", if has_base { "      base  times  of growth" } else { "" })?;
+    writeln!(out, "{}", if has_base { "      base  times  of growth" } else { "    in it" })?;
     for stage in &group.stages {
         write!(
             out,
@@ -113,6 +132,8 @@ fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {
             let times = stage.amplification.map_or("-".to_owned(), |it| format!("x{it:.2}"));
             let share = stage.growth_share.map_or("-".to_owned(), percent);
             write!(out, " {base:>9} {times:>6} {share:>10}")?;
+        } else {
+            write!(out, " {:>8.2}", stage.in_stage)?;
         }
         out.push('\n');
     }
