@@ -119,6 +119,10 @@ fn zz_show() {
         (scenario.make)(3, &base, &now);
         let by = GroupBy::default();
         let base = analyse(&base, &by).unwrap();
-        println!("===== {}\n{}", scenario.name, ProfileReports::new(&[analyse(&now, &by).unwrap()], Some(&base)).text());
+        println!(
+            "===== {}\n{}",
+            scenario.name,
+            ProfileReports::new(&[analyse(&now, &by).unwrap()], Some(&base)).text()
+        );
     }
 }

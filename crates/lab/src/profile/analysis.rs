@@ -2,7 +2,7 @@
 //! stages.
 
 use super::group::GroupBy;
-use super::trace::Trace;
+use super::trace::{Io, Trace};
 use super::windows::Windows;
 use crate::histogram::Histogram;
 use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Record};
@@ -275,6 +275,13 @@ impl Analysis {
     /// The group of a name.
     pub(super) fn group(&self, name: &str) -> Option<&Group> {
         self.groups().find(|(it, _)| it == name).map(|(_, group)| group)
+    }
+
+    /// Whether an I/O is of the group of a name.
+    pub(super) fn is_of(&self, name: &str) -> impl Fn(&Io) -> bool {
+        let named = |key: &&Vec<u64>| self.by.name(&self.header, key) == name;
+        let key = self.groups.keys().find(named);
+        move |io| io.status == 0 && key.is_some_and(|key| *key == self.by.key(&io.head()))
     }
 
     /// The group of the same name as one of another profile: of that the mean time of all stages

@@ -1,6 +1,7 @@
 //! What is said of a profile, for machines; `text.rs` says the same to people.
 
 use super::analysis::{Analysis, Group};
+use super::queue_models::{StageModel, by_group, obstacle};
 use super::verdict::{Beyond, Outcome, Verdict, judge};
 use crate::result::Latency;
 use schemars::JsonSchema;
@@ -42,6 +43,9 @@ pub struct ProfileReport {
     /// The group that speaks for all: of those that are slower, the one with the most time added.
     #[serde(default)]
     pub speaker: Option<String>,
+    /// Why there are no queue models, beside a base.
+    #[serde(default)]
+    pub no_queue_models: Option<String>,
 }
 
 /// What became of the I/Os that ended.
@@ -86,6 +90,9 @@ pub struct GroupReport {
     /// What makes it slower than the base, if there is one that has such I/Os.
     #[serde(default)]
     pub verdict: Option<Verdict>,
+    /// Queue models of its stages, beside a base that has such I/Os.
+    #[serde(default)]
+    pub queue_models: Vec<StageModel>,
 }
 
 /// One stage of a group.
@@ -162,9 +169,13 @@ impl ProfileReport {
         let groups =
             analysis.groups().map(|(name, group)| group_report(name, group, stages, seconds, base));
         let mut groups: Vec<GroupReport> = groups.collect();
-        let mut verdicts = base.map(|base| judge(base, analysis, beyond)).unwrap_or_default();
-        for group in &mut groups {
-            group.verdict = verdicts.remove(&group.name);
+        if let Some(base) = base {
+            let mut models = by_group(base, analysis);
+            let mut verdicts = judge(base, analysis, beyond, &models);
+            for group in &mut groups {
+                group.verdict = verdicts.remove(&group.name);
+                group.queue_models = models.remove(&group.name).unwrap_or_default();
+            }
         }
         ProfileReport {
             file: analysis.path.display().to_string(),
@@ -183,6 +194,7 @@ impl ProfileReport {
             uneven: analysis.uneven,
             residual_max_ns: analysis.residual_max as f64 / 1e3,
             speaker: speaker(&groups),
+            no_queue_models: base.and_then(|base| obstacle(base, analysis)).map(str::to_owned),
             groups,
         }
     }
@@ -271,5 +283,6 @@ fn group_report(
         stages,
         growth,
         verdict: None,
+        queue_models: vec![],
     }
 }

@@ -17,6 +17,7 @@ pub use beyond::{Beyond, Limits, NetworkSample};
 pub use cause::Cause;
 
 use super::analysis::Analysis;
+use super::queue_models::StageModel;
 use crate::summary::units::{duration, percent};
 use cause::{Case, FAMILIES, Finding};
 use comparison::{Comparison, WINDOWS};
@@ -129,7 +130,12 @@ impl Verdict {
 }
 
 /// Judges every group that both profiles have, by its name.
-pub(super) fn judge(base: &Analysis, now: &Analysis, beyond: &Beyond) -> BTreeMap<String, Verdict> {
+pub(super) fn judge(
+    base: &Analysis,
+    now: &Analysis,
+    beyond: &Beyond,
+    models: &BTreeMap<String, Vec<StageModel>>,
+) -> BTreeMap<String, Verdict> {
     let untrusted = distrust(now, "this profile").or_else(|| distrust(base, "the base"));
     let loads = Loads::of(base, now);
     let names =
@@ -137,7 +143,10 @@ pub(super) fn judge(base: &Analysis, now: &Analysis, beyond: &Beyond) -> BTreeMa
     let judged = names.map(|(name, _)| {
         let verdict = match &untrusted {
             Some(reason) => Verdict::new(Outcome::Untrusted, format!("No verdict: {reason}.")),
-            None => of_group(base, now, &name, &loads, beyond),
+            None => {
+                let models = models.get(&name).map_or(&[][..], Vec::as_slice);
+                of_group(&Sides { base, now, loads: &loads, beyond }, &name, models)
+            }
         };
         (name, verdict)
     });
@@ -164,13 +173,16 @@ fn distrust(analysis: &Analysis, whose: &str) -> Option<String> {
     None
 }
 
-fn of_group(
-    base: &Analysis,
-    now: &Analysis,
-    name: &str,
-    loads: &Loads,
-    beyond: &Beyond,
-) -> Verdict {
+/// What all groups have in common.
+struct Sides<'a> {
+    base: &'a Analysis,
+    now: &'a Analysis,
+    loads: &'a Loads,
+    beyond: &'a Beyond,
+}
+
+fn of_group(of: &Sides<'_>, name: &str, models: &[StageModel]) -> Verdict {
+    let Sides { base, now, loads, beyond } = *of;
     let mut sides = vec![];
     for (analysis, whose) in [(base, "the base"), (now, "this profile")] {
         let Some(group) = analysis.group(name) else { continue };
@@ -194,7 +206,7 @@ fn of_group(
     let total = comparison.total;
     let noise = total.noise() / total.base;
     let mut verdict = if total.low > 0.0 && total.grown() >= FLOOR * total.base {
-        let case = Case { base, now, name, comparison: &comparison, loads, beyond };
+        let case = Case { base, now, name, comparison: &comparison, loads, beyond, models };
         match case.finding() {
             Some(finding) => speak(&comparison, now, finding),
             None => Verdict::new(

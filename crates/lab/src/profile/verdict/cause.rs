@@ -6,6 +6,7 @@ use super::load::Loads;
 use super::place::Place;
 use crate::profile::analysis::Analysis;
 use crate::profile::presence::{Company, Scope, found, stays};
+use crate::profile::queue_models::StageModel;
 use crate::profile::trace::Io;
 use crate::summary::units::{bandwidth, bytes, count, duration, percent};
 use schemars::JsonSchema;
@@ -101,6 +102,8 @@ pub(super) struct Case<'a> {
     pub(super) comparison: &'a Comparison,
     pub(super) loads: &'a Loads,
     pub(super) beyond: &'a Beyond,
+    /// Its queue models.
+    pub(super) models: &'a [StageModel],
 }
 
 impl Case<'_> {
@@ -133,6 +136,7 @@ impl Case<'_> {
             Finding { cause: Cause::Other, place: Place::of(&stage), stage, family, evidence };
         self.tell_apart(&mut finding);
         self.against_limits(&mut finding);
+        self.by_model(&mut finding);
         Some(finding)
     }
 
@@ -225,9 +229,7 @@ impl Case<'_> {
         let Some(at) = analysis.header.stages.iter().position(|it| it == stage) else {
             return Company::default();
         };
-        let (header, by, name) = (&analysis.header, &analysis.by, self.name);
-        let ours = |io: &Io| by.name(header, &by.key(&io.head())) == name;
-        Company::of(&analysis.trace, (at, at), scope, ours, weight)
+        Company::of(&analysis.trace, (at, at), scope, analysis.is_of(self.name), weight)
     }
 
     /// Whether what waits to be sent waits behind large transfers, or for the processor.
@@ -393,6 +395,23 @@ impl Case<'_> {
             let mean = group.total.mean_ns().unwrap_or(0.0);
             now >= 1.5 * base && now - base >= 0.1 * mean
         })
+    }
+
+    /// What a queue model says of the stage: what more load alone explains.
+    fn by_model(&self, finding: &mut Finding) {
+        let Some(model) = self.models.iter().find(|it| it.stage == finding.stage) else { return };
+        let (base, measured) = (model.base_ns, model.measured_ns);
+        if model.model == "delay" || base <= 0.0 {
+            return;
+        }
+        let load = (base + model.more_load_ns).max(0.0);
+        finding.evidence.push(format!(
+            "predicted from more load alone {:.1}x, measured {:.1}x ({}, service of {})",
+            load / base,
+            measured / base,
+            model.model,
+            model.service
+        ));
     }
 
     fn against_limits(&self, finding: &mut Finding) {
