@@ -302,9 +302,23 @@ pub(crate) struct ProfileShow {
     /// Profiles, as `mynah sim --profile` and `mynah serve --profile` write them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// A profile to compare with: how much longer each stage takes, and its part of what was added
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) base: Option<PathBuf>,
+    /// A profile to compare with, or a part of the same one, by time since its first I/O, as in
+    /// 0s..10s: how much longer each stage takes, its part of what was added, and a verdict
+    #[arg(long, value_name = "FILE|FROM..UNTIL", value_hint = ValueHint::FilePath)]
+    pub(crate) base: Option<String>,
+    /// Show queue models: for how long I/Os would be in each stage if only the load had changed since
+    /// the base
+    #[arg(long, requires = "base")]
+    pub(crate) queue_models: bool,
+    /// Show who was in the same stage as whom, and what that cost
+    #[arg(long)]
+    pub(crate) interference: bool,
+    /// What the network can carry each way, as in 25Gbit/s: a verdict says whether that is reached
+    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    pub(crate) link_limit: Option<f64>,
+    /// What the drive can do, as in 1440MB/s
+    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    pub(crate) drive_limit: Option<f64>,
     /// By what I/Os are told apart: type, size, session, queue, namespace, several with commas
     /// between them; all for one group [default: type,size]
     #[arg(long, value_name = "LIST")]

@@ -5,6 +5,7 @@
 
 mod analysis;
 mod group;
+mod interference;
 mod observer;
 mod presence;
 mod queue_models;
@@ -17,7 +18,11 @@ mod windows;
 pub(crate) use analysis::analyse_from;
 pub use analysis::{Analysis, Part, analyse, analyse_part};
 pub use group::{Dimension, GroupBy, UnknownDimension};
+pub use interference::{Culprit, Interference, StageInterference};
 pub(crate) use observer::ProfileLog;
 pub use queue_models::StageModel;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};
-pub use verdict::{Beyond, Cause, Limits, NetworkSample, Outcome, StageVerdict, Verdict};
+pub use text::Shown;
+pub use verdict::{
+    Beyond, Cause, Limits, NetworkSample, Outcome, StageVerdict, Verdict, bytes_per_s,
+};

@@ -272,6 +272,11 @@ impl Analysis {
         if counts.recorded > 0 { all / counts.recorded as f64 } else { 1.0 }
     }
 
+    /// Whether I/Os have no record that were there with others.
+    pub(super) fn is_partial(&self) -> bool {
+        self.sampled_from() > 1.001 || self.counts.filtered > 0
+    }
+
     /// The group of a name.
     pub(super) fn group(&self, name: &str) -> Option<&Group> {
         self.groups().find(|(it, _)| it == name).map(|(_, group)| group)

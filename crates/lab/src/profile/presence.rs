@@ -64,10 +64,11 @@ pub(super) struct Found {
 
 /// Whom each of these found; they are in the order in which they came.
 pub(super) fn found(trace: &Trace, stays: &[Stay]) -> Vec<Found> {
-    found_of(trace, stays, |io| io.bytes.into())
+    found_of(stays, |io| trace.ios()[io].bytes.into())
 }
 
-fn found_of(trace: &Trace, stays: &[Stay], weight: impl Fn(&Io) -> u64) -> Vec<Found> {
+/// The same, with what each counts for in place of its bytes.
+pub(super) fn found_of(stays: &[Stay], weight: impl Fn(usize) -> u64) -> Vec<Found> {
     let mut there = BinaryHeap::new();
     let mut now = Found::default();
     let each = stays.iter().map(|stay| {
@@ -79,7 +80,7 @@ fn found_of(trace: &Trace, stays: &[Stay], weight: impl Fn(&Io) -> u64) -> Vec<F
             now.bytes -= bytes;
         }
         let before = now;
-        let bytes = weight(&trace.ios()[stay.io]);
+        let bytes = weight(stay.io);
         there.push(Reverse((stay.leave, bytes)));
         now = Found { ios: now.ios + 1, bytes: now.bytes + bytes };
         before
@@ -115,7 +116,7 @@ impl Company {
         let mut it = Company::default();
         let [mut sum, mut alone_sum, mut ahead, mut bytes] = [0u128; 4];
         for stays in stays(trace, first, last, scope) {
-            for (stay, found) in stays.iter().zip(found_of(trace, &stays, &weight)) {
+            for (stay, found) in stays.iter().zip(found_of(&stays, |io| weight(&trace.ios()[io]))) {
                 if !which(&trace.ios()[stay.io]) {
                     continue;
                 }

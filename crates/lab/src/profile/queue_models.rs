@@ -12,6 +12,7 @@ mod stations;
 use super::analysis::Analysis;
 use super::presence::{Stay, found, stays};
 use super::trace::{Io, Trace};
+use crate::batch;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
@@ -65,11 +66,10 @@ pub(super) struct Predicted {
 
 /// Why there are no models.
 pub(super) fn obstacle(base: &Analysis, now: &Analysis) -> Option<&'static str> {
-    let partial = |it: &Analysis| it.sampled_from() > 1.001 || it.counts.filtered > 0;
-    if partial(now) {
+    if now.is_partial() {
         return Some("arrivals of I/Os without a record are not known: record every I/O");
     }
-    partial(base)
+    base.is_partial()
         .then_some("I/Os of the base without a record may have been in a stage with others")
 }
 
@@ -78,7 +78,8 @@ pub(super) fn predict(base: &Analysis, now: &Analysis) -> Vec<Predicted> {
     if obstacle(base, now).is_some() {
         return vec![];
     }
-    stations::ALL.iter().filter_map(|station| of_station(station, base, now)).collect()
+    let predicted = batch::on_all(&stations::ALL, |station| of_station(station, base, now));
+    predicted.into_iter().flatten().collect()
 }
 
 /// The models of every group that both profiles have.

@@ -1,6 +1,7 @@
 //! What is said of a profile, for machines; `text.rs` says the same to people.
 
 use super::analysis::{Analysis, Group};
+use super::interference::{Interference, interference};
 use super::queue_models::{StageModel, by_group, obstacle};
 use super::verdict::{Beyond, Outcome, Verdict, judge};
 use crate::result::Latency;
@@ -46,6 +47,10 @@ pub struct ProfileReport {
     /// Why there are no queue models, beside a base.
     #[serde(default)]
     pub no_queue_models: Option<String>,
+    /// Who was in the same stage as whom, and what that cost; where there are several, and every I/O
+    /// has a record.
+    #[serde(default)]
+    pub interference: Vec<Interference>,
 }
 
 /// What became of the I/Os that ended.
@@ -195,6 +200,7 @@ impl ProfileReport {
             residual_max_ns: analysis.residual_max as f64 / 1e3,
             speaker: speaker(&groups),
             no_queue_models: base.and_then(|base| obstacle(base, analysis)).map(str::to_owned),
+            interference: interference(analysis, base),
             groups,
         }
     }

@@ -13,7 +13,7 @@ mod noise;
 mod place;
 mod words;
 
-pub use beyond::{Beyond, Limits, NetworkSample};
+pub use beyond::{Beyond, Limits, NetworkSample, bytes_per_s};
 pub use cause::Cause;
 
 use super::analysis::Analysis;
