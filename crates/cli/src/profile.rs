@@ -55,8 +55,9 @@ fn reports(args: &ProfileShow, by: &GroupBy) -> Result<ProfileReports, Failure> 
     }
     let paths: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let pairs = all(&paths, |path| {
-        let base = analyse_part(path, by, Part::Within(from, until))?;
-        Ok((base, analyse_part(path, by, Part::Outside(from, until))?))
+        let now = analyse_part(path, by, Part::Outside(from, until));
+        let base = analyse_part(path, by, Part::Within(from, until));
+        base.and_then(|base| now.map(|now| (base, now)))
     })?;
     let mut reports = ProfileReports::knowing(&[], None, &beyond);
     reports.base = args.base.clone();

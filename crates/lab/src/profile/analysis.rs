@@ -4,8 +4,9 @@
 use super::group::GroupBy;
 use super::trace::{Io, Trace};
 use super::windows::Windows;
+use crate::batch;
 use crate::histogram::Histogram;
-use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Record};
+use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Record, Records};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,6 +15,9 @@ use std::path::{Path, PathBuf};
 /// Most groups: what a profile says takes memory for each. The others, whose keys come last, are a
 /// group together.
 const GROUPS_MAX: usize = 128;
+/// A file is read in so many parts, on all processors, unless they have fewer records than that.
+const PARTS: u64 = 8;
+const PART_SLOTS: u64 = 1 << 15;
 /// What that is called.
 const OTHERS: &str = "others";
 
@@ -128,8 +132,31 @@ impl Part {
 /// # Errors
 /// If it is no profile, or is damaged.
 pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
-    let analysed = analyse_from(path, Profile::open(path)?, by);
-    analysed.map_err(|error| Problem { path: path.to_owned(), error })
+    let fail = |error| Problem { path: path.to_owned(), error };
+    let slots = Profile::open(path)?.slots();
+    let part = (slots / PARTS).max(PART_SLOTS);
+    let parts: Vec<_> =
+        (0..PARTS).map(|n| n.saturating_mul(part)..(n + 1).saturating_mul(part)).collect();
+    let parts: Vec<_> = parts.into_iter().filter(|it| it.start < slots.max(1)).collect();
+    let last = parts.len() - 1;
+    let read = batch::on_all(&parts, |slots| {
+        let until =
+            if slots.start == (last as u64).saturating_mul(part) { u64::MAX } else { slots.end };
+        let profile = Profile::open(path)?;
+        let mut analysis = Analysis::new(path, profile.header(), profile.counts(), by);
+        let records = profile.records_within(slots.start..until);
+        analysis.take(records.map_err(fail)?, |_| true).map_err(fail)?;
+        Ok(analysis)
+    });
+    let mut whole: Option<Analysis> = None;
+    for part in read {
+        match &mut whole {
+            None => whole = Some(part?),
+            Some(whole) => whole.merge(part?),
+        }
+    }
+    let whole = whole.ok_or_else(|| fail(ReadError::Foreign))?;
+    whole.checked().map_err(fail)
 }
 
 /// The same of a part of it. What was counted is still that of the whole.
@@ -163,18 +190,8 @@ fn analyse_those(
     has: impl Fn(&Head) -> bool,
 ) -> Result<Analysis, ReadError> {
     let mut analysis = Analysis::new(path, profile.header(), profile.counts(), by);
-    if !analysis.counts.add_up() {
-        return Err(ReadError::Damaged("its counts do not add up".into()));
-    }
-    let mut records = profile.records();
-    while let Some(record) = records.next_record()? {
-        if has(&record.head) {
-            analysis.add(&record);
-        }
-    }
-    analysis.torn = records.torn();
-    analysis.trace.sort();
-    Ok(analysis)
+    analysis.take(profile.records(), has)?;
+    analysis.checked()
 }
 
 impl Analysis {
@@ -194,6 +211,30 @@ impl Analysis {
             residual_max: 0,
             trace: Trace::new(header.stages.len()),
         }
+    }
+
+    /// Takes those records that `has` has.
+    fn take(
+        &mut self,
+        mut records: Records<impl Read>,
+        has: impl Fn(&Head) -> bool,
+    ) -> Result<(), ReadError> {
+        while let Some(record) = records.next_record()? {
+            if has(&record.head) {
+                self.add(&record);
+            }
+        }
+        self.torn = records.torn();
+        Ok(())
+    }
+
+    /// When all of it is there.
+    fn checked(mut self) -> Result<Analysis, ReadError> {
+        if !self.counts.add_up() {
+            return Err(ReadError::Damaged("its counts do not add up".into()));
+        }
+        self.trace.sort();
+        Ok(self)
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -296,5 +337,86 @@ impl Analysis {
         let stages = self.header.stages.iter().zip(&group.stages);
         let means = stages.map(|(name, stage)| (name.as_str(), group.stage_mean_ns(stage)));
         Some((group.total.mean_ns()?, means.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{ProfileReport, ProfileReports};
+    use mynah_profile::{Side, TimeBase};
+    use proptest::prelude::*;
+
+    type Io = (u32, u16, u64, [u64; 3]);
+
+    fn of(ios: &[(usize, Io)]) -> Analysis {
+        let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic);
+        header.kinds = vec!["read".into()];
+        header.stages = ["late", "die_wait", "another"].map(str::to_owned).to_vec();
+        let counts = Counts::default();
+        let mut analysis = Analysis::new(Path::new("a"), &header, counts, &GroupBy::default());
+        for (number, (size, status, begin, stages)) in ios {
+            let stages = stages.map(Span::from_ps);
+            let head = Head {
+                sequence: *number as u64 + 1,
+                bytes: *size,
+                status: *status,
+                begin: Time::from_ps(*begin),
+                total: Span::from_ps(
+                    stages.iter().map(|span| span.as_ps()).sum::<u64>() + *begin % 2,
+                ),
+                ..Head::default()
+            };
+            analysis.add(&Record { head, stages: &stages, beside: &[] });
+        }
+        analysis
+    }
+
+    /// What is said of it; the deviations, whose last digits depend on the order of sums, apart.
+    fn said(analysis: Analysis) -> (ProfileReport, Vec<f64>) {
+        let analysis = analysis.checked().expect("counts that add up");
+        let mut report = ProfileReports::new(&[analysis], None).profiles.remove(0);
+        let latencies = report.groups.iter_mut().filter_map(|group| group.lat_ns.as_mut());
+        let deviations = latencies.map(|it| std::mem::take(&mut it.stddev)).collect();
+        (report, deviations)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn merged_parts_are_the_whole(
+            ios in prop::collection::vec(
+                (0..400u32, prop_oneof![4 => Just(0u16), 1 => 1..3u16], 0..1u64 << 40, any::<[u32; 3]>()),
+                0..500,
+            ),
+            mut cuts in prop::collection::vec(0.0..1.0f64, 0..3),
+            backwards in any::<bool>(),
+        ) {
+            let ios: Vec<(usize, Io)> = (ios.into_iter())
+                .map(|(size, status, begin, stages)| (size, status, begin, stages.map(u64::from)))
+                .enumerate()
+                .collect();
+            cuts.sort_by(f64::total_cmp);
+            let mut parts = vec![];
+            let mut rest = &ios[..];
+            for cut in cuts {
+                let at = (rest.len() as f64 * cut) as usize;
+                parts.push(of(&rest[..at]));
+                rest = &rest[at..];
+            }
+            parts.push(of(rest));
+            if backwards {
+                parts.reverse();
+            }
+            let mut merged = of(&[]);
+            parts.into_iter().for_each(|part| merged.merge(part));
+            prop_assert_eq!(&merged.trace.clone().ios().len(), &ios.len());
+            let ((merged, a), (whole, b)) = (said(merged), said(of(&ios)));
+            prop_assert_eq!(merged, whole);
+            for (a, b) in a.iter().zip(&b) {
+                prop_assert!((a - b).abs() <= 1e-6 * (1.0 + a.abs()), "{a} {b}");
+            }
+        }
     }
 }

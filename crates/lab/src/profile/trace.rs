@@ -8,7 +8,7 @@ use mynah_profile::Head;
 use mynah_stamp::Span;
 
 /// Most I/Os that are kept.
-const MOST: usize = 1 << 18;
+const MOST: usize = 1 << 17;
 
 /// An I/O: what it was, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

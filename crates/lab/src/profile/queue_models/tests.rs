@@ -16,7 +16,7 @@ fn profile(stage: &str, load: f64, slow: f64, seed: u64) -> Analysis {
     let station = stations::ALL.iter().find(|it| it.stage == stage).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut now = 0.0;
-    let mut exponential = |rng: &mut Xoshiro256PlusPlus| -libm::log(unit(rng)) * 1e6;
+    let exponential = |rng: &mut Xoshiro256PlusPlus| -libm::log(unit(rng)) * 1e6;
     let jobs: Vec<Job> = (0..6000)
         .map(|_| {
             now += exponential(&mut rng) / load;
