@@ -93,6 +93,8 @@ Examples:
   mynah sim --drive enterprise-tlc --rw randread --iodepth 1 --profile quiet.profile
   mynah sim --drive enterprise-tlc --rw randread --iodepth 64 --profile busy.profile
   mynah profile show busy.profile --base quiet.profile
+  mynah profile show busy.profile --base quiet.profile --queue-models --interference
+  mynah profile show served.profile --base 0s..10s --link-limit 25Gbit/s
   mynah profile show busy.profile --group-by type,session --json -
 
 A mean latency is the sum of the means of its stages. Percentiles of a stage count the I/Os that did
@@ -825,5 +827,31 @@ mod tests {
             let found = found.unwrap_or_else(|| panic!("{name} is missing"));
             assert_eq!(format!("--{}", found.get_long().unwrap()), long);
         }
+    }
+
+    /// What verdicts say to try can be tried: after `mynah serve` come options of that, and so on;
+    /// others are those of a load, or of a simulation.
+    #[test]
+    fn verdicts_name_options_that_there_are() {
+        use mynah_lab::profile::{Cause, Side};
+        let command = Cli::command();
+        let mut seen = 0;
+        for side in [Side::Simulation, Side::Target] {
+            let load = if side == Side::Simulation { "sim" } else { "bench" };
+            for text in Cause::ALL.iter().flat_map(|cause| cause.advice(side)) {
+                let mut verb = load;
+                for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
+                    if ["serve", "bench", "sim"].contains(&word) {
+                        verb = word;
+                    }
+                    let Some(option) = word.strip_prefix("--") else { continue };
+                    let of = command.find_subcommand(verb).expect("a verb");
+                    let known = of.get_arguments().any(|it| it.get_long() == Some(option));
+                    assert!(known, "`{text}`: mynah {verb} has no --{option}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 30, "{seen}");
     }
 }

@@ -19,6 +19,7 @@ pub(crate) use analysis::analyse_from;
 pub use analysis::{Analysis, Part, analyse, analyse_part};
 pub use group::{Dimension, GroupBy, UnknownDimension};
 pub use interference::{Culprit, Interference, StageInterference};
+pub use mynah_profile::Side;
 pub(crate) use observer::ProfileLog;
 pub use queue_models::StageModel;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};

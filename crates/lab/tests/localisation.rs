@@ -10,7 +10,10 @@ mod path;
 #[path = "localisation/scenarios.rs"]
 mod scenarios;
 
-use mynah_lab::profile::{Cause, GroupBy, Outcome, ProfileReport, ProfileReports, analyse};
+use mynah_lab::profile::{
+    Beyond, Cause, GroupBy, Limits, NetworkSample, Outcome, ProfileReport, ProfileReports, analyse,
+};
+use mynah_stamp::Time;
 use scenarios::{ALL, Scenario};
 use std::path::Path;
 
@@ -110,19 +113,63 @@ fn three_hundred_that_are_alike() {
     let (quiet, of) = count("alike", (1000..1300).map(is_quiet));
     assert!(of - quiet <= 3, "{quiet} of {of}");
 }
+/// What connections said of themselves is evidence, and a limit that is reached is the cause.
 #[test]
-#[ignore = "shows"]
-fn zz_show() {
-    for scenario in ALL.iter().filter(|scenario| !scenario.held_back) {
-        let folder = tempfile::tempdir().unwrap();
-        let (base, now) = (folder.path().join("base"), folder.path().join("now"));
-        (scenario.make)(3, &base, &now);
-        let by = GroupBy::default();
-        let base = analyse(&base, &by).unwrap();
-        println!(
-            "===== {}\n{}",
-            scenario.name,
-            ProfileReports::new(&[analyse(&now, &by).unwrap()], Some(&base)).text()
-        );
+fn a_link_at_its_limit_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, now) = (folder.path().join("base"), folder.path().join("now"));
+    let mut rng = scenarios::rng(5);
+    let before = path::Network::quiet(&mut rng);
+    // 10 reads of 4 KiB at once over 100 MB/s.
+    let after = path::Network { link_rate: 1e8, ..before.clone() };
+    path::write(&before, 1, &base);
+    path::write(&after, 2, &now);
+    let by = GroupBy::default();
+    let (base, now) = (analyse(&base, &by).unwrap(), [analyse(&now, &by).unwrap()]);
+    let sample = |second: u64, retransmits| NetworkSample {
+        at: Time::from_ns(second * 1_000_000_000),
+        connection: 1,
+        queue: 1,
+        rtt_us: 100.0,
+        retransmits,
+        busy_us: second * 1_000_000,
+        window_limited_us: 0,
+        buffer_limited_us: second * 500_000,
+        delivery_rate: 1e8,
+    };
+    let samples = vec![sample(0, 0), sample(2, 50)];
+    for (limit, cause) in
+        [(None, Cause::Network), (Some(1e9), Cause::Network), (Some(1e8), Cause::LinkLimit)]
+    {
+        let limits = Limits { link_bytes_per_s: limit, drive_bytes_per_s: None };
+        let beyond = Beyond { base: vec![], now: samples.clone(), limits };
+        let report = ProfileReports::knowing(&now, Some(&base), &beyond).profiles.remove(0);
+        let verdict = report.verdict().unwrap();
+        assert_eq!(verdict.cause, Some(cause), "{}", verdict.text());
+        let evidence = verdict.evidence.join("\n");
+        assert!(evidence.contains("retransmits a second: ? -> 25.0"), "{evidence}");
+        assert!(evidence.contains("the send buffer was full in 50.0 %"), "{evidence}");
+    }
+}
+
+/// A neighbour is found where victims met it, and a writer that ends in the cache in the drive.
+#[test]
+fn interference_names_the_neighbour() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, now) = (folder.path().join("base"), folder.path().join("now"));
+    let cases: [(fn(u64, &Path, &Path) -> Cause, &str, &str, &str); 2] = [
+        (scenarios::neighbour, "reader read 4KiB", "drive", "writer write 128KiB"),
+        (scenarios::large_before_small, "host-1 read 4KiB", "output", "host-1 read 128KiB"),
+    ];
+    for (make, victim, stage, who) in cases {
+        make(2, &base, &now);
+        let report = judged(&base, &now);
+        let of = report.interference.iter().find(|it| it.victim == victim).expect("a victim");
+        let row = of.stages.iter().find(|it| it.stage == stage).expect("a stage");
+        assert_eq!(row.who[0].who, who, "{row:?}");
+        assert!(row.who[0].cost_ns > 0.5 * (row.mean_ns - row.quiet_ns), "{row:?}");
+        let present: f64 = row.who.iter().map(|it| it.present).sum();
+        let alone = if row.who.iter().any(|it| it.who == "unseen work") { 0.0 } else { row.alone };
+        assert!((present + alone - 1.0).abs() < 1e-6, "{row:?}");
     }
 }

@@ -9,7 +9,6 @@
 use super::analysis::Analysis;
 use super::group::{Dimension, GroupBy};
 use super::presence::{Scope, Stay, found_of, stays};
-use super::trace::Trace;
 use crate::batch;
 use crate::summary::units::{duration, percent};
 use mynah_stamp::Stage;

@@ -215,7 +215,8 @@ impl ProfileReport {
 /// The group that speaks for all: the slower ones first, then the one with the most time added.
 fn speaker(groups: &[GroupReport]) -> Option<String> {
     let judged = groups.iter().filter_map(|group| Some((group, group.verdict.as_ref()?)));
-    let rank = |outcome: Outcome| match outcome {
+    let rank = |verdict: &Verdict| match verdict.outcome {
+        Outcome::Slower if verdict.through.is_none() => 4,
         Outcome::Slower => 3,
         Outcome::Spread => 2,
         Outcome::NotSlower => 1,
@@ -223,7 +224,7 @@ fn speaker(groups: &[GroupReport]) -> Option<String> {
     };
     let added = |group: &GroupReport, verdict: &Verdict| verdict.grown_ns() * group.ios as f64;
     let most = judged.max_by(|(a, one), (b, other)| {
-        let ranks = rank(one.outcome).cmp(&rank(other.outcome));
+        let ranks = rank(one).cmp(&rank(other));
         ranks.then(added(a, one).total_cmp(&added(b, other)))
     });
     most.map(|(group, _)| group.name.clone())

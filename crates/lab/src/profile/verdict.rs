@@ -20,8 +20,9 @@ use super::analysis::Analysis;
 use super::queue_models::StageModel;
 use crate::summary::units::{duration, percent};
 use cause::{Case, FAMILIES, Finding};
-use comparison::{Comparison, WINDOWS};
+use comparison::{Comparison, WINDOWS, slow};
 use load::Loads;
+use noise::Difference;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +31,10 @@ use std::collections::BTreeMap;
 const FLOOR: f64 = 0.1;
 /// Fewest I/Os of a group, in either profile.
 const IOS: u64 = 128;
+/// Windows that are slower than any of the base are spoken of if there are so many, and they are so
+/// much of all.
+const SLOW_WINDOWS: usize = 4;
+const SLOW_PART: f64 = 0.1;
 /// Of so many I/Os, one may be lost, or one record damaged.
 const FEW: u64 = 1000;
 
@@ -54,7 +59,7 @@ pub struct StageVerdict {
     pub stage: String,
     /// Where it is.
     pub place: String,
-    /// What it takes in the base: the median of the means of windows of time.
+    /// What it takes in the base, in the middle half of windows of time.
     pub base_ns: f64,
     /// What it takes now.
     pub now_ns: f64,
@@ -75,6 +80,10 @@ pub struct Verdict {
     pub cause: Option<Cause>,
     /// The stage in which most of it is.
     pub stage: Option<String>,
+    /// The group whose I/Os are slower for that cause, where this one only waits for entries of
+    /// queues that they hold.
+    #[serde(default)]
+    pub through: Option<String>,
     /// The latency in the base: the median of the means of windows of time.
     pub base_ns: Option<f64>,
     /// The latency now.
@@ -99,6 +108,7 @@ impl Verdict {
             sentence,
             cause: None,
             stage: None,
+            through: None,
             base_ns: None,
             now_ns: None,
             noise_ns: None,
@@ -107,6 +117,17 @@ impl Verdict {
             not_it: vec![],
             stages: vec![],
         }
+    }
+
+    /// It is slower because others are, which hold entries of queues longer.
+    fn follow(&mut self, through: &str, verdict: &Verdict) {
+        self.sentence = format!(
+            "{}: its entries are held longer by {through}, which are slower: {}.",
+            place::Place::Slots.name(),
+            verdict.cause.map_or("", Cause::sentence)
+        );
+        (self.cause, self.to_try) = (verdict.cause, verdict.to_try.clone());
+        self.through = Some(through.to_owned());
     }
 
     /// By how much the latency has grown.
@@ -140,17 +161,36 @@ pub(super) fn judge(
     let loads = Loads::of(base, now);
     let names =
         now.groups().filter(|(name, group)| group.total.count() > 0 && base.group(name).is_some());
-    let judged = names.map(|(name, _)| {
+    let mut waiting = vec![];
+    let mut judged = BTreeMap::new();
+    for (name, _) in names {
         let verdict = match &untrusted {
             Some(reason) => Verdict::new(Outcome::Untrusted, format!("No verdict: {reason}.")),
             None => {
                 let models = models.get(&name).map_or(&[][..], Vec::as_slice);
-                of_group(&Sides { base, now, loads: &loads, beyond }, &name, models)
+                let (verdict, others_hold) =
+                    of_group(&Sides { base, now, loads: &loads, beyond }, &name, models);
+                if others_hold {
+                    waiting.push(name.clone());
+                }
+                verdict
             }
         };
-        (name, verdict)
-    });
-    judged.collect()
+        judged.insert(name, verdict);
+    }
+    let own = judged.iter().filter(|(name, it)| it.cause.is_some() && !waiting.contains(name));
+    let added = |(name, it): &(&String, &Verdict)| {
+        it.grown_ns() * now.group(name).map_or(0.0, |group| group.total.count() as f64)
+    };
+    let most = own.max_by(|a, b| added(a).total_cmp(&added(b)));
+    if let Some((through, verdict)) = most.map(|(name, it)| (name.clone(), it.clone())) {
+        for name in waiting {
+            if let Some(it) = judged.get_mut(&name) {
+                it.follow(&through, &verdict);
+            }
+        }
+    }
+    judged
 }
 
 /// Why a profile's records do not bear a verdict.
@@ -181,7 +221,8 @@ struct Sides<'a> {
     beyond: &'a Beyond,
 }
 
-fn of_group(of: &Sides<'_>, name: &str, models: &[StageModel]) -> Verdict {
+/// The verdict, and whether it waits for what others hold.
+fn of_group(of: &Sides<'_>, name: &str, models: &[StageModel]) -> (Verdict, bool) {
     let Sides { base, now, loads, beyond } = *of;
     let mut sides = vec![];
     for (analysis, whose) in [(base, "the base"), (now, "this profile")] {
@@ -189,65 +230,72 @@ fn of_group(of: &Sides<'_>, name: &str, models: &[StageModel]) -> Verdict {
         let (means, ios) = (group.windows.means(), group.total.count());
         if ios < IOS || means.len() < WINDOWS {
             let windows = means.len();
-            return Verdict::new(
-                Outcome::Untrusted,
-                format!(
-                    "No verdict: {whose} has {ios} such I/Os in {windows} windows of time, and it takes \
-                     {IOS} in {WINDOWS}."
-                ),
+            let text = format!(
+                "No verdict: {whose} has {ios} such I/Os in {windows} windows of time, and it takes {IOS} \
+                 in {WINDOWS}."
             );
+            return (Verdict::new(Outcome::Untrusted, text), false);
         }
         sides.push((&analysis.header.stages[..], means));
     }
     let [(base_stages, base_means), (now_stages, now_means)] = &sides[..] else {
-        return Verdict::new(Outcome::Untrusted, "No verdict: the base has no such I/Os.".into());
+        let text = "No verdict: the base has no such I/Os.".to_owned();
+        return (Verdict::new(Outcome::Untrusted, text), false);
     };
-    let comparison = Comparison::of((base_stages, base_means), (now_stages, now_means));
-    let total = comparison.total;
-    let noise = total.noise() / total.base;
-    let mut verdict = if total.low > 0.0 && total.grown() >= FLOOR * total.base {
+    let compared = |now: &[_]| Comparison::of((base_stages, base_means), (now_stages, now));
+    let mut comparison = compared(now_means);
+    let mut total = comparison.total;
+    let noise = percent(total.noise() / total.base);
+    let (slow, part) = slow(base_means, now_means);
+    let mut when = String::new();
+    if !is_slower(&total) && slow.len() >= SLOW_WINDOWS && part >= SLOW_PART {
+        comparison = compared(&slow);
+        total = comparison.total;
+        when = format!("In {} of the time: ", percent(part));
+    }
+    let mut others_hold = false;
+    let mut verdict = if is_slower(&total) {
         let case = Case { base, now, name, comparison: &comparison, loads, beyond, models };
         match case.finding() {
-            Some(finding) => speak(&comparison, now, finding),
-            None => Verdict::new(
-                Outcome::Spread,
-                format!(
-                    "It is slower by {}, but no part has a quarter of that.",
-                    duration(total.grown() / 1e3)
-                ),
-            ),
+            Some(finding) => {
+                others_hold = finding.others_hold;
+                speak(&comparison, now, finding, &when)
+            }
+            None => {
+                let grown = duration(total.grown() / 1e3);
+                let text =
+                    format!("{when}It is slower by {grown}, but no part has a quarter of that.");
+                Verdict::new(Outcome::Spread, text)
+            }
         }
     } else if total.low > 0.0 {
-        Verdict::new(
-            Outcome::NotSlower,
-            format!(
-                "Nothing is slower than the base by a tenth ({}, noise ±{}).",
-                percent(total.grown() / total.base),
-                percent(noise)
-            ),
-        )
+        let grown = percent(total.grown() / total.base);
+        let text = format!("Nothing is slower than the base by a tenth ({grown}, noise ±{noise}).");
+        Verdict::new(Outcome::NotSlower, text)
     } else {
-        Verdict::new(
-            Outcome::NotSlower,
-            format!("Nothing is slower than the base beyond its noise (±{}).", percent(noise)),
-        )
+        let text = format!("Nothing is slower than the base beyond its noise (±{noise}).");
+        Verdict::new(Outcome::NotSlower, text)
     };
     verdict.base_ns = Some(total.base / 1e3);
     verdict.now_ns = Some(total.now / 1e3);
     verdict.noise_ns = Some(total.noise() / 1e3);
     verdict.stages = stages(&comparison);
-    verdict
+    (verdict, others_hold)
+}
+
+/// Whether a growth is beyond its noise, and the floor.
+fn is_slower(total: &Difference) -> bool {
+    total.low > 0.0 && total.grown() >= FLOOR * total.base
 }
 
 fn stages(comparison: &Comparison) -> Vec<StageVerdict> {
-    let grown = comparison.total.grown();
     let of = |it: &comparison::StageGrowth| StageVerdict {
         stage: it.stage.clone(),
         place: place::Place::of(&it.stage).name().to_owned(),
         base_ns: it.base / 1e3,
         now_ns: it.now / 1e3,
         amplification: it.times(),
-        share: if grown != 0.0 { it.grown() / grown } else { 0.0 },
+        share: comparison.stage_share(&it.stage),
     };
     let mut all: Vec<StageVerdict> = comparison.stages.iter().map(of).collect();
     all.retain(|it| it.share.abs() >= 0.001);
@@ -255,14 +303,14 @@ fn stages(comparison: &Comparison) -> Vec<StageVerdict> {
     all
 }
 
-fn speak(comparison: &Comparison, now: &Analysis, finding: Finding) -> Verdict {
+fn speak(comparison: &Comparison, now: &Analysis, finding: Finding, when: &str) -> Verdict {
     let times =
         |times: Option<f64>| times.map_or("new".to_owned(), |it| format!("{it:.1}x its base"));
     let stage_times = comparison.stage(&finding.stage).and_then(comparison::StageGrowth::times);
     let mut verdict = Verdict::new(
         Outcome::Slower,
         format!(
-            "{}: {} ({}). It is {}, {} of the {} that were added.",
+            "{when}{}: {} ({}). It is {}, {} of the {} that were added.",
             place::Place::of(&finding.stage).name(),
             finding.cause.sentence(),
             finding.stage,

@@ -40,7 +40,7 @@ pub(crate) const ALL: [Scenario; 12] = [
     held_back("a smaller write cache", smaller_cache),
 ];
 
-fn rng(seed: u64) -> Xoshiro256PlusPlus {
+pub(crate) fn rng(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
@@ -98,7 +98,7 @@ fn slow_link(seed: u64, base: &Path, now: &Path) -> Cause {
     Cause::Network
 }
 
-fn large_before_small(seed: u64, base: &Path, now: &Path) -> Cause {
+pub(crate) fn large_before_small(seed: u64, base: &Path, now: &Path) -> Cause {
     let mut rng = rng(seed);
     let mut before = Network::quiet(&mut rng);
     // A connection does not fill the link.
@@ -182,7 +182,7 @@ fn more_depth(seed: u64, base: &Path, now: &Path) -> Cause {
     Cause::DriveLoad
 }
 
-fn neighbour(seed: u64, base: &Path, now: &Path) -> Cause {
+pub(crate) fn neighbour(seed: u64, base: &Path, now: &Path) -> Cause {
     let mut rng = rng(seed);
     let depth = 1 + rng.next_u64() % 4;
     let flow = format!("rw=randread bs=4k iodepth={depth} number_ios=4000");
@@ -212,7 +212,7 @@ fn collection(seed: u64, base: &Path, now: &Path) -> Cause {
         "rw=randrw rwmixread=50 bs=4k iodepth=64 rate_iops={rate} rate_process=poisson number_ios=8000"
     );
     run(drive().flow("mixed", &flow).unwrap(), 2 * seed, base);
-    let old = drive().set("over_provisioning=10%").unwrap().precondition(Precondition::Steady);
+    let old = drive().set("over_provisioning=13%").unwrap().precondition(Precondition::Steady);
     run(old.flow("mixed", &flow).unwrap(), 2 * seed + 1, now);
     Cause::Background
 }

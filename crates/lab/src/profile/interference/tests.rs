@@ -1,3 +1,4 @@
+use super::super::trace::Trace;
 use super::*;
 use mynah_profile::Head;
 use mynah_stamp::{Span, Time};

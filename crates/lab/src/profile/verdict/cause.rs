@@ -76,6 +76,9 @@ pub(super) struct Finding {
     /// All places that were counted together.
     pub(super) family: &'static [Place],
     pub(super) evidence: Vec<String>,
+    /// It waits for entries of queues that others hold longer than in the base: what makes those
+    /// slower makes this slower.
+    pub(super) others_hold: bool,
 }
 
 /// Places that one thing slows down together.
@@ -132,8 +135,14 @@ impl Case<'_> {
             family = NETWORK;
         }
         let stage = self.comparison.most(family)?.stage.clone();
-        let mut finding =
-            Finding { cause: Cause::Other, place: Place::of(&stage), stage, family, evidence };
+        let mut finding = Finding {
+            cause: Cause::Other,
+            place: Place::of(&stage),
+            stage,
+            family,
+            evidence,
+            others_hold: false,
+        };
         self.tell_apart(&mut finding);
         self.against_limits(&mut finding);
         self.by_model(&mut finding);
@@ -143,7 +152,10 @@ impl Case<'_> {
     fn tell_apart(&self, finding: &mut Finding) {
         finding.cause = match finding.place {
             Place::Slots => {
-                finding.evidence.extend(self.slots().map(|slots| slots.said));
+                if let Some(slots) = self.slots() {
+                    finding.others_hold = slots.are_held_longer();
+                    finding.evidence.push(slots.said);
+                }
                 Cause::Sessions
             }
             Place::HostSend => self.sent(finding, "host_submit", true, Cause::HostCore),
@@ -179,17 +191,13 @@ impl Case<'_> {
         let slots = self.slots()?;
         let rest = self.comparison.total.grown() - self.comparison.grown_in(&[Place::Slots]);
         let large = rest > 0.0 && self.comparison.grown_in(next) >= SHARE * rest;
-        let slower = slots.rest_now >= 1.5 * slots.rest_base && slots.busy_at_base < AT_LIMIT;
-        (large
-            && self.comparison.is_beyond_noise(next)
-            && (slower || slots.rest_now >= 3.0 * slots.rest_base))
-            .then(|| {
-                format!(
-                    "I/Os wait for entries of queues because each is held for {}, {} in the base",
-                    duration(slots.rest_now / 1e3),
-                    duration(slots.rest_base / 1e3)
-                )
-            })
+        (large && self.comparison.is_beyond_noise(next) && slots.are_held_longer()).then(|| {
+            format!(
+                "I/Os wait for entries of queues because each is held for {}, {} in the base",
+                duration(slots.rest_now / 1e3),
+                duration(slots.rest_base / 1e3)
+            )
+        })
     }
 
     fn slots(&self) -> Option<Slots> {
@@ -249,7 +257,11 @@ impl Case<'_> {
             .map_or(0.0, |group| group.bytes as f64 / group.total.count().max(1) as f64);
         let each = now.bytes_ahead / now.ahead.max(1e-9);
         let more = now.bytes_ahead >= 16384.0 && now.bytes_ahead >= 2.0 * base.bytes_ahead;
-        let large = each >= 4.0 * own.max(4096.0) || now.bytes_ahead >= 262_144.0;
+        // As fast for each byte as those of the base that met nobody: the processor is no slower, there
+        // is more before them.
+        let as_before = now.bytes_ahead * base.alone_ps / own.max(1.0);
+        let explains = as_before >= 0.75 * (now.mean_ps - base.alone_ps) && each >= 1.5 * own;
+        let large = each >= 4.0 * own.max(4096.0) || now.bytes_ahead >= 262_144.0 || explains;
         if now.ios > 0 {
             finding.evidence.push(format!(
                 "bytes before an I/O in its connection's output: {} -> {}, {} for each I/O before it",
@@ -264,7 +276,9 @@ impl Case<'_> {
     /// Whether completions are late because there is much to do, or for nothing.
     fn late(&self, finding: &mut Finding) -> Cause {
         let now = self.company(self.now, "late", Scope::All, |_| 0);
-        let idle = now.alone >= 16 && now.alone_ps >= 0.75 * now.mean_ps;
+        // A busy processor is also late to take commands in, and hardly with those who are alone.
+        let busy = self.comparison.share(&[Place::Target]) >= 0.1;
+        let idle = !busy && now.alone >= 16 && now.alone_ps >= 0.4 * now.mean_ps;
         if now.alone > 0 {
             finding.evidence.push(format!(
                 "completions that were late alone were so by {}, all by {}",
@@ -448,4 +462,13 @@ struct Slots {
     /// Which part of the entries would be taken if they were held as long as in the base.
     busy_at_base: f64,
     said: String,
+}
+
+impl Slots {
+    /// Whether there would be entries enough for these arrivals, if each were held as long as in the
+    /// base.
+    fn are_held_longer(&self) -> bool {
+        let times = self.rest_now / self.rest_base.max(1.0);
+        times >= 3.0 || times >= 1.5 && self.busy_at_base < AT_LIMIT
+    }
 }

@@ -1,13 +1,13 @@
 //! A group of a base beside the same of another profile: by how much it has grown, and where.
 
-use super::noise::{Difference, median};
+use super::noise::{Difference, mean};
 use super::place::Place;
 use crate::profile::windows::Means;
 
 /// Fewest windows that say anything of their noise.
 pub(super) const WINDOWS: usize = 8;
 
-/// What a stage comes to in both, by the medians of windows, in picoseconds.
+/// What a stage comes to in both, in the middle half of windows, in picoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StageGrowth {
     pub(super) stage: String,
@@ -36,6 +36,8 @@ pub(super) struct PlaceGrowth {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Comparison {
     pub(super) total: Difference,
+    /// What the middle half of windows has grown by: the sum of what its stages have.
+    middle: f64,
     /// In the order in which I/Os pass them.
     pub(super) stages: Vec<StageGrowth>,
     /// Those with any stage.
@@ -54,35 +56,57 @@ fn column((names, means): Series<'_>, of: impl Fn(&str) -> bool) -> Vec<f64> {
     means.iter().map(sum).collect()
 }
 
+/// The windows of the middle half, by latency and then in their order: they are as the median is, and
+/// their means add up, which medians of parts do not.
+fn middle(means: &[Means]) -> Vec<Means> {
+    let mut order: Vec<usize> = (0..means.len()).collect();
+    order.sort_by(|a, b| means[*a].total.total_cmp(&means[*b].total));
+    let quarter = means.len() / 4;
+    let mut kept = order[quarter..means.len() - quarter].to_vec();
+    kept.sort_unstable();
+    kept.into_iter().map(|at| means[at].clone()).collect()
+}
+
+/// The windows that are slower than any of the base by half, with their part of all: a drive that stops
+/// now and then does not move the median.
+pub(super) fn slow(base: &[Means], now: &[Means]) -> (Vec<Means>, f64) {
+    let most = base.iter().map(|it| it.total).fold(0.0, f64::max);
+    let slow: Vec<Means> = now.iter().filter(|it| it.total > 1.5 * most).cloned().collect();
+    let part = slow.len() as f64 / now.len().max(1) as f64;
+    (slow, part)
+}
+
 impl Comparison {
     /// Of two sides with windows.
     pub(super) fn of(base: Series<'_>, now: Series<'_>) -> Comparison {
-        let totals =
-            |(_, means): Series<'_>| -> Vec<f64> { means.iter().map(|it| it.total).collect() };
+        let totals = |means: &[Means]| -> Vec<f64> { means.iter().map(|it| it.total).collect() };
+        let total = Difference::of_medians(&totals(base.1), &totals(now.1));
+        let (base_middle, now_middle) = (middle(base.1), middle(now.1));
+        let (base, now) = ((base.0, &base_middle[..]), (now.0, &now_middle[..]));
         let mut names: Vec<&String> = now.0.iter().collect();
         names.extend(base.0.iter().filter(|name| !now.0.contains(name)));
         let growth = |name: &&String| {
-            let of = |side| median(&mut column(side, |it| it == name.as_str()));
+            let of = |side| mean(&column(side, |it| it == name.as_str()));
             StageGrowth { stage: (*name).clone(), base: of(base), now: of(now) }
         };
-        let stages: Vec<StageGrowth> = names.iter().map(growth).collect();
         let place = |place: &Place| {
             let of = |side| column(side, |it| Place::of(it) == *place);
-            names
-                .iter()
-                .any(|name| Place::of(name) == *place)
-                .then(|| PlaceGrowth { place: *place, times: Difference::of(&of(base), &of(now)) })
+            names.iter().any(|name| Place::of(name) == *place).then(|| PlaceGrowth {
+                place: *place,
+                times: Difference::of_means(&of(base), &of(now)),
+            })
         };
         Comparison {
-            total: Difference::of(&totals(base), &totals(now)),
-            stages,
+            total,
+            middle: mean(&totals(now.1)) - mean(&totals(base.1)),
+            stages: names.iter().map(growth).collect(),
             places: Place::ALL.iter().filter_map(place).collect(),
         }
     }
 
     /// How much of the growth is in some places.
     pub(super) fn share(&self, places: &[Place]) -> f64 {
-        self.grown_in(places) / self.total.grown()
+        self.grown_in(places) / self.middle
     }
 
     /// By how much some places have grown.
@@ -115,7 +139,8 @@ impl Comparison {
 
     /// How much of the growth is in a stage.
     pub(super) fn stage_share(&self, name: &str) -> f64 {
-        self.stage(name).map_or(0.0, |it| it.grown() / self.total.grown())
+        let grown = self.stage(name).map_or(0.0, StageGrowth::grown);
+        if self.middle == 0.0 { 0.0 } else { grown / self.middle }
     }
 
     /// The stage of these places that has grown most.

@@ -1,5 +1,5 @@
-//! Whether two series of windows differ by more than their noise: the difference of their medians,
-//! with an interval by a bootstrap of blocks of windows that follow one another (moving blocks: H.
+//! Whether two series of windows differ by more than their noise: the difference of their medians (or
+//! means), with an interval by a bootstrap of blocks of windows that follow one another (moving blocks: H.
 //! Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics
 //! 17(3), 1989), since what happens in a window happens in the next one, too. Its seed is fixed: the
 //! same profiles get the same verdict.
@@ -22,21 +22,32 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Between two series, neither of them empty.
-    pub(super) fn of(base: &[f64], now: &[f64]) -> Difference {
+    /// Of the medians of two series, neither of them empty.
+    pub(super) fn of_medians(base: &[f64], now: &[f64]) -> Difference {
+        Difference::of(base, now, median)
+    }
+
+    /// The same of their means, which add up.
+    pub(super) fn of_means(base: &[f64], now: &[f64]) -> Difference {
+        Difference::of(base, now, |series| mean(series))
+    }
+
+    fn of(base: &[f64], now: &[f64], middle: impl Fn(&mut [f64]) -> f64) -> Difference {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(26);
         let mut drawn = vec![];
         let mut draws: Vec<f64> = (0..DRAWS)
             .map(|_| {
-                let now = draw(now, &mut drawn, &mut rng);
-                now - draw(base, &mut drawn, &mut rng)
+                draw(now, &mut drawn, &mut rng);
+                let now = middle(&mut drawn);
+                draw(base, &mut drawn, &mut rng);
+                now - middle(&mut drawn)
             })
             .collect();
         draws.sort_unstable_by(f64::total_cmp);
         let outside = (DRAWS as f64 * OUTSIDE) as usize;
         Difference {
-            base: median(&mut base.to_vec()),
-            now: median(&mut now.to_vec()),
+            base: middle(&mut base.to_vec()),
+            now: middle(&mut now.to_vec()),
             low: draws[outside],
             high: draws[DRAWS - 1 - outside],
         }
@@ -66,8 +77,14 @@ pub(super) fn median(series: &mut [f64]) -> f64 {
     }
 }
 
-/// The median of a series that is put together from blocks of another.
-fn draw(of: &[f64], drawn: &mut Vec<f64>, rng: &mut impl Rng) -> f64 {
+/// The mean of a series that is not empty.
+pub(super) fn mean(series: &[f64]) -> f64 {
+    // Not `sum`, whose empty sum is -0.
+    series.iter().fold(0.0, |all, one| all + one) / series.len().max(1) as f64
+}
+
+/// A series that is put together from blocks of another.
+fn draw(of: &[f64], drawn: &mut Vec<f64>, rng: &mut impl Rng) {
     let block = (of.len() as f64).sqrt().ceil() as usize;
     drawn.clear();
     while drawn.len() < of.len() {
@@ -76,7 +93,6 @@ fn draw(of: &[f64], drawn: &mut Vec<f64>, rng: &mut impl Rng) -> f64 {
         let one = (from..from + block).map(|at| of[at % of.len()]);
         drawn.extend(one.take(of.len() - drawn.len()));
     }
-    median(drawn)
 }
 
 #[cfg(test)]
@@ -106,10 +122,10 @@ mod tests {
     fn a_difference_lies_in_its_interval() {
         let mut outside = 0;
         for seed in 0..100 {
-            let found = Difference::of(&noisy(seed, 100.0), &noisy(seed + 1000, 150.0));
+            let found = Difference::of_medians(&noisy(seed, 100.0), &noisy(seed + 1000, 150.0));
             assert!(found.low > 20.0 && found.high < 80.0, "{found:?}");
             outside += usize::from(!(found.low..=found.high).contains(&50.0));
-            let same = Difference::of(&noisy(seed, 100.0), &noisy(seed, 100.0));
+            let same = Difference::of_medians(&noisy(seed, 100.0), &noisy(seed, 100.0));
             assert!(same.low <= 0.0 && same.high >= 0.0 && same.grown() == 0.0, "{same:?}");
         }
         // A bootstrap of few blocks is too sure of itself; the floor of a verdict is for that.

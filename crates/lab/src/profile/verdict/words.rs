@@ -62,7 +62,7 @@ impl Cause {
             }
             Cause::Sessions => &[
                 "more queues, each with a connection (mynah bench --numjobs)",
-                "more entries of each (mynah bench --iodepth, --queue_size)",
+                "more entries of each (mynah bench --iodepth, --queue-size)",
             ],
             Cause::SendQueue => &[
                 "large I/Os on connections of their own: a job of its own has one (mynah bench --fio JOB.fio)",
