@@ -100,6 +100,8 @@ Examples:
   mynah sim --drive enterprise-tlc --rw randread --iodepth 1 --profile quiet.profile
   mynah sim --drive enterprise-tlc --rw randread --iodepth 64 --profile busy.profile
   mynah profile show busy.profile --base quiet.profile
+  mynah profile show busy.profile --base quiet.profile --queue-models --interference
+  mynah profile show served.profile --base 0s..10s --link-limit 25Gbit/s
   mynah profile show busy.profile --group-by type,session --json -
   mynah profile show host.profile --target drive.profile --save path.profile
   mynah profile show busy.profile --base quiet.profile --report busy.html
@@ -395,9 +397,10 @@ pub(crate) struct ProfileShow {
     /// them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// A profile to compare with: how much longer each stage takes, and its part of what was added
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) base: Option<PathBuf>,
+    /// A profile to compare with, or a part of the same one, by time since its first I/O, as in
+    /// 0s..10s: how much longer each stage takes, its part of what was added, and a verdict
+    #[arg(long, value_name = "FILE|FROM..UNTIL", value_hint = ValueHint::FilePath)]
+    pub(crate) base: Option<String>,
     /// The target's profile of the same I/Os, where FILE is a host's: both sides are joined, so that
     /// a path has the stages of host, network, target and drive; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -405,6 +408,19 @@ pub(crate) struct ProfileShow {
     /// Write the joined paths as a profile, to be shown again or to be a base
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "target")]
     pub(crate) save: Option<PathBuf>,
+    /// Show queue models: for how long I/Os would be in each stage if only the load had changed since
+    /// the base
+    #[arg(long, requires = "base")]
+    pub(crate) queue_models: bool,
+    /// Show who was in the same stage as whom, and what that cost
+    #[arg(long)]
+    pub(crate) interference: bool,
+    /// What the network can carry each way, as in 25Gbit/s: a verdict says whether that is reached
+    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    pub(crate) link_limit: Option<f64>,
+    /// What the drive can do, as in 1440MB/s
+    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    pub(crate) drive_limit: Option<f64>,
     /// By what I/Os are told apart: type, size, session, queue, namespace, several with commas
     /// between them; all for one group [default: type,size]
     #[arg(long, value_name = "LIST")]
@@ -972,5 +988,31 @@ mod tests {
             let found = found.unwrap_or_else(|| panic!("{name} is missing"));
             assert_eq!(format!("--{}", found.get_long().unwrap()), long);
         }
+    }
+
+    /// What verdicts say to try can be tried: after `mynah serve` come options of that, and so on;
+    /// others are those of a load, or of a simulation.
+    #[test]
+    fn verdicts_name_options_that_there_are() {
+        use mynah_lab::profile::{Cause, Side};
+        let command = Cli::command();
+        let mut seen = 0;
+        for side in [Side::Simulation, Side::Target] {
+            let load = if side == Side::Simulation { "sim" } else { "bench" };
+            for text in Cause::ALL.iter().flat_map(|cause| cause.advice(side)) {
+                let mut verb = load;
+                for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
+                    if ["serve", "bench", "sim"].contains(&word) {
+                        verb = word;
+                    }
+                    let Some(option) = word.strip_prefix("--") else { continue };
+                    let of = command.find_subcommand(verb).expect("a verb");
+                    let known = of.get_arguments().any(|it| it.get_long() == Some(option));
+                    assert!(known, "`{text}`: mynah {verb} has no --{option}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 30, "{seen}");
     }
 }

@@ -137,6 +137,8 @@ pub struct Watch {
     read: u64,
     overwritten: u64,
     torn: u64,
+    /// Records that were kept since they were slow.
+    kept: u64,
     /// What had been counted when the interval began, and at the last look.
     from: Counts,
     counts: Counts,

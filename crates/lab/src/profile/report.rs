@@ -2,7 +2,10 @@
 
 use super::analysis::{Analysis, Group};
 use super::choice::choice_text;
+use super::interference::{Interference, interference};
 use super::path::PathReport;
+use super::queue_models::{StageModel, by_group, obstacle};
+use super::verdict::{Beyond, Outcome, Verdict, judge};
 use crate::result::Latency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +50,16 @@ pub struct ProfileReport {
     pub path: Option<PathReport>,
     /// Its I/Os in groups.
     pub groups: Vec<GroupReport>,
+    /// The group that speaks for all: of those that are slower, the one with the most time added.
+    #[serde(default)]
+    pub speaker: Option<String>,
+    /// Why there are no queue models, beside a base.
+    #[serde(default)]
+    pub no_queue_models: Option<String>,
+    /// Who was in the same stage as whom, and what that cost; where there are several, and every I/O
+    /// has a record.
+    #[serde(default)]
+    pub interference: Vec<Interference>,
 }
 
 /// What became of the I/Os that ended.
@@ -92,6 +105,12 @@ pub struct GroupReport {
     pub stages: Vec<StageReport>,
     /// What has grown over the base, if there is one that has such I/Os.
     pub growth: Option<Growth>,
+    /// What makes it slower than the base, if there is one that has such I/Os.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// Queue models of its stages, beside a base that has such I/Os.
+    #[serde(default)]
+    pub queue_models: Vec<StageModel>,
 }
 
 /// One stage of a group.
@@ -103,6 +122,9 @@ pub struct StageReport {
     pub mean_ns: f64,
     /// Its part of the mean latency.
     pub share: f64,
+    /// How many of the group's I/Os were in it, on average over the window (Little's law).
+    #[serde(default)]
+    pub in_stage: f64,
     /// What half of the I/Os did not exceed, those that did not pass it included.
     pub p50_ns: f64,
     /// What 99 of 100 did not exceed.
@@ -135,7 +157,16 @@ const SCHEMA: &str = "mynah.profile-report/1";
 impl ProfileReports {
     /// What these profiles come to, beside a base.
     pub fn new(profiles: &[Analysis], base: Option<&Analysis>) -> ProfileReports {
-        let profiles = profiles.iter().map(|it| ProfileReport::new(it, base)).collect();
+        ProfileReports::knowing(profiles, base, &Beyond::default())
+    }
+
+    /// The same with what else is known.
+    pub fn knowing(
+        profiles: &[Analysis],
+        base: Option<&Analysis>,
+        beyond: &Beyond,
+    ) -> ProfileReports {
+        let profiles = profiles.iter().map(|it| ProfileReport::new(it, base, beyond)).collect();
         let base = base.map(|base| base.path.display().to_string());
         ProfileReports { schema: SCHEMA.to_owned(), base, profiles }
     }
@@ -160,13 +191,22 @@ impl ProfileReports {
 }
 
 impl ProfileReport {
-    fn new(analysis: &Analysis, base: Option<&Analysis>) -> ProfileReport {
+    fn new(analysis: &Analysis, base: Option<&Analysis>, beyond: &Beyond) -> ProfileReport {
         let counts = analysis.counts;
         let weight = analysis.weight();
         let seconds = analysis.window().as_secs_f64() / weight;
         let stages = &analysis.header.stages;
         let groups =
             analysis.groups().map(|(name, group)| group_report(name, group, stages, seconds, base));
+        let mut groups: Vec<GroupReport> = groups.collect();
+        if let Some(base) = base {
+            let mut models = by_group(base, analysis);
+            let mut verdicts = judge(base, analysis, beyond, &models);
+            for group in &mut groups {
+                group.verdict = verdicts.remove(&group.name);
+                group.queue_models = models.remove(&group.name).unwrap_or_default();
+            }
+        }
         ProfileReport {
             file: analysis.path.display().to_string(),
             side: analysis.header.side.name().to_owned(),
@@ -186,9 +226,36 @@ impl ProfileReport {
             uneven: analysis.uneven,
             residual_max_ns: analysis.residual_max as f64 / 1e3,
             path: analysis.joined,
-            groups: groups.collect(),
+            speaker: speaker(&groups),
+            no_queue_models: base.and_then(|base| obstacle(base, analysis)).map(str::to_owned),
+            interference: interference(analysis, base),
+            groups,
         }
     }
+
+    /// The verdict of the group that speaks for all.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        let speaker = self.speaker.as_ref()?;
+        self.groups.iter().find(|group| group.name == *speaker)?.verdict.as_ref()
+    }
+}
+
+/// The group that speaks for all: the slower ones first, then the one with the most time added.
+fn speaker(groups: &[GroupReport]) -> Option<String> {
+    let judged = groups.iter().filter_map(|group| Some((group, group.verdict.as_ref()?)));
+    let rank = |verdict: &Verdict| match verdict.outcome {
+        Outcome::Slower if verdict.through.is_none() => 4,
+        Outcome::Slower => 3,
+        Outcome::Spread => 2,
+        Outcome::NotSlower => 1,
+        Outcome::Untrusted => 0,
+    };
+    let added = |group: &GroupReport, verdict: &Verdict| verdict.grown_ns() * group.ios as f64;
+    let most = judged.max_by(|(a, one), (b, other)| {
+        let ranks = rank(one).cmp(&rank(other));
+        ranks.then(added(a, one).total_cmp(&added(b, other)))
+    });
+    most.map(|(group, _)| group.name.clone())
 }
 
 fn group_report(
@@ -201,6 +268,7 @@ fn group_report(
     let ios = group.total.count();
     let mean = group.total.mean_ns().unwrap_or(0.0);
     let base = base.and_then(|base| base.base_of(&name));
+    let per_second = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
     let grown = base.as_ref().map(|(base_mean, _)| mean - base_mean).filter(|grown| *grown > 0.0);
     let stage = |(number, stage): (usize, &String)| {
         let all = group.stage(number);
@@ -216,6 +284,7 @@ fn group_report(
             stage: stage.clone(),
             mean_ns,
             share: if mean > 0.0 { mean_ns / mean } else { 0.0 },
+            in_stage: per_second(all.sum_ps() as f64 / 1e12),
             p50_ns: percentile(50.0),
             p99_ns: percentile(99.0),
             max_ns: longest.as_ns_f64(),
@@ -225,7 +294,6 @@ fn group_report(
         })
     };
     let stages: Vec<StageReport> = stages.iter().enumerate().filter_map(stage).collect();
-    let per_second = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
     let growth = base.filter(|(base_mean, _)| *base_mean > 0.0).map(|(base_mean_ns, _)| {
         let share = |stage: &StageReport| stage.growth_share.unwrap_or(0.0);
         let most = stages.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
@@ -251,5 +319,7 @@ fn group_report(
         lat_ns: group.total.latency(),
         stages,
         growth,
+        verdict: None,
+        queue_models: vec![],
     }
 }
