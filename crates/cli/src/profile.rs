@@ -21,7 +21,11 @@ pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
 
 fn show(args: &ProfileShow) -> Result<bool, Failure> {
     let by = args.group_by.clone().unwrap_or_default();
-    let reports = reports(args, &by)?;
+    let (profiles, base) = read(args, &by)?;
+    let limits = Limits { link_bytes_per_s: args.link_limit, drive_bytes_per_s: args.drive_limit };
+    let beyond = Beyond { limits, ..Beyond::default() };
+    let mut reports = ProfileReports::knowing(&profiles, base.as_ref(), &beyond);
+    reports.base = args.base.clone();
     let shown = Shown { queue_models: args.queue_models, interference: args.interference };
     match args.json.as_deref() {
         Some(path) if path == Path::new("-") => print::out(&reports.to_json())?,
@@ -34,39 +38,28 @@ fn show(args: &ProfileShow) -> Result<bool, Failure> {
     Ok(false)
 }
 
-fn reports(args: &ProfileShow, by: &GroupBy) -> Result<ProfileReports, Failure> {
-    let limits = Limits { link_bytes_per_s: args.link_limit, drive_bytes_per_s: args.drive_limit };
-    let beyond = Beyond { limits, ..Beyond::default() };
+/// The profiles, and their base, which may be a part of the only one.
+fn read(args: &ProfileShow, by: &GroupBy) -> Result<(Vec<Analysis>, Option<Analysis>), Failure> {
     let Some((from, until)) = args.base.as_deref().and_then(window) else {
-        let paths: Vec<&Path> = args
-            .files
-            .iter()
-            .map(PathBuf::as_path)
-            .chain(args.base.as_deref().map(Path::new))
-            .collect();
-        let mut read: Vec<Analysis> = all(&paths, |path| analyse(path, by))?;
+        let base = args.base.as_deref().map(Path::new);
+        let paths: Vec<&Path> = args.files.iter().map(PathBuf::as_path).chain(base).collect();
+        let mut read = all(&paths, |path| analyse(path, by))?;
         let base = args.base.as_ref().and_then(|_| read.pop());
-        return Ok(ProfileReports::knowing(&read, base.as_ref(), &beyond));
+        return Ok((read, base));
+    };
+    let text = args.base.as_deref().unwrap_or_default();
+    let [file] = &args.files[..] else {
+        let message = format!("the part `{text}` is that of one profile, and several are given");
+        return Err(Failure::usage(message, Some("give one FILE, or a base that is a file")));
     };
     if from >= until {
-        let text = args.base.as_deref().unwrap_or_default();
         let message = format!("the part `{text}` of a profile ends before it begins");
         return Err(Failure::usage(message, Some("write it as in 0s..10s")));
     }
-    let paths: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
-    let pairs = all(&paths, |path| {
-        let now = analyse_part(path, by, Part::Outside(from, until));
-        let base = analyse_part(path, by, Part::Within(from, until));
-        base.and_then(|base| now.map(|now| (base, now)))
-    })?;
-    let mut reports = ProfileReports::knowing(&[], None, &beyond);
-    reports.base = args.base.clone();
-    for (base, now) in &pairs {
-        reports.profiles.extend(
-            ProfileReports::knowing(std::slice::from_ref(now), Some(base), &beyond).profiles,
-        );
-    }
-    Ok(reports)
+    let parts = [Part::From(until), Part::Within(from, until)];
+    let mut read = all(&parts, |part| analyse_part(file, by, *part))?;
+    let base = read.pop();
+    Ok((read, base))
 }
 
 /// A part of a profile, if that is what it says, and no file is called so.
@@ -77,15 +70,14 @@ fn window(text: &str) -> Option<(Span, Span)> {
     (!Path::new(text).exists()).then_some(window)
 }
 
-/// Reads all files, at once.
-fn all<T: Send, E: Display + Send>(
-    paths: &[&Path],
-    read: impl Fn(&Path) -> Result<T, E> + Sync,
+/// Reads all of these, at once.
+fn all<I: Sync, T: Send, E: Display + Send>(
+    these: &[I],
+    read: impl Fn(&I) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, Failure> {
     let help =
         "a profile is what `mynah sim --profile FILE` and `mynah serve --profile FILE` write";
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let done = batch::run(paths, threads, |_, path| Some(read(path)));
+    let done = batch::on_all(these, read);
     let fail = |problem: E| Failure::usage(problem.to_string(), Some(help));
-    done.into_iter().flatten().map(|read| read.map_err(fail)).collect()
+    done.into_iter().map(|read| read.map_err(fail)).collect()
 }
