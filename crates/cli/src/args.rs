@@ -397,8 +397,9 @@ pub(crate) struct ProfileShow {
     /// them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// A profile to compare with, or a part of the same one, by time since its first I/O, as in
-    /// 0s..10s: how much longer each stage takes, its part of what was added, and a verdict
+    /// A profile to compare with, or a part of the only one, by time since its first I/O, as in
+    /// 0s..10s, with what comes after it: how much longer each stage takes, its part of what was
+    /// added, and a verdict
     #[arg(long, value_name = "FILE|FROM..UNTIL", value_hint = ValueHint::FilePath)]
     pub(crate) base: Option<String>,
     /// The target's profile of the same I/Os, where FILE is a host's: both sides are joined, so that

@@ -41,7 +41,7 @@ pub fn run<I: Sync, T: Send>(
 
 /// Does `work` for every item, on as many threads as there are processors; what it returned, in the
 /// order of the items.
-pub(crate) fn on_all<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+pub fn on_all<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     run(items, threads, |_, item| Some(work(item))).into_iter().flatten().collect()
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(super) const GROUPS_MAX: usize = 128;
 /// A file is read in so many parts, on all processors, unless they have fewer records than that.
 const PARTS: u64 = 8;
-const PART_SLOTS: u64 = 1 << 15;
+const PART_SLOTS: u64 = 1 << 16;
 /// What that is called.
 pub(super) const OTHERS: &str = "others";
 
@@ -129,15 +129,15 @@ pub struct Analysis {
 pub enum Part {
     /// Those from one time until another.
     Within(Span, Span),
-    /// All others.
-    Outside(Span, Span),
+    /// Those from a time on.
+    From(Span),
 }
 
 impl Part {
     fn has(self, after: Span) -> bool {
         match self {
             Part::Within(from, until) => from <= after && after < until,
-            Part::Outside(from, until) => after < from || until <= after,
+            Part::From(from) => from <= after,
         }
     }
 }
@@ -148,11 +148,16 @@ impl Part {
 /// If it is no profile, or is damaged.
 pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
     let fail = |error| Problem { path: path.to_owned(), error };
-    let slots = Profile::open(path)?.slots();
+    let profile = Profile::open(path)?;
+    let slots = profile.slots();
+    if slots <= PART_SLOTS {
+        // Of what can be read only once, too.
+        return analyse_from(path, profile, by).map_err(fail);
+    }
     let part = (slots / PARTS).max(PART_SLOTS);
     let parts: Vec<_> =
         (0..PARTS).map(|n| n.saturating_mul(part)..(n + 1).saturating_mul(part)).collect();
-    let parts: Vec<_> = parts.into_iter().filter(|it| it.start < slots.max(1)).collect();
+    let parts: Vec<_> = parts.into_iter().filter(|it| it.start < slots).collect();
     let last = parts.len() - 1;
     let read = batch::on_all(&parts, |slots| {
         let until =
@@ -371,11 +376,10 @@ impl Analysis {
         self.last.saturating_since(self.first)
     }
 
-    /// Of how many I/Os each that has a record is one.
+    /// Of how many I/Os each that has a record is one: those that were lost had one, too.
     pub(super) fn sampled_from(&self) -> f64 {
-        let counts = self.counts;
-        let all = counts.recorded as f64 + counts.sampled_out as f64 + counts.lost as f64;
-        if counts.recorded > 0 { all / counts.recorded as f64 } else { 1.0 }
+        let lost = self.counts.lost as f64 / self.counts.recorded.max(1) as f64;
+        self.weight() * (1.0 + lost)
     }
 
     /// Whether I/Os have no record that were there with others.

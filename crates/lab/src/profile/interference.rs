@@ -1,8 +1,8 @@
 //! Who was in the same stage at the same time, and what that cost.
 //!
-//! For each moment that a victim's I/O waits in a stage, the moment is divided evenly among the other
-//! I/Os that are there, or is its own if there are none: these parts add up to the time in the stage.
-//! What a stage took beyond what it takes undisturbed is the cost, and is divided likewise. Where the
+//! Each moment that a victim's I/O spends in a stage is somebody's. Where one I/O is served at a time, it
+//! is that of the one that came first. Elsewhere it is divided evenly among the other I/Os that are
+//! there, or is its own if there are none. These parts add up to the time in the stage. What a stage took beyond what it takes undisturbed is the cost, and is divided likewise. Where the
 //! stage is nothing but waiting, a moment without others is somebody's whom no record shows: the
 //! drive's own work, or writes that ended in the cache.
 
@@ -14,7 +14,7 @@ use crate::summary::units::{duration, percent};
 use mynah_stamp::Stage;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most parties that are told apart; the others are one together.
 const PARTIES_MAX: usize = 8;
@@ -51,7 +51,7 @@ pub struct StageInterference {
     pub quiet_ns: f64,
     /// How that is known.
     pub quiet_from: String,
-    /// The part of the time in which nobody else was there.
+    /// The part of the time that is its own: nobody else was there, or it was served itself.
     pub alone: f64,
     /// Who else, by cost.
     pub who: Vec<Culprit>,
@@ -106,8 +106,24 @@ struct Place {
     last: usize,
     /// Whether the first stage is nothing but waiting for what those have who are in the others.
     waits: bool,
+    /// Whether one is served at a time, who came first before others.
+    in_order: bool,
     scope: Scope,
 }
+
+/// Stages in which one processor, or one connection, serves one after the other.
+const IN_ORDER: [&str; 10] = [
+    "host_submit",
+    "host_turn",
+    "intake",
+    "processing",
+    "late",
+    "output",
+    "host_receive",
+    "host_complete",
+    "data_in",
+    "data_out",
+];
 
 /// Stages that are nothing but waiting, and until the end of which what is waited for is held.
 const WAITS: [(&str, &str); 5] = [
@@ -132,7 +148,8 @@ fn places(stages: &[String]) -> Vec<Place> {
             "host_queue" => stages.len() - 1,
             _ => held.unwrap_or(first).max(first),
         };
-        Place { stage: stage.clone(), first, last, waits: last > first, scope }
+        let in_order = IN_ORDER.contains(&stage.as_str());
+        Place { stage: stage.clone(), first, last, waits: last > first, in_order, scope }
     };
     let mut all: Vec<Place> = stages.iter().enumerate().map(place).collect();
     let of_drive = Stage::OF_DRIVE.map(Stage::name);
@@ -140,7 +157,7 @@ fn places(stages: &[String]) -> Vec<Place> {
         && first < last
     {
         let (stage, scope) = ("drive".to_owned(), Scope::All);
-        all.push(Place { stage, first, last, waits: false, scope });
+        all.push(Place { stage, first, last, waits: false, in_order: false, scope });
     }
     all
 }
@@ -158,7 +175,7 @@ impl Met {
         Met { with: vec![vec![0.0; parties]; parties], alone: vec![0.0; parties] }
     }
 
-    /// Goes through the times of one queue.
+    /// Goes through the times of one queue, in which they are divided evenly.
     fn sweep(&mut self, stays: &[Stay], of: &[usize], waits: bool) {
         // When, whose, and by how much those change who are there and those who wait.
         let mut events: Vec<(u64, usize, i8, i8)> = vec![];
@@ -192,6 +209,40 @@ impl Met {
             before = at;
             there[party] += i64::from(comes);
             waiting[party] += i64::from(waits);
+        }
+    }
+
+    /// The same where each moment is that of the one who came first. What that one spends then is its
+    /// own.
+    fn sweep_in_order(&mut self, stays: &[Stay], of: &[usize]) {
+        let mut events: Vec<(u64, bool, usize)> = vec![];
+        for (number, stay) in stays.iter().enumerate() {
+            events.push((stay.enter, true, number));
+            events.push((stay.leave, false, number));
+        }
+        events.sort_unstable();
+        let parties = self.alone.len();
+        let mut there = vec![0u64; parties];
+        let mut order: BTreeSet<usize> = BTreeSet::new();
+        let mut before = 0;
+        for (at, comes, number) in events {
+            if let Some(&first) = order.first() {
+                let (span, first) = ((at - before) as f64, of[stays[first].io]);
+                for (victim, (with, there)) in self.with.iter_mut().zip(&there).enumerate() {
+                    let others = there - u64::from(victim == first);
+                    with[first] += span * others as f64;
+                }
+                self.alone[first] += span;
+            }
+            before = at;
+            let party = of[stays[number].io];
+            if comes {
+                order.insert(number);
+                there[party] += 1;
+            } else {
+                order.remove(&number);
+                there[party] -= 1;
+            }
         }
     }
 }
@@ -236,7 +287,12 @@ pub(super) fn interference(now: &Analysis, base: Option<&Analysis>) -> Vec<Inter
     let rows = batch::on_all(&places, |place| {
         let queues = stays(trace, place.first, place.last, place.scope);
         let mut met = Met::new(count);
-        queues.iter().for_each(|stays| met.sweep(stays, &parties.of, place.waits));
+        for stays in &queues {
+            match place.in_order {
+                true => met.sweep_in_order(stays, &parties.of),
+                false => met.sweep(stays, &parties.of, place.waits),
+            }
+        }
         let row = |victim: usize| {
             let spent = met.alone[victim] + met.with[victim].iter().sum::<f64>();
             let small = spent < SMALL * totals[victim] as f64 || spent <= 0.0;

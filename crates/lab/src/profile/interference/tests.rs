@@ -23,6 +23,12 @@ fn met(trace: &Trace, of: &[usize], last: usize, waits: bool) -> Met {
     met
 }
 
+fn in_order(trace: &Trace, of: &[usize]) -> Met {
+    let mut met = Met::new(3);
+    stays(trace, 0, 0, Scope::All).iter().for_each(|stays| met.sweep_in_order(stays, of));
+    met
+}
+
 proptest! {
     /// All that a party spent in a stage is somebody's, and nothing is anybody's twice.
     #[test]
@@ -35,6 +41,9 @@ proptest! {
         for victim in 0..3 {
             let ours = ios.iter().filter(|io| usize::from(io.3) == victim);
             let spent: u64 = ours.map(|io| io.1).sum();
+            let parts = found.alone[victim] + found.with[victim].iter().sum::<f64>();
+            prop_assert!((parts - spent as f64).abs() < 1e-6 * (1.0 + spent as f64), "{parts} {spent}");
+            let found = in_order(&trace, &of);
             let parts = found.alone[victim] + found.with[victim].iter().sum::<f64>();
             prop_assert!((parts - spent as f64).abs() < 1e-6 * (1.0 + spent as f64), "{parts} {spent}");
         }
@@ -50,6 +59,10 @@ fn moments_are_divided_by_hand() {
     assert_eq!(found.with[0], [0.0, 6.0, 0.0]);
     // Of the first: 2 beside 0, then 2 beside two; of the second 2 beside two, 2 beside 0.
     assert_eq!(found.with[1], [2.0 + 1.0 + 1.0 + 2.0, 1.0 + 1.0, 0.0]);
+    // In order, all is that of 0 until 10; then the last is served.
+    let found = in_order(&trace, &of);
+    assert_eq!(found.alone, [10.0, 2.0, 0.0]);
+    assert_eq!(found.with[1], [4.0 + 4.0, 0.0, 0.0]);
 }
 
 #[test]
