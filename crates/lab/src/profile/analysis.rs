@@ -346,9 +346,8 @@ impl Analysis {
     pub(super) fn weight(&self) -> f64 {
         let counts = self.counts;
         match self.header.choice.as_ref().map(|choice| choice.sampling) {
-            None | Some(Sampling::All) => 1.0,
             Some(Sampling::OneIn(n)) => n.into(),
-            Some(Sampling::EveryPs(_)) => {
+            _ => {
                 let all = counts.recorded.saturating_add(counts.sampled_out) as f64;
                 all / counts.recorded.max(1) as f64
             }

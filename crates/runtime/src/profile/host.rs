@@ -9,5 +9,5 @@ mod job;
 mod run;
 
 pub use flight::{Flight, Flights};
-pub use job::{Ended, HostProfile};
+pub use job::{Ended, HostProfile, host_header};
 pub use run::{HostProfiles, ProfileError};

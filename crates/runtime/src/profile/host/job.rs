@@ -4,7 +4,7 @@ use super::flight::Flight;
 use crate::profile::ring::Ring;
 use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
-use mynah_profile::{Chooser, Decision, Head, Header};
+use mynah_profile::{Chooser, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Time};
 
 /// What a host's I/O goes through.
@@ -56,16 +56,18 @@ pub struct HostProfile {
     queue_id: u16,
 }
 
-/// Names its stages, and what is beside them.
-pub(super) fn describe(header: &mut Header) {
+/// The header of a host's profile of loads on this target.
+pub fn host_header(target: &str) -> Header {
+    let mut header = Header::new(Side::Host, target, TimeBase::Monotonic);
     header.kinds = io_kinds();
     header.stages = STAGES.map(str::to_owned).to_vec();
     header.beside = BESIDE.map(str::to_owned).to_vec();
+    header
 }
 
 impl HostProfile {
     /// In this ring; the job's clock began so long after the profile's.
-    pub(super) fn new(ring: Ring, chooser: Chooser, offset: Span) -> HostProfile {
+    pub fn new(ring: Ring, chooser: Chooser, offset: Span) -> HostProfile {
         HostProfile { ring, chooser, offset, controller_id: 0, queue_id: 0 }
     }
 

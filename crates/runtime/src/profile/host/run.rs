@@ -3,13 +3,12 @@
 //! Each job has a ring in a file of its own, so that none waits for another: FILE.1, FILE.2, … They
 //! become FILE when the run has ended; those of a process that was killed stay.
 
-use super::job::{HostProfile, describe};
+use super::job::{HostProfile, host_header};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::{RING_BYTES, Ring, RingError, RingProblem};
 use mynah_lab::output::{OutputError, PendingFile};
 use mynah_profile::{
-    Choice, ChoiceError, Chooser, Counts, Head, Header, Problem, Profile, ReadError, Side,
-    TimeBase, Writer,
+    Choice, ChoiceError, Chooser, Counts, Head, Header, Problem, Profile, ReadError, Writer,
 };
 use mynah_stamp::Span;
 use std::fs::File;
@@ -65,8 +64,7 @@ impl HostProfiles {
             }
         }
         let clock = Clock::start(Rate::REAL);
-        let mut header = Header::new(Side::Host, target, TimeBase::Monotonic);
-        describe(&mut header);
+        let mut header = host_header(target);
         (header.origin_ns, header.machine) = (clock.origin_ns(), clock::machine());
         let chooser = Chooser::new(choice.clone(), &header.kinds)?;
         header.choice = (!choice.is_all()).then_some(choice);
