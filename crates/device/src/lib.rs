@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod answers;
 mod authentication;
 mod command_set;
 mod commands;

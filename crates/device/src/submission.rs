@@ -29,7 +29,11 @@ impl Subsystem {
         match IoCommand::parse(entry) {
             Ok(command) => self.carry_out(queue, entry, command, data),
             Err(_) if entry.opcode == FABRICS => self.submit_fabrics(queue, entry, data),
-            Err(_) if opcode::query::has(entry.opcode) => self.query(queue, entry, data),
+            Err(_) if opcode::query::has(entry.opcode) => {
+                if let Err(status) = self.query(queue, entry, data) {
+                    self.fail(queue, entry, CommandKind::Admin, status);
+                }
+            }
             Err(_) if self.takes_key_value(queue, entry, data) => {}
             Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
         }

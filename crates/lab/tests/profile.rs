@@ -5,7 +5,9 @@ use mynah_lab::profile::{
 };
 use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
-use mynah_profile::{Head, Header, Profile, Side, TimeBase, Writer};
+use mynah_profile::{
+    Choice, Counts, Head, Header, KeepAbove, Profile, Sampling, Side, TimeBase, Writer,
+};
 use mynah_stamp::{Span, Time};
 use std::path::{Path, PathBuf};
 
@@ -362,4 +364,37 @@ fn large_profiles_are_read_in_parts() {
     std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
     let error = analyse(&path, &by).err().unwrap();
     assert!(error.to_string().contains("ends after 149999 of 150000 records"), "{error}");
+}
+
+/// Means are of the sample alone, and rates those of all that the sample stands for: the slow ones
+/// that were kept beside it are counted by themselves.
+#[test]
+fn slow_ones_beside_a_sample_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic);
+    header.kinds = vec!["read".into()];
+    header.stages = vec!["only".into()];
+    let sampling = Sampling::OneIn(50);
+    header.choice = Some(Choice { sampling, keep_above: KeepAbove::Running, ..Choice::default() });
+    let out = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    let mut writer = Writer::new(out, header).unwrap();
+    for number in 0..100u64 {
+        let kept = number % 10 == 3;
+        let total = if kept { Span::from_ms(2) } else { Span::from_us(10) };
+        let begin = Time::from_ns(number * 1_000_000);
+        let head = Head { bytes: 4096, begin, total, kept, ..Head::default() };
+        writer.record(head, [total], &[]).unwrap();
+    }
+    let all = Counts { completed: 4500, recorded: 100, sampled_out: 4400, ..Counts::default() };
+    assert!(writer.finish_as(all).unwrap().add_up());
+    let reports = report(&path, "type", None);
+    let profile = &reports.profiles[0];
+    assert_eq!(profile.choice.as_deref(), Some("1 in 50 and all above the running p99.9"));
+    let reads = &profile.groups[0];
+    assert_eq!((reads.ios, reads.kept, reads.kept_max_ns), (90, 10, 2e6));
+    assert_eq!(reads.lat_ns.unwrap().max, 10_000.0);
+    let seconds = profile.window_ns / 1e9;
+    assert!((reads.iops - 90.0 * 50.0 / seconds).abs() < 1e-6, "{}", reads.iops);
+    assert!(reports.text().contains("; beside the sample 10 slow ones, up to 2.00ms"));
 }

@@ -175,11 +175,23 @@ pub fn hash(queue: u16, nth: u32) -> u32 {
     (bits >> 32) as u32
 }
 
-/// A filter whose kinds are numbers.
+/// A filter as it is looked at for each I/O: its kinds as bits, and what of each part is let through.
 #[derive(Clone, Debug)]
 struct Test {
     kinds: u64,
-    filter: Filter,
+    /// One range of each part, by [`values`]: the first, and how far the last is from it.
+    single: [(u64, u64); PARTS],
+    /// Parts with several ranges, which pass there.
+    several: Box<[(usize, Ranges)]>,
+}
+
+/// Parts that ranges are of.
+const PARTS: usize = 5;
+
+/// What an I/O is in each of them.
+#[inline]
+fn values(head: &Head) -> [u64; PARTS] {
+    [head.bytes.into(), head.namespace.into(), head.queue.into(), head.block, head.status.into()]
 }
 
 /// A choice at work.
@@ -267,6 +279,7 @@ impl Chooser {
         decision
     }
 
+    #[inline]
     fn passes(&self, head: &Head) -> bool {
         self.tests.iter().any(|test| test.passes(head))
     }
@@ -306,12 +319,14 @@ impl Chooser {
 
 impl Test {
     fn new(filter: &Filter, kinds: &[String]) -> Result<Test, ChoiceError> {
-        let parts = filter.ranges();
-        if parts.iter().any(|part| part.0.len() > RANGES_MAX) || filter.kinds.len() > kinds.len() {
+        let parts =
+            [&filter.bytes, &filter.namespaces, &filter.queues, &filter.blocks, &filter.statuses];
+        let too_many = parts.iter().any(|ranges| ranges.0.len() > RANGES_MAX);
+        if too_many || filter.kinds.len() > kinds.len() {
             return Err(ChoiceError::TooMany);
         }
-        let empty = parts.iter().flat_map(|part| &part.0).find(|(first, last)| first > last);
-        if let Some(&(first, last)) = empty {
+        let mut all = parts.iter().flat_map(|ranges| &ranges.0);
+        if let Some(&(first, last)) = all.find(|(first, last)| first > last) {
             return Err(ChoiceError::Range(first, last));
         }
         let mut mask = if filter.kinds.is_empty() { u64::MAX } else { 0 };
@@ -323,22 +338,26 @@ impl Test {
             })?;
             mask |= 1 << at;
         }
-        Ok(Test { kinds: mask, filter: filter.clone() })
+        let single = parts.map(|ranges| match ranges.0[..] {
+            [(first, last)] => (first, last - first),
+            _ => (0, u64::MAX),
+        });
+        let several = parts.into_iter().enumerate().filter(|(_, ranges)| ranges.0.len() > 1);
+        let several = several.map(|(part, ranges)| (part, ranges.clone())).collect();
+        Ok(Test { kinds: mask, single, several })
     }
 
+    #[inline]
     fn passes(&self, head: &Head) -> bool {
-        let filter = &self.filter;
-        self.kinds >> (head.kind & 63) & 1 == 1
-            && filter.bytes.holds(head.bytes.into())
-            && filter.namespaces.holds(head.namespace.into())
-            && filter.queues.holds(head.queue.into())
-            && filter.blocks.holds(head.block)
-            && filter.statuses.holds(head.status.into())
-    }
-}
-
-impl Filter {
-    fn ranges(&self) -> [&Ranges; 5] {
-        [&self.bytes, &self.namespaces, &self.queues, &self.blocks, &self.statuses]
+        if self.kinds >> (head.kind & 63) & 1 == 0 {
+            return false;
+        }
+        let values = values(head);
+        let within =
+            |(value, (first, width)): (u64, (u64, u64))| value.wrapping_sub(first) <= width;
+        // Without branches in between: most have none of them, or pass.
+        let single = values.into_iter().zip(self.single).fold(true, |all, it| all & within(it));
+        let mut several = self.several.iter();
+        single && several.all(|(part, ranges)| ranges.holds(values[*part]))
     }
 }

@@ -74,9 +74,11 @@ fn counts(world: &mut World, queue: Id) -> Counts {
 
 /// Records from a number on: those, and the number to go on with.
 fn records(world: &mut World, queue: Id, from: u32) -> (Vec<Head>, RecordsHead) {
-    let (_, parts) = ask(world, queue, &[Instruction::load(switch::ALL, statistic::RECORDS, from)]);
+    let wanted = Instruction::load(switch::ALL, statistic::RECORDS, from);
+    let (_, parts) = ask(world, queue, &[wanted, load(switch::ALL, statistic::HEADER)]);
     let (outcome, data) = &parts[0];
     assert_eq!(*outcome, outcome::DONE);
+    let (header, ..) = Header::from_page(&parts[1].1).expect("a header");
     let (head, rows) = RecordsHead::read_from_prefix(data).expect("records");
     let rows: Vec<Head> = rows
         .chunks_exact(head.record_bytes.get() as usize)
@@ -86,7 +88,7 @@ fn records(world: &mut World, queue: Id, from: u32) -> (Vec<Head>, RecordsHead) 
             let words = row.len() / 8;
             assert_eq!(word(words - 1), record.sequence);
             // What a target tells of an I/O adds up.
-            let stages: u64 = (HEAD_WORDS..words - 1).map(word).sum();
+            let stages: u64 = (HEAD_WORDS..).map(word).take(header.stages.len()).sum();
             assert_eq!(stages, record.total.as_ps());
             record
         })
