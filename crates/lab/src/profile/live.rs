@@ -66,7 +66,7 @@ pub struct Interval {
     pub overwritten: u64,
     /// See there.
     pub torn: u64,
-    /// Groups of I/Os, those with most time first.
+    /// Groups of I/Os, in an order that stays.
     pub groups: Vec<LiveGroup>,
 }
 
@@ -296,8 +296,7 @@ impl Watch {
             let base = self.base.get(&name);
             tally.group(name, header, rate, base)
         });
-        let mut groups: Vec<LiveGroup> = groups.collect();
-        groups.sort_by(|a, b| b.outstanding.total_cmp(&a.outstanding));
+        let groups: Vec<LiveGroup> = groups.collect();
         let (read, overwritten, torn) = (self.read, self.overwritten, self.torn);
         self.restart(self.counts);
         Interval { seconds, counts, read, overwritten, torn, groups }

@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn every_group_has_a_line() {
         insta::assert_snapshot!(text(Duration::from_millis(2500), &interval()), @r"
-        2.5s: read 4KiB: IOPS=2.07M, lat 50%=93.1us, 99%=110us, avg=102us x2.31, outstanding=209.8, die_wait=60.0us (59.1 %) x60.00, flash_array=40.0us (39.4 %) x1.00, output=1.55us (1.5 %) x0.52, 27 not sampled, 1 lost
+        2.5s: read 4KiB: IOPS=2.07M, lat 50%=93.1us, 99%=110us, avg=102us x2.31, outstanding=209.9, die_wait=60.0us (59.1 %) x60.00, flash_array=40.0us (39.4 %) x1.00, output=1.55us (1.5 %) x0.52, 27 not sampled, 1 lost
         2.5s: write 4KiB: IOPS=1.03M, lat 50%=9.60us, 99%=9.60us, avg=9.60us x1.01, outstanding=9.9, flash_array=9.10us (94.8 %) x1.01, output=500ns (5.2 %) x1.00, 27 not sampled, 1 lost
         ");
         let nothing = Interval { torn: 3, ..Interval::default() };

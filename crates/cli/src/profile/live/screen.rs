@@ -56,24 +56,8 @@ impl Screen {
         let title = width_of(&time, top.width, &self.title);
         let title = Line::from(vec![Span::styled(title, bold), Span::raw(time)]);
         frame.render_widget(Paragraph::new(title), top);
-        let (mut lines, columns) = (vec![], (usize::from(middle.width) / STAGE).max(1));
-        let height = usize::from(middle.height);
-        let mut drawn = 0;
-        for group in &interval.groups {
-            let more = group_lines(group, columns);
-            // The last line says how many have no room.
-            let is_last = drawn + 1 == interval.groups.len();
-            if drawn > 0 && lines.len() + more.len() + usize::from(!is_last) > height {
-                break;
-            }
-            lines.extend(more);
-            drawn += 1;
-        }
-        let left_out = interval.groups.len() - drawn;
-        if left_out > 0 {
-            lines.truncate(height.saturating_sub(1));
-            lines.push(Line::from(format!(" {left_out} more groups")));
-        }
+        let (columns, height) = ((usize::from(middle.width) / STAGE).max(1), middle.height.into());
+        let mut lines = groups_lines(&interval.groups, columns, height);
         if interval.groups.is_empty() {
             lines.push(Line::from(" no I/Os"));
         }
@@ -99,6 +83,32 @@ fn width_of(behind: &str, width: u16, title: &str) -> String {
     let room = usize::from(width).saturating_sub(behind.chars().count() + 1);
     let cut: String = title.chars().take(room).collect();
     format!("{cut:<room$} ")
+}
+
+/// The groups, or those with most time of them where there is no room for all, in their order.
+fn groups_lines(groups: &[LiveGroup], columns: usize, height: usize) -> Vec<Line<'static>> {
+    let mut all: Vec<(usize, Vec<Line<'static>>)> =
+        groups.iter().map(|group| group_lines(group, columns)).enumerate().collect();
+    let count = all.len();
+    let fits = |all: &[(usize, Vec<Line<'_>>)]| {
+        let lines: usize = all.iter().map(|(_, lines)| lines.len()).sum();
+        // The last line says how many have no room.
+        lines + usize::from(all.len() < count) <= height
+    };
+    if !fits(&all) {
+        all.sort_by(|a, b| groups[b.0].outstanding.total_cmp(&groups[a.0].outstanding));
+        while all.len() > 1 && !fits(&all) {
+            all.pop();
+        }
+        all.sort_by_key(|(number, _)| *number);
+    }
+    let left_out = count - all.len();
+    let mut lines: Vec<_> = all.into_iter().flat_map(|(_, lines)| lines).collect();
+    if left_out > 0 {
+        lines.truncate(height.saturating_sub(1));
+        lines.push(Line::from(format!(" {left_out} more groups")));
+    }
+    lines
 }
 
 fn group_lines(group: &LiveGroup, columns: usize) -> Vec<Line<'static>> {
