@@ -1,10 +1,11 @@
 //! Who was in the same stage at the same time, and what that cost.
 //!
-//! Each moment that a victim's I/O spends in a stage is somebody's. Where one I/O is served at a time, it
-//! is that of the one that came first. Elsewhere it is divided evenly among the other I/Os that are
-//! there, or is its own if there are none. These parts add up to the time in the stage. What a stage took beyond what it takes undisturbed is the cost, and is divided likewise. Where the
-//! stage is nothing but waiting, a moment without others is somebody's whom no record shows: the
-//! drive's own work, or writes that ended in the cache.
+//! Each moment that a victim's I/O spends in a stage is somebody's. Where one I/O is served at a time,
+//! it is that of the one that came first. Elsewhere it is divided evenly among the other I/Os that are
+//! there, or is its own if there are none. These parts add up to the time in the stage. What a stage
+//! took beyond what it takes undisturbed is the cost, and is divided likewise. Where the stage is
+//! nothing but waiting, a moment without others is somebody's whom no record shows: the drive's own
+//! work, or writes that ended in the cache.
 
 use super::analysis::Analysis;
 use super::group::{Dimension, GroupBy};

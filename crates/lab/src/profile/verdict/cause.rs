@@ -219,7 +219,8 @@ impl Case<'_> {
         let capacity = entries as f64 * self.now.trace.window() as f64;
         let busy = |rest: f64| ios as f64 * rest / capacity.max(1.0);
         let said = format!(
-            "{entries} entries of {} queues, {} of them taken on average; with the base's times {} would be",
+            "{entries} entries of {} queues, {} of them taken on average; with the base's times {} \
+             would be",
             queues.len(),
             percent(busy(rest_now)),
             percent(busy(rest_base))
@@ -345,7 +346,8 @@ impl Case<'_> {
         }
         if loads.has_grown() {
             finding.evidence.push(format!(
-                "asked of the drive: {:.2} times the I/Os, {:.2} times the bytes a second, {:.2} times as many at once",
+                "asked of the drive: {:.2} times the I/Os, {:.2} times the bytes a second, {:.2} times \
+                 as many at once",
                 loads.iops, loads.bytes, loads.depth
             ));
         }

@@ -1,8 +1,8 @@
 //! Whether two series of windows differ by more than their noise: the difference of their medians (or
-//! means), with an interval by a bootstrap of blocks of windows that follow one another (moving blocks: H.
-//! Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics
-//! 17(3), 1989), since what happens in a window happens in the next one, too. Its seed is fixed: the
-//! same profiles get the same verdict.
+//! means), with an interval by a bootstrap of blocks of windows that follow one another (moving blocks:
+//! H. Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of
+//! Statistics 17(3), 1989), since what happens in a window happens in the next one, too. Its seed is
+//! fixed: the same profiles get the same verdict.
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

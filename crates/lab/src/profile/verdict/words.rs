@@ -64,46 +64,58 @@ impl Cause {
                 "more queues, each with a connection (mynah bench --numjobs)",
                 "more entries of each (mynah bench --iodepth, --queue-size)",
             ],
-            Cause::SendQueue => &[
-                "large I/Os on connections of their own: a job of its own has one (mynah bench --fio JOB.fio)",
-            ],
+            Cause::SendQueue => {
+                &["large I/Os on connections of their own: a job of its own has one (mynah bench \
+                 --fio JOB.fio)"]
+            }
             Cause::HostCore => &[
-                "processors of its own for the load (mynah bench --cpus_allowed), or more of them (--numjobs)",
-                "no digests, if there are any (mynah bench without --header-digest and --data-digest)",
+                "processors of its own for the load (mynah bench --cpus_allowed), or more of them \
+                 (--numjobs)",
+                "no digests, if there are any (mynah bench without --header-digest and \
+                 --data-digest)",
             ],
-            Cause::Network => &[
-                "fewer bytes at once (mynah bench --iodepth, --bs), or another address of the target (mynah serve --tcp)",
-            ],
+            Cause::Network => {
+                &["fewer bytes at once (mynah bench --iodepth, --bs), or another address of the \
+                 target (mynah serve --tcp)"]
+            }
             Cause::LinkLimit => &["a faster link, or less load (mynah bench --rate_iops)"],
             Cause::Buffers => &["fewer or smaller writes at once (mynah bench --iodepth, --bs)"],
             Cause::TargetCore => &[
                 "more threads: parts of the drive on a thread each (mynah serve --shards)",
-                "a processor of its own (mynah serve --cpus_allowed), and the load elsewhere (mynah bench --cpus_allowed)",
-                "no digests, if there are any (mynah bench without --header-digest and --data-digest)",
+                "a processor of its own (mynah serve --cpus_allowed), and the load elsewhere \
+                 (mynah bench --cpus_allowed)",
+                "no digests, if there are any (mynah bench without --header-digest and \
+                 --data-digest)",
             ],
             Cause::Lateness => &[
-                "a target that never sleeps (mynah serve --poll always) on a processor of its own (--cpus_allowed)",
+                "a target that never sleeps (mynah serve --poll always) on a processor of its own \
+                 (--cpus_allowed)",
             ],
-            Cause::Backlog => &[
-                "a host that takes answers sooner: a processor of its own (mynah bench --cpus_allowed), more connections (--numjobs)",
-            ],
+            Cause::Backlog => {
+                &["a host that takes answers sooner: a processor of its own (mynah bench \
+                 --cpus_allowed), more connections (--numjobs)"]
+            }
             Cause::DriveLimit => {
                 &["a drive that can do more, or less load (--rate_iops, --iodepth)"]
             }
             Cause::DriveLoad => &[
                 "fewer I/Os at once (--iodepth), or fewer a second (--rate_iops)",
-                "a drive with more dies (geometry.channels, geometry.chips_per_channel, geometry.dies_per_chip)",
+                "a drive with more dies (geometry.channels, geometry.chips_per_channel, \
+                 geometry.dies_per_chip)",
             ],
             Cause::Neighbour => &[
                 "less of the other load (its --rate_iops, --iodepth)",
-                "a drive that divides its time between flows (scheduler.flin), or parts of it for each (mynah serve --shards)",
+                "a drive that divides its time between flows (scheduler.flin), or parts of it for \
+                 each (mynah serve --shards)",
             ],
             Cause::Background => &[
                 "more room to collect in (over_provisioning), or fewer writes (--rate_iops)",
-                "programs and erases that make way for reads (scheduler.suspend_program, scheduler.suspend_erase)",
+                "programs and erases that make way for reads (scheduler.suspend_program, \
+                 scheduler.suspend_erase)",
             ],
             Cause::SlowFlash => &[
-                "the drive's flash and bus (flash.read, flash.program, bus.rate), and its faults ([[fault]])",
+                "the drive's flash and bus (flash.read, flash.program, bus.rate), and its faults \
+                 ([[fault]])",
             ],
             Cause::WriteCache => {
                 &["a larger write cache (cache.size), or fewer bytes at once (--iodepth, --bs)"]
@@ -111,9 +123,10 @@ impl Cause {
             Cause::Mapping => {
                 &["a larger cached table (mapping.cmt.size), or I/Os in a smaller region (--size)"]
             }
-            Cause::DriveStage => &[
-                "the drive's parts (firmware.cores, link.lanes, link.generation, queues.fetch_size, cache.dram.rate)",
-            ],
+            Cause::DriveStage => {
+                &["the drive's parts (firmware.cores, link.lanes, link.generation, \
+                 queues.fetch_size, cache.dram.rate)"]
+            }
             Cause::Remote => &["a profile of the target beside this one (mynah serve --profile)"],
             Cause::Other => &[],
         }
