@@ -1,6 +1,6 @@
 //! `mynah bench`.
 
-mod profile;
+pub(crate) mod profile;
 
 use crate::args::{Bench, YesNo, flag};
 use crate::failure::Failure;

@@ -1,5 +1,7 @@
 //! `mynah demo`: a drive explained under a mixed workload; then the same drive served on
-//! loopback, used by a host, and laid beside its simulation.
+//! loopback, used by a host, and laid beside its simulation; then what its I/Os go through.
+
+mod profile;
 
 use crate::args::Demo;
 use crate::failure::Failure;
@@ -29,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the demonstration.
 pub(crate) fn run(demo: &Demo) -> Result<bool, Failure> {
-    Ok(explain(&demo.report)? || serve()?)
+    Ok(explain(&demo.report)? || serve()? || profile::run()?)
 }
 
 /// Simulates two flows; whether it was interrupted.
@@ -86,13 +88,7 @@ fn serve() -> Result<bool, Failure> {
     print::out(&format!(
         "{}\n{caution}\
          Everything that went into the served drive was recorded. Simulated again, each of its\n\
-         {} completions came at the same picosecond.\n\n\
-         Try next:\n  \
-         mynah serve                                 then, in another terminal:\n  \
-         mynah bench tcp://127.0.0.1:4420 --rw randread --bs 4k --iodepth 16 --runtime 5\n  \
-         mynah drives show {DRIVE}\n  \
-         mynah sim --rw randrw --bs 4k --iodepth 32 --set over_provisioning=28%\n  \
-         mynah --help\n",
+         {} completions came at the same picosecond.\n\n",
         comparison.text(),
         again.result.requests,
     ))?;
@@ -106,7 +102,23 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
     let mut server =
         Server::new(prepared, ServeOptions { poll: Poll::Always, ..ServeOptions::default() })?;
     server.subsystem_mut().set_tap(tap);
-    let load = Load {
+    let load = load_on(&server, flow);
+    let control = server.control();
+    let host = std::thread::spawn(move || {
+        let outcome = load::run(&load, &mut |_| true);
+        control.stop();
+        outcome
+    });
+    let served = server.run()?;
+    recording.finish(served.end())?;
+    let outcome = host.join().map_err(|_| Failure::failed("the host failed".into(), None))?;
+    let outcome = outcome.map_err(|error: LoadError| Failure::failed(error.to_string(), None))?;
+    Ok((served.result(Run::default()), outcome))
+}
+
+/// A load on a drive that is served here.
+fn load_on(server: &Server, flow: &FlowSpec) -> Load {
+    Load {
         target: Where::Tcp(Box::new(Options {
             address: server.addresses()[0].to_string(),
             subsystem_nqn: server.nqn().to_owned(),
@@ -131,18 +143,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
         reconnect: Duration::ZERO,
         cpus: None,
         profile: None,
-    };
-    let control = server.control();
-    let host = std::thread::spawn(move || {
-        let outcome = load::run(&load, &mut |_| true);
-        control.stop();
-        outcome
-    });
-    let served = server.run()?;
-    recording.finish(served.end())?;
-    let outcome = host.join().map_err(|_| Failure::failed("the host failed".into(), None))?;
-    let outcome = outcome.map_err(|error: LoadError| Failure::failed(error.to_string(), None))?;
-    Ok((served.result(Run::default()), outcome))
+    }
 }
 
 fn print_host(seen: &Outcome) -> Result<(), Failure> {

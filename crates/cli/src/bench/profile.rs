@@ -26,8 +26,8 @@ const SAMPLE: &str = "1/10";
 const TARGET_BYTES: u64 = 64 << 20;
 
 /// A load's profile, and where it is kept.
-pub(super) struct Profile {
-    pub(super) run: Arc<HostProfiles>,
+pub(crate) struct Profile {
+    pub(crate) run: Arc<HostProfiles>,
     path: PathBuf,
     /// Whether that is where it stays.
     is_kept: bool,
@@ -52,15 +52,24 @@ fn failed(error: ProfileError) -> Failure {
 }
 
 impl Profile {
-    /// Begins the profile of loads on a target, in `file` if it is to be kept. A target that is not
-    /// there yet is tried for so long.
+    /// Begins the profile of loads on a target as options say it, in `file` if it is to be kept. A
+    /// target that is not there yet is tried for so long.
     pub(super) fn begin(
         file: Option<&Path>,
         choice: &ProfileChoice,
         target: &Where,
         wait: Duration,
     ) -> Result<Profile, Failure> {
-        let choice = choice_or(choice, Some(SAMPLE))?;
+        Profile::of(choice_or(choice, Some(SAMPLE))?, file, target, wait)
+    }
+
+    /// The same of these I/Os.
+    pub(crate) fn of(
+        choice: Choice,
+        file: Option<&Path>,
+        target: &Where,
+        wait: Duration,
+    ) -> Result<Profile, Failure> {
         let folder = crate::profile::folder()?;
         let path = file.map_or_else(|| folder.path().join("host"), Path::to_owned);
         let name = target.to_string();
@@ -84,7 +93,7 @@ impl Profile {
     }
 
     /// The load has ended: keeps its profile, and shows it if that is wanted.
-    pub(super) fn finish(self, shows: bool) -> Result<(), Failure> {
+    pub(crate) fn finish(self, shows: bool) -> Result<(), Failure> {
         self.run.finish().map_err(failed)?;
         let paths = self.target.and_then(|target| {
             let ring = target.ring.clone();
