@@ -167,7 +167,7 @@ fn a_link_at_its_limit_is_named() {
 fn interference_names_the_neighbour() {
     let folder = tempfile::tempdir().unwrap();
     let (base, now) = (folder.path().join("base"), folder.path().join("now"));
-    let cases: [(fn(u64, &Path, &Path) -> Cause, &str, &str, &str); 2] = [
+    let cases: [(scenarios::Make, &str, &str, &str); 2] = [
         (scenarios::neighbour, "reader read 4KiB", "drive", "writer write 128KiB"),
         (scenarios::large_before_small, "host-1 read 4KiB", "output", "host-1 read 128KiB"),
     ];

@@ -147,12 +147,7 @@ fn unit(rng: &mut Xoshiro256PlusPlus) -> f64 {
 
 /// Exponentially distributed.
 pub(crate) fn exponential(rng: &mut Xoshiro256PlusPlus, mean: f64) -> u64 {
-    (-log(unit(rng)) * mean) as u64
-}
-
-/// The generator is a test: the same on every platform is not asked of it.
-fn log(of: f64) -> f64 {
-    of.ln()
+    (-libm::log(unit(rng)) * mean) as u64
 }
 
 /// Runs it, and writes its profile.

@@ -9,19 +9,22 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::Path;
 
+/// Makes both profiles by a seed, the base and then the other; the cause that is right.
+pub(crate) type Make = fn(u64, &Path, &Path) -> Cause;
+
 /// A scenario: whether it was looked at while the analyser was written, and how its two profiles are
-/// made; the cause that is right.
+/// made.
 pub(crate) struct Scenario {
     pub name: &'static str,
     pub held_back: bool,
-    pub make: fn(u64, &Path, &Path) -> Cause,
+    pub make: Make,
 }
 
-const fn seen(name: &'static str, make: fn(u64, &Path, &Path) -> Cause) -> Scenario {
+const fn seen(name: &'static str, make: Make) -> Scenario {
     Scenario { name, held_back: false, make }
 }
 
-const fn held_back(name: &'static str, make: fn(u64, &Path, &Path) -> Cause) -> Scenario {
+const fn held_back(name: &'static str, make: Make) -> Scenario {
     Scenario { name, held_back: true, make }
 }
 
