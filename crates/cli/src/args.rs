@@ -88,12 +88,22 @@ however long it takes for the ones before: on a slower drive they pile up. A sma
 one with more over-provisioning, does not have all addresses: --remap modulo folds what lies beyond
 its end into it.";
 
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  mynah profile tcp://127.0.0.1                             until Ctrl-C, then a report
+  mynah profile tcp://10.0.0.7:4420 --runtime 10s --filter 'read size>=32KiB'
+  mynah profile tcp://127.0.0.1 --sample 1 --output all.profile
+  mynah profile show busy.profile --base quiet.profile";
+
 const PROFILE_EXAMPLES: &str = "\
 Examples:
   mynah sim --drive enterprise-tlc --rw randread --iodepth 1 --profile quiet.profile
   mynah sim --drive enterprise-tlc --rw randread --iodepth 64 --profile busy.profile
   mynah profile show busy.profile --base quiet.profile
+  mynah profile show busy.profile --base quiet.profile --queue-models --interference
+  mynah profile show served.profile --base 0s..10s --link-limit 25Gbit/s
   mynah profile show busy.profile --group-by type,session --json -
+  mynah profile show host.profile --target drive.profile --save path.profile
   mynah profile show busy.profile --base quiet.profile --report busy.html
   mynah profile show busy.profile --folded - | inferno-flamegraph > busy.svg
 
@@ -176,10 +186,14 @@ pub(crate) enum Verb {
     /// Compare two results, or a recorded run with what another drive makes of it
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
-    /// Show where the time of I/Os went, from a profile
+    /// Show where the time of I/Os went, from a profile or of a running target
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    #[command(after_help = ATTACH_EXAMPLES)]
     Profile {
         #[command(subcommand)]
-        what: Profile,
+        what: Option<Profile>,
+        #[command(flatten)]
+        attach: Box<Attach>,
     },
     /// List, show and check drives
     Drives {
@@ -306,15 +320,108 @@ pub(crate) enum Profile {
     Schema,
 }
 
+/// Which I/Os are in a profile.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileChoice {
+    /// Only one I/O in so many is in the profile: 1/1000. A host that counts its commands chooses
+    /// the same ones
+    #[arg(long, value_name = "1/N", requires = "profile")]
+    pub(crate) profile_sample: Option<String>,
+    /// Only one I/O in each such span of time: 10ms
+    #[arg(long, value_name = "TIME", requires = "profile", conflicts_with = "profile_sample")]
+    pub(crate) profile_every: Option<String>,
+    /// Only I/Os like this, before sampling: 'read size>=32KiB queue=1..4' (io, size, namespace,
+    /// queue, block, status); may be repeated: any of them is enough
+    #[arg(long, value_name = "FILTER", requires = "profile")]
+    pub(crate) profile_filter: Vec<String>,
+    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time; or none
+    #[arg(long, value_name = "p99.9|TIME|none", requires = "profile")]
+    pub(crate) profile_keep_above: Option<String>,
+}
+
+/// Of whose I/Os hosts are told.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ScopeArg {
+    Own,
+    All,
+}
+
+/// `mynah profile TARGET`.
+#[derive(Args)]
+pub(crate) struct Attach {
+    /// The target, which `mynah serve` serves over TCP: tcp://HOST:PORT/NQN, where without `:PORT`
+    /// 4420 is meant, and without `/NQN` the target's only subsystem
+    #[arg(value_name = "TARGET", required = true)]
+    pub(crate) target: Option<String>,
+    /// For how long [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) runtime: Option<String>,
+    /// Say this often how it goes
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) interval: String,
+    /// One I/O in so many; 1: every I/O
+    #[arg(long, value_name = "1/N", default_value = "1/100", conflicts_with = "every")]
+    pub(crate) sample: String,
+    /// Instead, one I/O in each such span of time: 10ms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) every: Option<String>,
+    /// Only I/Os like this, before sampling: 'read size>=32KiB queue=1..4' (io, size, namespace,
+    /// queue, block, status); may be repeated: any of them is enough
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time; or
+    /// none [default: p99.9, if there is a sample]
+    #[arg(long, value_name = "p99.9|TIME|none")]
+    pub(crate) keep_above: Option<String>,
+    /// By what I/Os are told apart in the report: type, size, session, queue, namespace, several
+    /// with commas between them; all for one group [default: type,size]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) group_by: Option<GroupBy>,
+    /// Write the report as JSON; - is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+    /// Keep the profile, the latest records of I/Os (64 MiB), for `mynah profile show`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Say nothing meanwhile
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) host: ConnectArgs,
+}
+
 /// `mynah profile show`.
 #[derive(Args)]
 pub(crate) struct ProfileShow {
-    /// Profiles, as `mynah sim --profile` and `mynah serve --profile` write them
+    /// Profiles, as `mynah sim --profile`, `mynah bench --profile` and `mynah serve --profile` write
+    /// them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// A profile to compare with: how much longer each stage takes, and its part of what was added
+    /// A profile to compare with, or a part of the only one, by time since its first I/O, as in
+    /// 0s..10s, with what comes after it: how much longer each stage takes, its part of what was
+    /// added, and a verdict
+    #[arg(long, value_name = "FILE|FROM..UNTIL", value_hint = ValueHint::FilePath)]
+    pub(crate) base: Option<String>,
+    /// The target's profile of the same I/Os, where FILE is a host's: both sides are joined, so that
+    /// a path has the stages of host, network, target and drive; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) base: Option<PathBuf>,
+    pub(crate) target: Vec<PathBuf>,
+    /// Write the joined paths as a profile, to be shown again or to be a base
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "target")]
+    pub(crate) save: Option<PathBuf>,
+    /// Show queue models: for how long I/Os would be in each stage if only the load had changed since
+    /// the base
+    #[arg(long, requires = "base")]
+    pub(crate) queue_models: bool,
+    /// Show who was in the same stage as whom, and what that cost
+    #[arg(long)]
+    pub(crate) interference: bool,
+    /// What the network can carry each way, as in 25Gbit/s: a verdict says whether that is reached
+    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    pub(crate) link_limit: Option<f64>,
+    /// What the drive can do, as in 1440MB/s
+    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    pub(crate) drive_limit: Option<f64>,
     /// By what I/Os are told apart: type, size, session, queue, namespace, several with commas
     /// between them; all for one group [default: type,size]
     #[arg(long, value_name = "LIST")]
@@ -458,6 +565,12 @@ pub(crate) struct Serve {
     /// show`; it can be read while the drive is served. Several drives or shards have FILE.0 and so on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) profile_choice: ProfileChoice,
+    /// Of whose I/Os hosts are told that ask for a profile: of those of the same host, or of all
+    /// [default: all if every address is a loopback one, own otherwise]
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) profile_scope: Option<ScopeArg>,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]
@@ -530,6 +643,14 @@ pub(crate) struct Bench {
     /// Write the result as JSON; - is standard output, in place of the summary
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+    /// Show where the time of I/Os went, on both sides if the target answers, and keep the profile in
+    /// FILE for `mynah profile show` [default of --profile-sample: 1/10, and of
+    /// --profile-keep-above: p99.9]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub(crate) profile: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub(crate) choice: ProfileChoice,
     /// Print neither summary nor progress
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
@@ -868,5 +989,31 @@ mod tests {
             let found = found.unwrap_or_else(|| panic!("{name} is missing"));
             assert_eq!(format!("--{}", found.get_long().unwrap()), long);
         }
+    }
+
+    /// What verdicts say to try can be tried: after `mynah serve` come options of that, and so on;
+    /// others are those of a load, or of a simulation.
+    #[test]
+    fn verdicts_name_options_that_there_are() {
+        use mynah_lab::profile::{Cause, Side};
+        let command = Cli::command();
+        let mut seen = 0;
+        for side in [Side::Simulation, Side::Target] {
+            let load = if side == Side::Simulation { "sim" } else { "bench" };
+            for text in Cause::ALL.iter().flat_map(|cause| cause.advice(side)) {
+                let mut verb = load;
+                for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
+                    if ["serve", "bench", "sim"].contains(&word) {
+                        verb = word;
+                    }
+                    let Some(option) = word.strip_prefix("--") else { continue };
+                    let of = command.find_subcommand(verb).expect("a verb");
+                    let known = of.get_arguments().any(|it| it.get_long() == Some(option));
+                    assert!(known, "`{text}`: mynah {verb} has no --{option}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 30, "{seen}");
     }
 }

@@ -1,5 +1,7 @@
 //! `mynah bench`.
 
+mod profile;
+
 use crate::args::{Bench, YesNo, flag};
 use crate::failure::Failure;
 use crate::machine::Meter;
@@ -16,7 +18,9 @@ use mynah_lab::summary;
 use mynah_lab::workload::{FlowOptions, FlowSpec, Limits, Schedule};
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
 use mynah_stamp::Span;
-use std::path::Path;
+use profile::Profile;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a load without a limit lasts.
@@ -32,6 +36,10 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let loads_keys = loads_keys(args, &flows)?;
     let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;
     let reconnect = target::time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?;
+    let begin =
+        |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &place, wait);
+    let profile = args.profile.as_ref().map(begin);
+    let profile = profile.transpose()?;
     let load = |(index, flow)| Load {
         target: place.clone(),
         flow,
@@ -44,6 +52,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
         verify: args.run.verify,
         flush_every: args.run.fsync,
         cpus: cpus.clone(),
+        profile: profile.as_ref().map(|profile| Arc::clone(&profile.run)),
         wait,
         reconnect,
     };
@@ -51,9 +60,18 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
     let (outcome, run) = watched(args, &loads);
-    let mut outcome = outcome.map_err(|error| refused(error, listed.as_deref()))?;
+    let mut outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            profile.into_iter().for_each(Profile::abandon);
+            return Err(refused(error, listed.as_deref()));
+        }
+    };
     outcome.result.run = run;
     show(args, &outcome, json, &remarks)?;
+    if let Some(profile) = profile {
+        profile.finish(!args.quiet && !to_standard_output(args))?;
+    }
     match outcome.failure() {
         Some(failure) => Err(Failure::failed(failure, None)),
         None => Ok(outcome.interrupted),
@@ -90,13 +108,18 @@ fn show(
     for mismatch in &outcome.mismatches {
         crate::failure::say(format_args!("verify: {mismatch}"));
     }
-    if args.json.as_deref() == Some(Path::new("-")) {
+    if to_standard_output(args) {
         print::out(&outcome.result.to_json())
     } else if !args.quiet {
         print::out(&summary::text(&outcome.result))
     } else {
         Ok(())
     }
+}
+
+/// Whether the result is what is printed.
+fn to_standard_output(args: &Bench) -> bool {
+    args.json.as_deref() == Some(Path::new("-"))
 }
 
 /// Whether the keys that a flow finds are stored first.
@@ -207,6 +230,7 @@ fn refused(error: LoadError, listed: Option<&str>) -> Failure {
                 "is it an NVMe/TCP target? One that was about to begin is ready now: start it again",
             ),
         ),
+        LoadError::Profile(error) => Failure::usage(error.to_string(), None),
         LoadError::Workload(error) => Failure::usage(error.to_string(), None),
         LoadError::Unfit(problem) => Failure::usage(problem, None),
     }

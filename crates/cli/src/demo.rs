@@ -130,6 +130,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
         wait: Duration::ZERO,
         reconnect: Duration::ZERO,
         cpus: None,
+        profile: None,
     };
     let control = server.control();
     let host = std::thread::spawn(move || {

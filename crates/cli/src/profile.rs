@@ -1,118 +1,54 @@
 //! `mynah profile`: what profiles say.
 
+pub(crate) mod attach;
+mod choice;
 mod live;
+mod show;
 
-use crate::args::{Profile, ProfileShow};
-use crate::failure::{Failure, say};
+use crate::args::Profile;
+use crate::failure::Failure;
 use crate::print;
+use choice::{KEEP_ABOVE, Wanted};
+pub(crate) use choice::{choice, choice_or};
 use mynah_lab::output::{self, PendingFile};
-use mynah_lab::profile::views::{self, ViewError};
-use mynah_lab::profile::{Analysis, GroupBy, ProfileReports, analyse};
-use mynah_profile::Problem;
-use std::io::BufWriter;
+use mynah_lab::profile::ProfileReports;
+use show::foreign;
+use std::io::Write;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// Does what was asked for; whether it was interrupted.
 pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
     match what {
-        Profile::Show(args) => show(args)?,
+        Profile::Show(args) => show::show(args)?,
         Profile::Watch(args) => return live::run(args),
         Profile::Schema => print::out(&ProfileReports::json_schema())?,
     }
     Ok(false)
 }
 
-fn show(args: &ProfileShow) -> Result<(), Failure> {
-    let on_stdout = [&args.json, &args.folded, &args.csv];
-    let on_stdout = on_stdout.into_iter().flatten().filter(|path| is_stdout(path)).count();
-    if on_stdout > 1 {
-        let message = "one of --json, --folded and --csv can be standard output, not several";
-        return Err(Failure::usage(message, Some("give the others a file")));
-    }
-    let by = args.group_by.clone().unwrap_or_default();
-    let profiles = args.files.iter().map(|path| read(path, &by)).collect::<Result<Vec<_>, _>>()?;
-    let base = args.base.as_deref().map(|path| read(path, &by)).transpose()?;
-    let reports = ProfileReports::new(&profiles, base.as_ref());
-    if let Some(path) = &args.report {
-        views::write_report(path, &reports, (&profiles, base.as_ref()), None)?;
-    }
-    if let Some(path) = &args.trace {
-        let left_out = views::write_trace(path, &profiles)?;
-        if left_out > 0 {
-            say(format_args!("{}: {left_out} I/Os have no room on it", path.display()));
+/// Says it to people, or to machines, or to both.
+fn tell(reports: &ProfileReports, json: Option<&Path>) -> Result<(), Failure> {
+    match json {
+        Some(path) if path == Path::new("-") => print::out(&reports.to_json()),
+        Some(path) => {
+            output::write(path, &reports.to_json())?;
+            print::out(&reports.text())
         }
-    }
-    if let Some(path) = &args.hdr {
-        views::write_hdr(path, &profiles)?;
-    }
-    if let Some(path) = &args.folded {
-        write(path, &views::folded(&profiles))?;
-    }
-    if let Some(path) = &args.csv {
-        write_csv(path, &profiles, args.lba_size.unwrap_or(512))?;
-    }
-    if let Some(path) = &args.json {
-        write(path, &reports.to_json())?;
-    }
-    match on_stdout {
-        0 => print::out(&reports.text()),
-        _ => Ok(()),
+        None => print::out(&reports.text()),
     }
 }
 
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
+/// A folder for what is not kept.
+pub(crate) fn folder() -> Result<TempDir, Failure> {
+    let failed = |error| Failure::failed(format!("no folder can be made: {error}"), None);
+    tempfile::tempdir().map_err(failed)
 }
 
-/// Writes a file, or to standard output.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    match is_stdout(path) {
-        true => print::out(text),
-        false => Ok(output::write(path, text)?),
-    }
-}
-
-/// A line for each I/O, and what is not among them.
-fn write_csv(path: &Path, profiles: &[Analysis], block_bytes: u64) -> Result<(), Failure> {
-    let left_out = if is_stdout(path) {
-        let mut out = BufWriter::new(std::io::stdout().lock());
-        let (left_out, written) = views::write_csv(&mut out, profiles, block_bytes)
-            .map_err(|problem| foreign(&problem))?;
-        written.map_err(Failure::Stdout)?;
-        left_out
-    } else {
-        let file = PendingFile::create(path)?;
-        let mut out = BufWriter::new(file.file().map_err(|error| file.error(error))?);
-        let (left_out, written) = views::write_csv(&mut out, profiles, block_bytes)
-            .map_err(|problem| foreign(&problem))?;
-        written.map_err(|error| file.error(error))?;
-        file.keep()?;
-        left_out
-    };
-    let parts =
-        [(left_out.failed, "failed"), (left_out.undirected, "neither read, write nor trim")];
-    for (number, what) in parts.into_iter().filter(|(number, _)| *number > 0) {
-        say(format_args!("{}: without {number} I/Os that {what}", path.display()));
-    }
-    Ok(())
-}
-
-fn read(path: &Path, by: &GroupBy) -> Result<Analysis, Failure> {
-    analyse(path, by).map_err(|problem| foreign(&problem))
-}
-
-/// A file is no profile.
-fn foreign(problem: &Problem) -> Failure {
-    let help =
-        "a profile is what `mynah sim --profile FILE` and `mynah serve --profile FILE` write";
-    Failure::usage(problem.to_string(), Some(help))
-}
-
-impl From<ViewError> for Failure {
-    fn from(error: ViewError) -> Failure {
-        match error {
-            ViewError::Profile(problem) => foreign(&problem),
-            ViewError::Output(error) => error.into(),
-        }
-    }
+/// Writes a profile, whole or not at all.
+pub(crate) fn keep(path: &Path, profile: &[u8]) -> Result<(), Failure> {
+    let file = PendingFile::create(path)?;
+    let written = file.file().and_then(|mut out| out.write_all(profile));
+    written.map_err(|error| file.error(error))?;
+    Ok(file.keep()?)
 }

@@ -1,9 +1,10 @@
 //! `mynah serve`.
 
-use crate::args::{DoorbellsArg, PollArg, Serve};
+use crate::args::{DoorbellsArg, PollArg, ScopeArg, Serve};
 use crate::failure::{Failure, say};
 use crate::key;
 use crate::machine::Meter;
+use crate::profile;
 use crate::values;
 use crate::{print, progress};
 use mynah_lab::SimulationError;
@@ -20,6 +21,7 @@ use mynah_runtime::fault;
 use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
 use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
+use mynah_runtime::profile::Scope;
 use mynah_runtime::server::{
     self, NamespaceContent, PairsError, ServeError, ServeOptions, Shard, Speed, StoreKind,
     SubsystemError,
@@ -481,6 +483,11 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         },
         cpus: values::cpus(args.cpus_allowed.as_deref())?,
         profile: args.profile.clone(),
+        profile_choice: profile::choice(&args.profile_choice)?,
+        profile_scope: args.profile_scope.map(|scope| match scope {
+            ScopeArg::Own => Scope::Own,
+            ScopeArg::All => Scope::All,
+        }),
         late_bound: args
             .late_bound
             .as_deref()

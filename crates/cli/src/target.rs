@@ -64,9 +64,10 @@ pub(crate) fn failed(error: &HostError, listed: Option<&str>) -> Failure {
     };
     match error {
         HostError::SeveralKeyValue(all) => Failure::usage(error.to_string(), Some(&numbers(all))),
-        HostError::OtherKind { .. } | HostError::NoKeyValue | HostError::NoSamsung => {
-            Failure::usage(error.to_string(), help.as_deref())
-        }
+        HostError::OtherKind { .. }
+        | HostError::NoKeyValue
+        | HostError::NoSamsung
+        | HostError::NoProfile => Failure::usage(error.to_string(), help.as_deref()),
         _ => Failure::failed(error.to_string(), help.as_deref()),
     }
 }

@@ -171,6 +171,10 @@ impl Fuzz {
                     self.closed.push(queue);
                 }
                 Output::Authentication(_) => {}
+                Output::Query(query) => {
+                    let clock = self.clock();
+                    self.subsystem.answer_query(clock, &query, Ok((1, vec![1, 2, 3])));
+                }
             }
         }
     }

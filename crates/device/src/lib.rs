@@ -29,6 +29,7 @@ mod output;
 pub mod pci;
 mod persist;
 mod power;
+mod query;
 mod queue;
 mod reservations;
 mod samsung;
@@ -48,7 +49,8 @@ pub use config::{
 pub use controllers::AnaState;
 pub use key_value::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};
 pub use output::{
-    Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Queue, Value,
+    Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Query,
+    Queue, Value,
 };
 pub use store::{
     Arena, ArenaSource, Condition, PatternStore, RamStore, Ready, Store, StoreError, StoreJob,

@@ -34,6 +34,9 @@ pub enum Output {
     /// An authentication command, which somebody else has to answer with
     /// [`crate::Subsystem::answer_authentication`].
     Authentication(Authentication),
+    /// A query of a profile, which somebody else has to answer with
+    /// [`crate::Subsystem::answer_query`].
+    Query(Box<Query>),
 }
 
 impl Output {
@@ -42,6 +45,7 @@ impl Output {
             Output::Completion(completion) => completion.queue,
             Output::Close { queue, .. } => *queue,
             Output::Authentication(authentication) => authentication.queue,
+            Output::Query(query) => query.queue,
         }
     }
 }
@@ -65,6 +69,36 @@ pub struct Authentication {
     pub controller_id: u16,
     /// Which queue of the controller; 0 is the admin queue.
     pub queue_id: u16,
+}
+
+/// A query of a profile ([`mynah_wire::nvme::query`]).
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The queue that asks.
+    pub queue: Queue,
+    /// The command: one of [`mynah_wire::nvme::opcode::query`], or Get Log Page.
+    pub entry: SubmissionEntry,
+    /// A program that is to be stored.
+    pub program: Option<Vec<u8>>,
+    /// Bytes that an answer may have.
+    pub room: u32,
+    /// It is the log page: of it so many bytes from there on go to the host.
+    pub(crate) page: Option<(u64, u32)>,
+    /// When it came, on the host's clock.
+    pub came: Time,
+    /// Who asks.
+    pub host_nqn: String,
+    /// Identifier of the controller.
+    pub controller_id: u16,
+    /// Which queue of the controller.
+    pub queue_id: u16,
+}
+
+impl Query {
+    /// Whether the log page is wanted.
+    pub fn is_page(&self) -> bool {
+        self.page.is_some()
+    }
 }
 
 /// What a command did.

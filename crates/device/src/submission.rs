@@ -4,7 +4,7 @@ use crate::command_set::IoCommand;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::SubmissionEntry;
-use mynah_wire::nvme::opcode::FABRICS;
+use mynah_wire::nvme::opcode::{self, FABRICS};
 
 impl Subsystem {
     /// A command on an I/O queue.
@@ -29,6 +29,7 @@ impl Subsystem {
         match IoCommand::parse(entry) {
             Ok(command) => self.carry_out(queue, entry, command, data),
             Err(_) if entry.opcode == FABRICS => self.submit_fabrics(queue, entry, data),
+            Err(_) if opcode::query::has(entry.opcode) => self.query(queue, entry, data),
             Err(_) if self.takes_key_value(queue, entry, data) => {}
             Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
         }

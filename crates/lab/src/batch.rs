@@ -39,6 +39,13 @@ pub fn run<I: Sync, T: Send>(
     done.into_inner().unwrap_or_default()
 }
 
+/// Does `work` for every item, on as many threads as there are processors; what it returned, in the
+/// order of the items.
+pub fn on_all<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    run(items, threads, |_, item| Some(work(item))).into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,18 +1,41 @@
 //! Profiles: one record for each I/O ([`mynah_profile`]), and what is made of them.
 //!
 //! A simulation writes its profile as it goes (`observer.rs`). `analysis.rs` reads one and sorts its
-//! I/Os into groups; `report.rs` is what is said of them, for people and for machines.
+//! I/Os into groups; `choice.rs` reads which I/Os are to have records; `report.rs` is what is said of
+//! them, for people and for machines. `path/` joins a host's side of I/Os with a target's.
 
 mod analysis;
+mod choice;
 mod group;
+mod interference;
+mod interval;
 pub mod live;
 mod observer;
+mod path;
+mod presence;
+mod queue_models;
 mod report;
 mod text;
+mod trace;
+mod verdict;
 pub mod views;
+mod windows;
 
 pub(crate) use analysis::analyse_from;
-pub use analysis::{Analysis, analyse};
+pub use analysis::{Analysis, Part, analyse, analyse_joined, analyse_part};
+pub use choice::{
+    ChoiceTextError, OTHER_KIND, choice_text, filter_text, io_kinds, parse_every, parse_filter,
+    parse_keep_above, parse_kinds, parse_numbers, parse_sampling, parse_sizes, parse_statuses,
+};
 pub use group::{Dimension, GroupBy, UnknownDimension};
+pub use interference::{Culprit, Interference, StageInterference};
+pub use interval::Interval;
+pub use mynah_profile::Side;
 pub(crate) use observer::ProfileLog;
+pub use path::{ClockRelation, Contradiction, Joined, PathError, PathReport, join};
+pub use queue_models::StageModel;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};
+pub use text::Shown;
+pub use verdict::{
+    Beyond, Cause, Limits, NetworkSample, Outcome, StageVerdict, Verdict, bytes_per_s,
+};

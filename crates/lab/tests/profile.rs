@@ -1,10 +1,12 @@
 //! Profiles of simulations: they say what the results say, and every I/O's stages add up.
 
-use mynah_lab::profile::{GroupBy, ProfileReports, analyse};
+use mynah_lab::profile::{
+    Beyond, Cause, GroupBy, Outcome, Part, ProfileReports, Verdict, analyse, analyse_part,
+};
 use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
 use mynah_profile::{Head, Header, Profile, Side, TimeBase, Writer};
-use mynah_stamp::Span;
+use mynah_stamp::{Span, Time};
 use std::path::{Path, PathBuf};
 
 fn simulation(iodepth: u32) -> Simulation {
@@ -189,4 +191,175 @@ fn other_files_are_refused() {
     let error = analyse(&path, &GroupBy::default()).err().unwrap();
     assert!(error.to_string().contains("ends after 4999 of 5000 records"), "{error}");
     assert!("type,colour".parse::<GroupBy>().is_err());
+}
+
+/// A target's profile of I/Os that come every 10 us, and are late by what `late` says of each; with so
+/// many of `ios` lost, and their latency too long by `residual`.
+fn target(path: &Path, ios: u64, late: impl Fn(u64) -> u64, lost: u64, residual: u64) {
+    let mut header = Header::new(Side::Target, "a drive", TimeBase::Monotonic);
+    header.kinds = vec!["read".into()];
+    header.stages = vec!["flash_array".into(), "late".into()];
+    let out = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
+    let mut writer = Writer::new(out, header).unwrap();
+    for number in 0..ios {
+        let stages = [Span::from_us(50 + number % 7), Span::from_us(late(number) + number % 3)];
+        let total = Span::from_ps(stages[0].as_ps() + stages[1].as_ps() + residual);
+        let begin = Time::from_ns(number * 10_000);
+        let head = Head { begin, total, bytes: 4096, ..Head::default() };
+        writer.record(head, stages, &[]).unwrap();
+    }
+    writer.finish().unwrap();
+    if lost > 0 {
+        let mut bytes = std::fs::read(path).unwrap();
+        let mut add = |word: usize, more: u64| {
+            let at = (mynah_profile::COUNTS_WORD + word) * 8;
+            let mut count = [0; 8];
+            count.copy_from_slice(&bytes[at..at + 8]);
+            let count = u64::from_le_bytes(count) + more;
+            bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
+        };
+        add(0, lost);
+        add(4, lost);
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+fn verdict(base: &Path, now: &Path) -> Verdict {
+    let report = report(now, "type", Some(base)).profiles.remove(0);
+    report.verdict().expect("a verdict").clone()
+}
+
+#[test]
+fn untrusted_profiles_get_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| -> PathBuf { folder.path().join(name) };
+    target(&place("base"), 5000, |_| 1, 0, 0);
+    target(&place("slow"), 5000, |_| 80, 0, 0);
+    assert_eq!(verdict(&place("base"), &place("slow")).outcome, Outcome::Slower);
+    target(&place("slow"), 5000, |_| 80, 4, 0);
+    assert_eq!(verdict(&place("base"), &place("slow")).outcome, Outcome::Slower);
+    let cases = [
+        (5000, 100, 0, "100 of 5100 I/Os"),
+        (5000, 0, 1, "do not add up"),
+        (100, 0, 0, "100 such I/Os"),
+    ];
+    for (ios, lost, residual, says) in cases {
+        target(&place("slow"), ios, |_| 80, lost, residual);
+        let verdict = verdict(&place("base"), &place("slow"));
+        assert_eq!((verdict.outcome, verdict.cause), (Outcome::Untrusted, None));
+        assert!(verdict.sentence.contains(says), "{}", verdict.sentence);
+        assert!(verdict.sentence.contains("this profile"), "{}", verdict.sentence);
+        // Nor do they bear one on others.
+        let other = self::verdict(&place("slow"), &place("base"));
+        assert_eq!(other.outcome, Outcome::Untrusted);
+        assert!(other.sentence.contains("the base"), "{}", other.sentence);
+    }
+}
+
+#[test]
+fn the_floor_is_a_tenth() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| -> PathBuf { folder.path().join(name) };
+    target(&place("base"), 5000, |_| 1, 0, 0);
+    for (late, outcome) in [(1, Outcome::NotSlower), (4, Outcome::NotSlower), (12, Outcome::Slower)]
+    {
+        target(&place("now"), 5000, |_| late, 0, 0);
+        let verdict = verdict(&place("base"), &place("now"));
+        assert_eq!(verdict.outcome, outcome, "{}", verdict.sentence);
+        assert_eq!(verdict.sentence.contains("by a tenth"), late == 4, "{}", verdict.sentence);
+    }
+}
+
+/// A drive that stops in a part of the time does not move the median.
+#[test]
+fn what_is_slow_now_and_then_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| -> PathBuf { folder.path().join(name) };
+    target(&place("base"), 5000, |_| 1, 0, 0);
+    target(&place("now"), 5000, |n| if n % 1000 < 200 { 3000 } else { 1 }, 0, 0);
+    let verdict = verdict(&place("base"), &place("now"));
+    assert_eq!(verdict.outcome, Outcome::Slower, "{}", verdict.text());
+    assert_eq!(verdict.stage.as_deref(), Some("late"));
+    assert!(
+        verdict.sentence.starts_with("In 2") && verdict.sentence.contains("of the time: "),
+        "{}",
+        verdict.text()
+    );
+}
+
+#[test]
+fn a_part_of_a_profile_is_its_base() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    // The first 20 ms are quiet.
+    target(&path, 5000, |n| if n < 2000 { 1 } else { 200 }, 0, 0);
+    let by: GroupBy = "type".parse().unwrap();
+    let (from, until) = (Span::ZERO, Span::from_ms(20));
+    let base = analyse_part(&path, &by, Part::Within(from, until)).unwrap();
+    let now = analyse_part(&path, &by, Part::From(until)).unwrap();
+    let reports = ProfileReports::knowing(&[now], Some(&base), &Beyond::default());
+    let report = &reports.profiles[0];
+    assert_eq!(report.groups[0].ios, 3000);
+    let verdict = report.verdict().unwrap();
+    assert_eq!(verdict.stage.as_deref(), Some("late"), "{}", verdict.text());
+    // Shares of stages are of what the middle windows have grown by, so they are all of it.
+    let shares: f64 = verdict.stages.iter().map(|stage| stage.share).sum();
+    assert!((shares - 1.0).abs() < 0.01, "{shares}");
+    assert!(matches!(verdict.cause, Some(Cause::TargetCore | Cause::Lateness)));
+    let text = reports.text();
+    for said in ["VERDICT  S6(C)", "evidence", "try", "not it"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
+/// The mean number in a stage is the sum of the times in it over the window, for each and all.
+#[test]
+fn littles_law_holds_for_stages() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    target(&path, 5000, |n| n % 90, 0, 0);
+    let report = report(&path, "type", None).profiles.remove(0);
+    let group = &report.groups[0];
+    let sum: f64 = group.stages.iter().map(|stage| stage.in_stage).sum();
+    assert!((sum - group.outstanding).abs() < 1e-9 * sum, "{sum} {}", group.outstanding);
+    // By going through the time: who came, and who left.
+    let mut events: Vec<(u64, i64)> = vec![];
+    let mut records = Profile::open(&path).unwrap().records();
+    while let Some(record) = records.next_record().unwrap() {
+        let enter = record.head.begin.as_ps() + record.stages[0].as_ps();
+        events.extend([(enter, 1), (enter + record.stages[1].as_ps(), -1)]);
+    }
+    events.sort_unstable();
+    let (mut there, mut area, mut before) = (0i64, 0i128, 0);
+    for (at, change) in events {
+        area += i128::from(there) * i128::from(at - before);
+        (before, there) = (at, there + change);
+    }
+    let mean = area as f64 / (report.window_ns * 1e3);
+    let late = group.stages.iter().find(|stage| stage.stage == "late").unwrap();
+    assert!((late.in_stage - mean).abs() < 1e-9 * mean, "{} {mean}", late.in_stage);
+}
+
+/// Large files are read in parts, on all processors: what they say is what one reader says.
+#[test]
+fn large_profiles_are_read_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    target(&path, 150_000, |n| n % 90, 0, 0);
+    let by = GroupBy::default();
+    let all = Part::From(Span::ZERO);
+    let analysed = [analyse(&path, &by).unwrap(), analyse_part(&path, &by, all).unwrap()];
+    let mut reports = ProfileReports::new(&analysed, None).profiles;
+    for report in &mut reports {
+        for group in &mut report.groups {
+            // Its last digits depend on the order of sums.
+            group.lat_ns.as_mut().unwrap().stddev = 0.0;
+        }
+    }
+    assert_eq!(reports[0], reports[1]);
+    assert_eq!(reports[0].groups.iter().map(|group| group.ios).sum::<u64>(), 150_000);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    let error = analyse(&path, &by).err().unwrap();
+    assert!(error.to_string().contains("ends after 149999 of 150000 records"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! The first page of a profile: what it is of, which stages its records have, and what was counted.
 
+use crate::choice::Choice;
 use crate::record::HEAD_WORDS;
 use crate::{ReadError, SCHEMA};
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,12 @@ pub struct Header {
     pub name: String,
     /// The clock of its times, in picoseconds.
     pub clock: TimeBase,
+    /// What that clock said at the profile's time 0.
+    #[serde(default)]
+    pub origin_ns: u64,
+    /// Which machine's clock it is, so that profiles of one clock are known.
+    #[serde(default)]
+    pub machine: String,
     /// The program that wrote it.
     pub program: String,
     /// Kinds of I/O, by number.
@@ -79,6 +86,9 @@ pub struct Header {
     /// Names of connections or flows, by number; as many as fit.
     #[serde(default)]
     pub sessions: Vec<String>,
+    /// Which I/Os have records; not there: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
 }
 
 /// What became of the I/Os that ended while the profile was being written. They add up: `completed`
@@ -103,6 +113,15 @@ impl Counts {
         [self.completed, self.recorded, self.filtered, self.sampled_out, self.lost]
     }
 
+    /// Adds those of another part.
+    pub fn add(&mut self, other: &Counts) {
+        self.completed += other.completed;
+        self.recorded += other.recorded;
+        self.filtered += other.filtered;
+        self.sampled_out += other.sampled_out;
+        self.lost += other.lost;
+    }
+
     /// Whether they add up.
     pub fn add_up(&self) -> bool {
         let [completed, parts @ ..] = self.to_array().map(u128::from);
@@ -118,11 +137,14 @@ impl Header {
             side,
             name: name.to_owned(),
             clock,
+            origin_ns: 0,
+            machine: String::new(),
             program: concat!("mynah ", env!("CARGO_PKG_VERSION")).to_owned(),
             kinds: vec![],
             stages: vec![],
             beside: vec![],
             sessions: vec![],
+            choice: None,
         }
     }
 

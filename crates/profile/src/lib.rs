@@ -8,12 +8,17 @@
 //! This crate is the format and nothing else: who fills records in is elsewhere, and so is what is
 //! made of them.
 
+mod choice;
 mod follow;
 mod header;
 mod read;
 mod record;
 mod write;
 
+pub use choice::{
+    CHOICE_BYTES_MAX, Choice, ChoiceError, Chooser, Decision, FILTERS_MAX, Filter, KeepAbove,
+    RANGES_MAX, Ranges, Sampling, hash,
+};
 pub use follow::{Follow, Progress};
 pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Side, TimeBase};
 pub use read::{Problem, Profile, ReadError, Records};

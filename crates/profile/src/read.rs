@@ -4,7 +4,8 @@ use crate::header::{Counts, HEADER_BYTES, Header};
 use crate::record::{HEAD_WORDS, Head, Record};
 use mynah_stamp::Span;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What is wrong with a profile.
@@ -94,7 +95,28 @@ impl<R: Read> Profile<R> {
         let kinds = self.header.kinds.len();
         let stages = vec![Span::ZERO; self.header.stages.len()];
         let beside = vec![0; self.header.beside.len()];
-        Records { rest: self.rest, slots, kinds, row, stages, beside, seen: 0, torn: 0 }
+        Records { rest: self.rest, slots, kinds, row, stages, beside, seen: 0, torn: 0, all: slots }
+    }
+
+    /// How many records there is room for.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+}
+
+impl<R: Read + Seek> Profile<R> {
+    /// Its records in some of its slots, for those who read parts of it at the same time.
+    ///
+    /// # Errors
+    /// If it cannot be read there.
+    pub fn records_within(mut self, slots: Range<u64>) -> Result<Records<R>, ReadError> {
+        let first = slots.start.min(self.slots);
+        let at = first.checked_mul(self.header.record_bytes());
+        let at = at.and_then(|bytes| bytes.checked_add(HEADER_BYTES as u64));
+        let at = at.ok_or_else(|| ReadError::Damaged("it says that it has no end".to_owned()))?;
+        self.rest.seek(SeekFrom::Start(at))?;
+        let last = slots.end.min(self.slots);
+        Ok(Records { slots: last, seen: first, ..self.records() })
     }
 }
 
@@ -109,6 +131,8 @@ pub struct Records<R> {
     beside: Vec<u64>,
     seen: u64,
     torn: u64,
+    /// Slots of the whole profile.
+    all: u64,
 }
 
 impl<R: Read> Records<R> {
@@ -123,7 +147,7 @@ impl<R: Read> Records<R> {
                 return Err(match error.kind() {
                     io::ErrorKind::UnexpectedEof => ReadError::Damaged(format!(
                         "it ends after {} of {} records",
-                        self.seen, self.slots
+                        self.seen, self.all
                     )),
                     _ => error.into(),
                 });

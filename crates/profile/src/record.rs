@@ -40,7 +40,13 @@ pub struct Head {
     pub begin: Time,
     /// From then to the end of its last stage.
     pub total: Span,
+    /// It has a record since it was slow, and is not of the sample: means and percentiles of the
+    /// sample are without it.
+    pub kept: bool,
 }
+
+/// The bit of the kind that says so of a file's record. There are fewer kinds than that.
+const KEPT: u8 = 0x80;
 
 impl Head {
     /// As words of a file.
@@ -53,7 +59,7 @@ impl Head {
             self.sequence,
             shorts(self.connection, self.queue, self.command_id, self.namespace),
             u64::from(self.bytes)
-                | u64::from(self.kind) << 32
+                | u64::from(self.kind | if self.kept { KEPT } else { 0 }) << 32
                 | u64::from(self.opcode) << 40
                 | u64::from(self.status) << 48,
             u64::from(self.nth) | u64::from(self.outstanding) << 32 | u64::from(self.batch) << 48,
@@ -73,7 +79,8 @@ impl Head {
             command_id: (ids >> 32) as u16,
             namespace: (ids >> 48) as u16,
             bytes: what as u32,
-            kind: (what >> 32) as u8,
+            kind: (what >> 32) as u8 & !KEPT,
+            kept: (what >> 32) as u8 & KEPT != 0,
             opcode: (what >> 40) as u8,
             status: (what >> 48) as u16,
             nth: count as u32,

@@ -63,10 +63,19 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// Of the output.
-    pub fn finish(mut self) -> io::Result<Counts> {
+    pub fn finish(self) -> io::Result<Counts> {
+        let counts = self.counts;
+        self.finish_as(counts)
+    }
+
+    /// Ends it with counts of another's: of the I/Os that these records were taken from.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn finish_as(mut self, counts: Counts) -> io::Result<Counts> {
         self.out.seek(SeekFrom::Start(0))?;
-        self.out.write_all(&self.header.to_page(self.counts.recorded, &self.counts))?;
+        self.out.write_all(&self.header.to_page(self.counts.recorded, &counts))?;
         self.out.flush()?;
-        Ok(self.counts)
+        Ok(counts)
     }
 }

@@ -35,6 +35,7 @@ fn head() -> impl Strategy<Value = Head> {
         block: counts.3,
         begin: Time::from_ps(times.0),
         total: Span::from_ps(times.1),
+        kept: times.0 & 1 == 1,
     })
 }
 

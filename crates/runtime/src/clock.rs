@@ -60,6 +60,11 @@ pub fn thread_cpu() -> Span {
     Span::from_ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// Readings of two clocks are at one time if no more than this was between them; how often that is
+/// tried.
+const READING_MAX: Span = Span::from_ns(500);
+const READINGS_MAX: u32 = 3;
+
 /// Tells the time since it was made, in picoseconds, and never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -71,6 +76,11 @@ impl Clock {
     /// A clock that starts now.
     pub fn start(rate: Rate) -> Clock {
         Clock { origin: clock_gettime(ClockId::Monotonic), rate }
+    }
+
+    /// What the system's clock (`CLOCK_MONOTONIC`) said when this one was made, in nanoseconds.
+    pub fn origin_ns(&self) -> u64 {
+        self.origin.tv_sec as u64 * 1_000_000_000 + self.origin.tv_nsec as u64
     }
 
     /// How fast the model's time goes.
@@ -91,10 +101,37 @@ impl Clock {
         self.at(self.wall())
     }
 
+    /// Both times, and how long ago something happened that the system's calendar
+    /// (`CLOCK_REALTIME`) has at `stamp`.
+    ///
+    /// The two clocks cannot be read at once. What comes between makes the age too short, never too
+    /// long, and is looked at again if it was much.
+    pub fn since(&self, stamp: std::time::Duration) -> (Now, Span) {
+        let mut first = self.wall();
+        for _ in 0..READINGS_MAX {
+            let age = age(stamp);
+            let last = self.wall();
+            if last.since(first) < READING_MAX {
+                return (self.at(last), age);
+            }
+            first = last;
+        }
+        let age = age(stamp);
+        (self.now(), age)
+    }
+
     /// Both times at a time of the host's.
     pub fn at(&self, wall: Time) -> Now {
         Now { wall, model: self.rate.model(wall) }
     }
+}
+
+/// Names the machine since it was started, and the time namespace (time_namespaces(7)) of this
+/// process: two processes of the same name have one clock.
+pub fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    format!("{} {}", boot.trim(), namespace.display())
 }
 
 /// How long ago it was so late by the system's calendar (`CLOCK_REALTIME`); nothing if that

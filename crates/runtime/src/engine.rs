@@ -174,7 +174,7 @@ impl Engine {
             fed_at: None,
             starvations: 0,
             scratch: vec![0; 16 << 10],
-            control_buffer: socket::control_buffer(),
+            control_buffer: crate::stamped::control_buffer(),
             ports: Vec::new(),
             say: Box::new(|_| ()),
             warn: Box::new(|_| ()),

@@ -18,10 +18,11 @@ use crate::authenticator::Authenticator;
 use crate::clock::Rate;
 use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
-use crate::profile::{Note, Notes, Sent, TargetProfile};
+use crate::profile::{Note, Noted, Queries, Scope, Sent, Situation, TargetProfile};
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
 use mynah_device::{
-    CommandKind, Completion, CompletionData, Connected, Now, Output, Queue, Subsystem, Transport,
+    CommandKind, Completion, CompletionData, Connected, Now, Output, Query, Queue, Subsystem,
+    Transport,
 };
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN};
@@ -62,17 +63,19 @@ pub struct Arrival {
     /// By how much the first and the last of them may have come before `at`.
     first: Span,
     last: Span,
+    /// When they were seen.
+    seen: Time,
 }
 
 impl Arrival {
     /// They were seen at `at` and had come within the `gap` before.
     pub fn seen(at: Time, gap: Span) -> Arrival {
-        Arrival { at, first: gap, last: gap }
+        Arrival { at, first: gap, last: gap, seen: at }
     }
 
-    /// The last of them came at `at`, the others within the `gap` before.
-    pub fn stamped(at: Time, gap: Span) -> Arrival {
-        Arrival { at, first: gap, last: Span::ZERO }
+    /// The last of them came at `at`, the others within the `gap` before. They were seen at `seen`.
+    pub fn stamped(at: Time, gap: Span, seen: Time) -> Arrival {
+        Arrival { at, first: gap, last: Span::ZERO, seen }
     }
 }
 
@@ -97,6 +100,8 @@ struct Peer {
     /// Its identifier, when a host has connected it, and its controller's.
     queue_id: Option<u16>,
     controller_id: u16,
+    /// Whose it is, as queries tell hosts apart.
+    tenant: u16,
     /// Replies for which there is no room.
     backlog: VecDeque<Completion>,
     unsent: VecDeque<Unsent>,
@@ -107,11 +112,8 @@ struct Peer {
     dropped: bool,
     /// Commands whose data had to be asked for, and when they came.
     asked: Vec<(u16, Time)>,
-    /// Commands that came on it, and of those that came at once.
-    commands: u32,
-    batch: u16,
     /// What a profile needs of them.
-    notes: Notes,
+    noted: Noted,
     /// When bytes last came.
     arrival: Arrival,
     /// How uncertain the arrival of the command before was, as long as it may not be the last
@@ -125,12 +127,19 @@ struct Peer {
 impl Peer {
     /// Writes the record of an answer that has been sent.
     #[inline(never)]
-    fn record(&mut self, profile: &mut TargetProfile, unsent: &Unsent) {
+    fn record(&mut self, profile: &mut TargetProfile, unsent: &Unsent, at: Time) {
         let Unsent { completion, asked, .. } = unsent;
-        if let Some(note) = self.notes.take(completion.entry.command_id.get()) {
+        if let Some(note) = self.noted.notes.take(completion.entry.command_id.get()) {
             let queue_id = self.queue_id.unwrap_or(0);
-            let controller_id = self.controller_id;
-            profile.sent(&Sent { controller_id, queue_id, completion, note: &note, asked: *asked });
+            profile.sent(&Sent {
+                controller_id: self.controller_id,
+                queue_id,
+                tenant: self.tenant,
+                completion,
+                note: &note,
+                asked: *asked,
+                at,
+            });
         }
     }
 }
@@ -158,6 +167,7 @@ pub struct Hub {
     authenticator: Option<Authenticator>,
     faults: Option<Faults>,
     profile: Option<Box<TargetProfile>>,
+    queries: Queries,
     /// Replies that a fault holds back, the next one last.
     delayed: Vec<(Time, Completion)>,
     /// What is to be told of the drive, and nobody has taken.
@@ -186,6 +196,7 @@ impl Hub {
             authenticator: None,
             faults: None,
             profile: None,
+            queries: Queries::new(Scope::Own, "", rate),
             delayed: Vec::new(),
             warning: None,
         }
@@ -199,6 +210,11 @@ impl Hub {
     /// Has a record written for each I/O.
     pub fn profile_with(&mut self, profile: TargetProfile) {
         self.profile = Some(Box::new(profile));
+    }
+
+    /// Has queries answered like this.
+    pub fn answer_queries(&mut self, queries: Queries) {
+        self.queries = queries;
     }
 
     /// Whether it matters when sends begin.
@@ -260,15 +276,14 @@ impl Hub {
             shares: Vec::new(),
             queue_id: None,
             controller_id: 0,
+            tenant: 0,
             backlog: VecDeque::new(),
             unsent: VecDeque::new(),
             sent: 0,
             outstanding: 0,
             dropped: false,
             asked: Vec::new(),
-            commands: 0,
-            batch: 0,
-            notes: Notes::default(),
+            noted: Noted::default(),
             arrival: Arrival::seen(Time::ZERO, Span::ZERO),
             uncertain: None,
             dirty: false,
@@ -330,7 +345,11 @@ impl Hub {
         {
             self.subsystem.discard(completion);
         }
+        let (is_admin, controller_id) = (peer.queue_id == Some(0), peer.controller_id);
         self.by_queue[queue.index()] = NOBODY;
+        if is_admin && self.queries.gone(controller_id, self.profile.as_deref_mut()) {
+            self.end_profile();
+        }
         self.subsystem.detach(now, queue);
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.forget(queue);
@@ -352,11 +371,13 @@ impl Hub {
     /// So many bytes were put into the buffer.
     pub fn received(&mut self, id: Id, bytes: usize, arrival: Arrival) {
         let model = self.rate.model(arrival.at);
+        let is_profiled = self.is_profiled();
         let Some(peer) = self.peer(id) else { return };
+        peer.machine.tell_requests(is_profiled);
         peer.machine.received(bytes);
         peer.machine.set_stamp(model.as_ps());
         peer.arrival = arrival;
-        peer.batch = 0;
+        peer.noted.batch_begins();
         peer.more = true;
     }
 
@@ -371,6 +392,9 @@ impl Hub {
             };
             let Some(event) = peer.machine.poll(&mut self.pool) else {
                 peer.more = false;
+                if self.profile.is_some() {
+                    peer.noted.batch_ends(peer.arrival.last);
+                }
                 if let Some(missed) = peer.uncertain.take() {
                     self.measure.arrived(missed + peer.arrival.last);
                 }
@@ -379,7 +403,7 @@ impl Hub {
             };
             let arrival = peer.arrival;
             match event {
-                Event::Command { entry, data, asked } => {
+                Event::Command { entry, data, asked, nth } => {
                     let Some(queue) = peer.queue else { continue };
                     let now = Now { wall: arrival.at, model: self.rate.model(arrival.at) };
                     let missed = self.subsystem.now().model.saturating_since(now.model);
@@ -387,16 +411,17 @@ impl Hub {
                     if let Some(missed) = peer.uncertain.replace(missed) {
                         self.measure.arrived(missed + arrival.first);
                     }
-                    peer.commands = peer.commands.wrapping_add(1);
                     if self.profile.is_some() {
-                        peer.batch = peer.batch.saturating_add(1);
-                        peer.notes.put(Note {
-                            nth: peer.commands.wrapping_sub(1),
-                            outstanding: (peer.outstanding + 1).min(u16::MAX.into()) as u16,
-                            batch: peer.batch,
+                        let outstanding = (peer.outstanding + 1).min(u16::MAX.into()) as u16;
+                        let note = Note {
+                            nth,
+                            outstanding,
                             arrived: arrival.at,
+                            gap: arrival.first,
+                            seen: arrival.seen,
                             ..Note::of(&entry)
-                        });
+                        };
+                        peer.noted.command(note, asked.is_some());
                     }
                     if let Some(stamp) = asked {
                         peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
@@ -444,6 +469,9 @@ impl Hub {
         let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
             return;
         };
+        if self.profile.is_some() {
+            peer.noted.requests.take(&mut peer.machine, peer.sent);
+        }
         if !peer.dirty && peer.machine.output_bytes() > 0 {
             peer.dirty = true;
             self.dirty.push(id);
@@ -477,6 +505,9 @@ impl Hub {
         self.subsystem.advance(now);
         if let Some(profile) = &mut self.profile {
             profile.now = now.wall;
+            if profile.is_over() {
+                self.end_profile();
+            }
         }
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.advance(now, &mut self.subsystem);
@@ -495,6 +526,7 @@ impl Hub {
                     self.detach(now, id);
                     self.ended.push((id, Reason::Subsystem(reason)));
                 }
+                Output::Query(query) => self.query(now, &query),
                 Output::Authentication(asked) => match &mut self.authenticator {
                     Some(authenticator) => {
                         let id = self.by_queue.get(asked.queue.index()).copied();
@@ -517,6 +549,27 @@ impl Hub {
         if self.subsystem.drive().now() >= self.measure.stalls().next_look() {
             self.look_at_drive(now.wall);
         }
+    }
+
+    /// Answers a query of the profile, which may begin one.
+    #[cold]
+    fn query(&mut self, now: Now, query: &Query) {
+        let peers = self.peers.iter().flatten();
+        let outstanding: Vec<_> = peers.map(|peer| (peer.tenant, peer.outstanding)).collect();
+        let situation = Situation { now: now.wall, outstanding: &outstanding };
+        let was_on = self.profile.is_some();
+        let answer = self.queries.answer(query, &mut self.profile, situation);
+        if !was_on && self.profile.is_some() {
+            // What was noted for a profile before is of commands that have ended since.
+            self.peers.iter_mut().flatten().for_each(|peer| peer.noted.clear());
+        }
+        self.subsystem.answer_query(now, query, answer);
+    }
+
+    #[cold]
+    fn end_profile(&mut self) {
+        self.profile = None;
+        self.queries.ended();
     }
 
     /// Looks whether the drive goes on.
@@ -615,6 +668,8 @@ impl Hub {
                 CompletionData::Connected(Connected { queue_id, controller_id, .. }) => {
                     peer.queue_id = Some(queue_id);
                     peer.controller_id = controller_id;
+                    let host = self.subsystem.host_of(completion.queue).unwrap_or_default();
+                    peer.tenant = self.queries.tenant(host);
                 }
                 // One command is all that such a queue has room for: it was Connect, or nothing
                 // that needs a share.
@@ -622,9 +677,10 @@ impl Hub {
             }
         }
         if let Some(profile) = &self.profile
-            && let Some(note) = peer.notes.get_mut(completion.entry.command_id.get())
+            && let Some(note) = peer.noted.notes.get_mut(completion.entry.command_id.get())
         {
             (note.done, note.answered) = (profile.now, profile.now);
+            note.ahead = peer.machine.output_bytes() as u32;
         }
         if !peer.backlog.is_empty() || !peer.machine.has_room() {
             peer.backlog.push_back(completion);
@@ -712,9 +768,12 @@ impl Hub {
         let stalled = !peer.machine.may_receive();
         peer.machine.sent(bytes);
         peer.sent += bytes as u64;
+        if let Some(profile) = &self.profile {
+            peer.noted.requests.sent(peer.sent, profile.sends_at);
+        }
         while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
             if let Some(profile) = &mut self.profile {
-                peer.record(profile, &unsent);
+                peer.record(profile, &unsent, now.wall);
             }
             let late = self.measure.visible(now, &unsent.completion, unsent.asked);
             if let Some(late) = late {
@@ -725,9 +784,10 @@ impl Hub {
             && let Some(completion) = peer.backlog.pop_front()
         {
             if self.profile.is_some()
-                && let Some(note) = peer.notes.get_mut(completion.entry.command_id.get())
+                && let Some(note) = peer.noted.notes.get_mut(completion.entry.command_id.get())
             {
                 note.answered = now.wall;
+                note.ahead = peer.machine.output_bytes() as u32;
             }
             answer(&mut self.subsystem, &mut self.outstanding, peer, completion);
         }
@@ -800,10 +860,8 @@ impl Hub {
         let look = (self.subsystem.drive().progress().under_way > 0).then(|| stalls.next_look());
         let model = [wakeup.model, fault, delayed, look].into_iter().flatten().min();
         let model = model.map(|at| self.rate.wall(at));
-        match (wakeup.wall, model) {
-            (Some(wall), Some(model)) => Some(wall.min(model)),
-            (wall, model) => wall.or(model),
-        }
+        let lease = self.profile.as_ref().and_then(|profile| profile.ends_at());
+        [wakeup.wall, model, lease].into_iter().flatten().min()
     }
 
     /// Gives memory back that an idle connection does not need.

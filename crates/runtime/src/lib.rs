@@ -26,6 +26,7 @@ pub mod record;
 pub mod server;
 pub mod shared;
 pub mod signals;
+mod stamped;
 pub mod status;
 #[cfg(feature = "tls")]
 pub mod tls;

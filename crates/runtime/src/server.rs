@@ -15,7 +15,7 @@ use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
 use crate::pair_store;
-use crate::profile::{RingError, TargetProfile};
+use crate::profile::{Queries, RingError, Scope, TargetProfile};
 use crate::quota::{Bounds, Quotas};
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 use mynah_device::{
@@ -26,6 +26,7 @@ use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
 use mynah_model::stats::{Blame, Counters};
+use mynah_profile::{Choice, ChoiceError};
 use mynah_stamp::{Span, Time};
 use mynah_wire::tcp::target::Settings;
 pub use pairs::{PairsError, has_pairs};
@@ -96,6 +97,11 @@ pub struct ServeOptions {
     pub faults: Vec<ConnectionFault>,
     /// Where a profile is written: a record for each I/O of a host, the latest of them.
     pub profile: Option<PathBuf>,
+    /// Which of them have one.
+    pub profile_choice: Choice,
+    /// Of whose I/Os hosts are told that ask for a profile; `None`: of all where nobody but this
+    /// machine can come, and of their own otherwise.
+    pub profile_scope: Option<Scope>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
     /// Only what the drive does is asked for, not when: a result that is not trusted says so.
@@ -129,6 +135,8 @@ impl Default for ServeOptions {
             tls: Vec::new(),
             faults: Vec::new(),
             profile: None,
+            profile_choice: Choice::default(),
+            profile_scope: None,
             late_bound: None,
             functional: false,
             poll: Poll::Adaptive,
@@ -170,6 +178,9 @@ pub enum ServeError {
     /// A profile cannot be written.
     #[error(transparent)]
     Profile(#[from] RingError),
+    /// Nor one of these I/Os.
+    #[error("--profile: {0}")]
+    ProfileChoice(#[from] ChoiceError),
     /// The folder cannot hold the pairs.
     #[error(transparent)]
     PairStore(#[from] pair_store::OpenError),
@@ -423,7 +434,8 @@ impl Server {
     /// If that cannot be noted.
     pub fn begin(&mut self) -> Result<(), ServeError> {
         if let (Some(path), None) = (&self.options.profile, &self.profile) {
-            let profile = TargetProfile::create(path, &self.identity.name, self.rate())?;
+            let mut profile = TargetProfile::create(path, &self.identity.name, self.rate())?;
+            profile.choose(self.options.profile_choice.clone())?;
             self.profile = Some(profile);
         }
         if !self.is_begun && self.subsystem.open_store().is_err() {
@@ -475,9 +487,11 @@ impl Server {
         if let Some(authenticator) = self.authenticator {
             hub.authenticate_with(authenticator);
         }
-        if let Some(profile) = self.profile {
-            hub.profile_with(profile);
-        }
+        let is_local = self.options.tcp.iter().all(|address| address.ip().is_loopback());
+        let scope = self.options.profile_scope.unwrap_or(match is_local {
+            true => Scope::All,
+            false => Scope::Own,
+        });
         if !self.options.faults.is_empty() {
             hub.inject(Faults::new(&self.options.faults, self.identity.seed));
         }
@@ -496,6 +510,13 @@ impl Server {
             false => None,
         };
         let clock = Clock::start(rate);
+        let mut queries = Queries::new(scope, &self.identity.name, rate);
+        queries.starts(&clock);
+        hub.answer_queries(queries);
+        if let Some(mut profile) = self.profile {
+            profile.starts(&clock);
+            hub.profile_with(profile);
+        }
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
         engine.add_ports(self.ports, self.say)?;

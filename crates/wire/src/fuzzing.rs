@@ -13,6 +13,7 @@ use crate::nvme::entry::Transfer;
 use crate::nvme::key::{KeyList, listed_keys};
 use crate::nvme::opcode::nvm;
 use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
+use crate::nvme::query;
 use crate::nvme::samsung::{KeyBatch, batched_keys};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry};
 use crate::tcp::digest::Digests;
@@ -397,6 +398,25 @@ pub fn submission_entry(data: &[u8]) {
     if let Ok(command) = FabricsCommand::parse(&entry) {
         command.put(&mut built);
         assert_eq!(FabricsCommand::parse(&built), Ok(command));
+    }
+}
+
+/// Reads a query's program and an answer. A program that was read survives being written and read
+/// again.
+pub fn query(data: &[u8]) {
+    if let Ok(steps) = query::parse_program(data) {
+        let built = query::program_bytes(&steps);
+        assert_eq!(query::parse_program(&built).as_ref(), Ok(&steps));
+    }
+    if let Ok((_, parts)) = query::parse_answer(data) {
+        let bytes: usize = parts.iter().map(|part| part.data.len()).sum();
+        assert!(bytes <= data.len());
+    }
+    if let Some(entry) = SubmissionEntry::read_from_prefix(data).ok().map(|(entry, _)| entry) {
+        let instructions = query::inline(&entry);
+        let mut again = SubmissionEntry::default();
+        query::put_inline(&mut again, &instructions);
+        assert_eq!(query::inline(&again), instructions);
     }
 }
 

@@ -18,6 +18,11 @@ fn key_lists() {
 }
 
 #[test]
+fn queries() {
+    replay("query", fuzzing::query);
+}
+
+#[test]
 fn key_batchs() {
     replay("key_batch", fuzzing::key_batch);
 }

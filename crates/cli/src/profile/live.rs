@@ -380,7 +380,9 @@ mod tests {
         use clap::Parser;
         let all = ["mynah", "profile", "watch", "drive.profile"].iter().chain(words);
         match crate::args::Cli::try_parse_from(all).ok().unwrap().verb {
-            crate::args::Verb::Profile { what: crate::args::Profile::Watch(args) } => args,
+            crate::args::Verb::Profile {
+                what: Some(crate::args::Profile::Watch(args)), ..
+            } => args,
             _ => panic!("these are the options of watch"),
         }
     }

@@ -12,6 +12,7 @@
 //! - `record`: what was served is simulated again;
 //! - `tls`: connections that are encrypted.
 
+mod attach;
 mod authentication;
 mod bench;
 mod key_value;

@@ -14,7 +14,7 @@ use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
     AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive, Smart, page,
 };
-use mynah_wire::nvme::opcode::admin;
+use mynah_wire::nvme::opcode::{admin, query};
 use mynah_wire::nvme::samsung::page as vendor;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U128;
@@ -49,6 +49,10 @@ impl Subsystem {
         if bytes > u64::from(slot.transport().max_transfer_bytes) {
             return Err(invalid);
         }
+        if wanted.page == page::MYNAH_PROFILE && self.has_profile_page(context.controller)? {
+            self.query_page(context.queue, context.entry, wanted)?;
+            return Ok(Outcome::Later);
+        }
         let page = self.page(context, wanted)?;
         if offset > page.len() as u64 {
             return Err(invalid);
@@ -63,6 +67,12 @@ impl Subsystem {
         Ok(Outcome::Data(data))
     }
 
+    /// Whether a controller has the page that whoever serves it answers.
+    fn has_profile_page(&self, id: u16) -> Result<bool, Status> {
+        let controller = self.controllers.need(id)?;
+        Ok(controller.role() != Role::Discovery && !controller.is_guests())
+    }
+
     /// The whole log page.
     fn page(&mut self, context: Context<'_>, wanted: GetLogPage) -> Result<Vec<u8>, Status> {
         let unknown = Status::LOG_PAGE_INVALID.do_not_retry();
@@ -71,7 +81,9 @@ impl Subsystem {
         let namespace = context.entry.namespace_id.get();
         let keeps_event = wanted.retains_event;
         match wanted.page {
-            page::SUPPORTED_LOG_PAGES => Ok(self.supported_pages(is_discovery)),
+            page::SUPPORTED_LOG_PAGES => {
+                Ok(self.supported_pages(is_discovery, controller.is_guests()))
+            }
             page::ERROR_INFORMATION => Ok(errors(controller)),
             page::DISCOVERY if is_discovery => {
                 let (host, local) = (controller.host_nqn().to_owned(), controller.local());
@@ -122,7 +134,7 @@ impl Subsystem {
         }
     }
 
-    fn supported_pages(&self, is_discovery: bool) -> Vec<u8> {
+    fn supported_pages(&self, is_discovery: bool, is_guests: bool) -> Vec<u8> {
         let mut bytes = vec![0; 1024];
         let discovery = [page::SUPPORTED_LOG_PAGES, page::ERROR_INFORMATION, page::DISCOVERY];
         let pages: &[u8] = if is_discovery { &discovery } else { &PAGES };
@@ -130,7 +142,11 @@ impl Subsystem {
             Some(_) if !is_discovery => &[vendor::ITERATORS, vendor::WRITE_AMPLIFICATION],
             _ => &[],
         };
-        for &page in pages.iter().chain(vendors) {
+        let profile: &[u8] = match is_discovery || is_guests {
+            true => &[],
+            false => &[page::MYNAH_PROFILE],
+        };
+        for &page in pages.iter().chain(vendors).chain(profile) {
             bytes[usize::from(page) * 4] = 1;
         }
         bytes
@@ -312,6 +328,10 @@ fn effects(controller: &Controller, set_of_commands: CommandSet, has_key_spaces:
         (admin::SANITIZE, BLOCKS | ALONE),
     ] {
         set(0, opcode, effects);
+    }
+    if !controller.is_guests() {
+        set(1024, query::STORE_PROGRAM, 0);
+        set(1024, query::RUN, 0);
     }
     if controller.is_guests() {
         if has_key_spaces && set_of_commands == CommandSet::Nvm {

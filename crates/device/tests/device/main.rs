@@ -18,6 +18,7 @@ mod nvm;
 mod pairs;
 mod persistence;
 mod protection;
+mod query;
 mod slow_store;
 mod support;
 mod transfers;

@@ -1,7 +1,7 @@
 //! A host in virtual time that does not need a transport, and small drives.
 
 use mynah_device::{
-    Authentication, Completion, CompletionData, Now, Output, Queue, RamStore, Ready, Store,
+    Authentication, Completion, CompletionData, Now, Output, Query, Queue, RamStore, Ready, Store,
     StoreError, StoreJob, Subsystem, SubsystemConfig, Timing, Transport, Values,
 };
 use mynah_model::Drive;
@@ -102,6 +102,7 @@ pub(crate) struct World {
     pub(crate) closed: Vec<(Queue, &'static str)>,
     /// Authentication commands that wait for somebody to answer them.
     pub(crate) asked: Vec<Authentication>,
+    pub(crate) queries: Vec<Query>,
     /// Where the next connection comes from.
     pub(crate) source: u128,
     next_id: u16,
@@ -152,6 +153,7 @@ impl World {
             replies: VecDeque::new(),
             closed: vec![],
             asked: vec![],
+            queries: Vec::new(),
             source: 0,
             next_id: 0,
         }
@@ -196,6 +198,7 @@ impl World {
                 }
                 Output::Close { queue, reason } => self.closed.push((queue, reason)),
                 Output::Authentication(asked) => self.asked.push(asked),
+                Output::Query(query) => self.queries.push(*query),
             }
         }
     }

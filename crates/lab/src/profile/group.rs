@@ -52,7 +52,7 @@ impl Dimension {
     }
 
     /// How that number is said.
-    fn label(self, header: &Header, number: u64) -> String {
+    pub(super) fn label(self, header: &Header, number: u64) -> String {
         let named = |names: &[String], what: &str| {
             let name = usize::try_from(number).ok().and_then(|at| names.get(at));
             name.cloned().unwrap_or_else(|| format!("{what} {number}"))

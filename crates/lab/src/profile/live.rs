@@ -137,6 +137,8 @@ pub struct Watch {
     read: u64,
     overwritten: u64,
     torn: u64,
+    /// Records that were kept since they were slow.
+    kept: u64,
     /// What had been counted when the interval began, and at the last look.
     from: Counts,
     counts: Counts,
@@ -155,6 +157,7 @@ impl Watch {
             read: 0,
             overwritten: 0,
             torn: 0,
+            kept: 0,
             from: Counts::default(),
             counts: Counts::default(),
             base: BTreeMap::new(),
@@ -183,7 +186,7 @@ impl Watch {
     pub fn restart(&mut self, from: Counts) {
         self.groups.clear();
         self.others = None;
-        (self.read, self.overwritten, self.torn) = (0, 0, 0);
+        (self.read, self.overwritten, self.torn, self.kept) = (0, 0, 0, 0);
         self.from = from;
         self.counts = from;
     }
@@ -250,6 +253,11 @@ impl Watch {
             return;
         }
         self.read += 1;
+        // Kept since it was slow, and not of the sample.
+        if head.kept {
+            self.kept += 1;
+            return;
+        }
         self.tally(head).add(record, stages);
     }
 
@@ -274,8 +282,9 @@ impl Watch {
         let seconds = after.as_secs_f64();
         // Those that are looked at stand for those without a record, too.
         let without = counts.sampled_out.saturating_add(counts.lost);
-        let without = without.saturating_add(self.overwritten).saturating_add(self.torn);
-        let all = counts.recorded.saturating_sub(self.overwritten).saturating_sub(self.torn);
+        let unread = self.overwritten.saturating_add(self.torn).saturating_add(self.kept);
+        let without = without.saturating_add(unread);
+        let all = counts.recorded.saturating_sub(unread);
         let each = match all {
             0 => 1.0,
             all => 1.0 + without as f64 / all as f64,

@@ -1,6 +1,11 @@
 //! What is said of a profile, for machines; `text.rs` says the same to people.
 
 use super::analysis::{Analysis, Group};
+use super::choice::choice_text;
+use super::interference::{Interference, interference};
+use super::path::PathReport;
+use super::queue_models::{StageModel, by_group, obstacle};
+use super::verdict::{Beyond, Outcome, Verdict, judge};
 use crate::result::Latency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,14 +35,31 @@ pub struct ProfileReport {
     pub program: String,
     /// What became of the I/Os that ended.
     pub counts: Counted,
+    /// Which I/Os have records; null: all of them.
+    pub choice: Option<String>,
+    /// How many I/Os each of the sample stands for.
+    pub weight: f64,
     /// From the beginning of the first I/O to the end of the last.
     pub window_ns: f64,
     /// I/Os whose stages do not add up to their latency.
     pub uneven: u64,
     /// By how much at most they do not.
     pub residual_max_ns: f64,
+    /// How it was joined from a host's side and a target's; absent from other profiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathReport>,
     /// Its I/Os in groups.
     pub groups: Vec<GroupReport>,
+    /// The group that speaks for all: of those that are slower, the one with the most time added.
+    #[serde(default)]
+    pub speaker: Option<String>,
+    /// Why there are no queue models, beside a base.
+    #[serde(default)]
+    pub no_queue_models: Option<String>,
+    /// Who was in the same stage as whom, and what that cost; where there are several, and every I/O
+    /// has a record.
+    #[serde(default)]
+    pub interference: Vec<Interference>,
 }
 
 /// What became of the I/Os that ended.
@@ -62,11 +84,15 @@ pub struct Counted {
 pub struct GroupReport {
     /// What they have in common.
     pub name: String,
-    /// How many succeeded.
+    /// How many of the sample succeeded.
     pub ios: u64,
+    /// How many were kept since they were slow, and are not of the sample: nothing else counts them.
+    pub kept: u64,
+    /// How long the slowest of those took.
+    pub kept_max_ns: f64,
     /// How many failed, by NVMe status (code type and code, in hexadecimal).
     pub failed: BTreeMap<String, u64>,
-    /// Recorded I/Os for each second of the window.
+    /// I/Os for each second of the window, as the sample has them.
     pub iops: f64,
     /// Their bytes a second.
     pub bw_bytes_per_s: f64,
@@ -79,6 +105,12 @@ pub struct GroupReport {
     pub stages: Vec<StageReport>,
     /// What has grown over the base, if there is one that has such I/Os.
     pub growth: Option<Growth>,
+    /// What makes it slower than the base, if there is one that has such I/Os.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// Queue models of its stages, beside a base that has such I/Os.
+    #[serde(default)]
+    pub queue_models: Vec<StageModel>,
 }
 
 /// One stage of a group.
@@ -90,6 +122,9 @@ pub struct StageReport {
     pub mean_ns: f64,
     /// Its part of the mean latency.
     pub share: f64,
+    /// How many of the group's I/Os were in it, on average over the window (Little's law).
+    #[serde(default)]
+    pub in_stage: f64,
     /// What half of the I/Os did not exceed, those that did not pass it included.
     pub p50_ns: f64,
     /// What 99 of 100 did not exceed.
@@ -122,7 +157,16 @@ const SCHEMA: &str = "mynah.profile-report/1";
 impl ProfileReports {
     /// What these profiles come to, beside a base.
     pub fn new(profiles: &[Analysis], base: Option<&Analysis>) -> ProfileReports {
-        let profiles = profiles.iter().map(|it| ProfileReport::new(it, base)).collect();
+        ProfileReports::knowing(profiles, base, &Beyond::default())
+    }
+
+    /// The same with what else is known.
+    pub fn knowing(
+        profiles: &[Analysis],
+        base: Option<&Analysis>,
+        beyond: &Beyond,
+    ) -> ProfileReports {
+        let profiles = profiles.iter().map(|it| ProfileReport::new(it, base, beyond)).collect();
         let base = base.map(|base| base.path.display().to_string());
         ProfileReports { schema: SCHEMA.to_owned(), base, profiles }
     }
@@ -147,12 +191,22 @@ impl ProfileReports {
 }
 
 impl ProfileReport {
-    fn new(analysis: &Analysis, base: Option<&Analysis>) -> ProfileReport {
+    fn new(analysis: &Analysis, base: Option<&Analysis>, beyond: &Beyond) -> ProfileReport {
         let counts = analysis.counts;
-        let seconds = analysis.window().as_secs_f64();
+        let weight = analysis.weight();
+        let seconds = analysis.window().as_secs_f64() / weight;
         let stages = &analysis.header.stages;
         let groups =
             analysis.groups().map(|(name, group)| group_report(name, group, stages, seconds, base));
+        let mut groups: Vec<GroupReport> = groups.collect();
+        if let Some(base) = base {
+            let mut models = by_group(base, analysis);
+            let mut verdicts = judge(base, analysis, beyond, &models);
+            for group in &mut groups {
+                group.verdict = verdicts.remove(&group.name);
+                group.queue_models = models.remove(&group.name).unwrap_or_default();
+            }
+        }
         ProfileReport {
             file: analysis.path.display().to_string(),
             side: analysis.header.side.name().to_owned(),
@@ -166,12 +220,42 @@ impl ProfileReport {
                 lost: counts.lost,
                 torn: analysis.torn,
             },
+            choice: analysis.header.choice.as_ref().map(choice_text),
+            weight,
             window_ns: analysis.window().as_ns_f64(),
             uneven: analysis.uneven,
             residual_max_ns: analysis.residual_max as f64 / 1e3,
-            groups: groups.collect(),
+            path: analysis.joined,
+            speaker: speaker(&groups),
+            no_queue_models: base.and_then(|base| obstacle(base, analysis)).map(str::to_owned),
+            interference: interference(analysis, base),
+            groups,
         }
     }
+
+    /// The verdict of the group that speaks for all.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        let speaker = self.speaker.as_ref()?;
+        self.groups.iter().find(|group| group.name == *speaker)?.verdict.as_ref()
+    }
+}
+
+/// The group that speaks for all: the slower ones first, then the one with the most time added.
+fn speaker(groups: &[GroupReport]) -> Option<String> {
+    let judged = groups.iter().filter_map(|group| Some((group, group.verdict.as_ref()?)));
+    let rank = |verdict: &Verdict| match verdict.outcome {
+        Outcome::Slower if verdict.through.is_none() => 4,
+        Outcome::Slower => 3,
+        Outcome::Spread => 2,
+        Outcome::NotSlower => 1,
+        Outcome::Untrusted => 0,
+    };
+    let added = |group: &GroupReport, verdict: &Verdict| verdict.grown_ns() * group.ios as f64;
+    let most = judged.max_by(|(a, one), (b, other)| {
+        let ranks = rank(one).cmp(&rank(other));
+        ranks.then(added(a, one).total_cmp(&added(b, other)))
+    });
+    most.map(|(group, _)| group.name.clone())
 }
 
 fn group_report(
@@ -184,6 +268,7 @@ fn group_report(
     let ios = group.total.count();
     let mean = group.total.mean_ns().unwrap_or(0.0);
     let base = base.and_then(|base| base.base_of(&name));
+    let per_second = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
     let grown = base.as_ref().map(|(base_mean, _)| mean - base_mean).filter(|grown| *grown > 0.0);
     let stage = |(number, stage): (usize, &String)| {
         let all = group.stage(number);
@@ -199,6 +284,7 @@ fn group_report(
             stage: stage.clone(),
             mean_ns,
             share: if mean > 0.0 { mean_ns / mean } else { 0.0 },
+            in_stage: per_second(all.sum_ps() as f64 / 1e12),
             p50_ns: percentile(50.0),
             p99_ns: percentile(99.0),
             max_ns: longest.as_ns_f64(),
@@ -208,7 +294,6 @@ fn group_report(
         })
     };
     let stages: Vec<StageReport> = stages.iter().enumerate().filter_map(stage).collect();
-    let per_second = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
     let growth = base.filter(|(base_mean, _)| *base_mean > 0.0).map(|(base_mean_ns, _)| {
         let share = |stage: &StageReport| stage.growth_share.unwrap_or(0.0);
         let most = stages.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
@@ -221,6 +306,8 @@ fn group_report(
     GroupReport {
         name,
         ios,
+        kept: group.kept,
+        kept_max_ns: group.kept_max.as_ns_f64(),
         failed: group
             .failed
             .iter()
@@ -232,5 +319,7 @@ fn group_report(
         lat_ns: group.total.latency(),
         stages,
         growth,
+        verdict: None,
+        queue_models: vec![],
     }
 }

@@ -101,7 +101,11 @@ fn each_record(analysis: &Analysis, take: &mut dyn FnMut(&Record<'_>)) -> Result
         let error = mynah_profile::ReadError::Damaged("another run has begun it anew".into());
         return Err(Problem { path: analysis.path.clone(), error });
     }
-    let read = follow.poll(take);
+    let read = follow.poll(&mut |record| {
+        if analysis.has(&record.head) {
+            take(record);
+        }
+    });
     read.map(drop).map_err(|error| Problem { path: analysis.path.clone(), error })
 }
 

@@ -119,6 +119,7 @@ impl World {
                     let peer = self.peers.get(&asked.queue).copied().unwrap_or(Peer::LOCAL);
                     self.authenticator.handle(NOW, &mut self.subsystem, asked, peer);
                 }
+                Output::Query(query) => panic!("nobody asks: {query:?}"),
             }
         }
         found

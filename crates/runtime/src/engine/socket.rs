@@ -1,16 +1,14 @@
 //! Sockets and what the engine knows of them.
 
 use crate::quota::Share;
+use crate::stamped;
 use mynah_stamp::Time;
-use nix::sys::socket::{self, ControlMessageOwned, MsgFlags};
-use nix::sys::time::TimeSpec;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, acceptfrom_with, sockopt};
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// What a look at a listener finds.
@@ -67,11 +65,6 @@ impl AsFd for Listener {
     }
 }
 
-/// Room for what comes with received bytes: one stamp.
-pub(super) fn control_buffer() -> Vec<u8> {
-    nix::cmsg_space!(TimeSpec)
-}
-
 /// A connection's socket.
 pub(super) struct Socket {
     descriptor: OwnedFd,
@@ -101,9 +94,7 @@ impl Socket {
         // Local sockets, behind which TLS is done, have no such stamps.
         let is_local = sockopt::socket_domain(&descriptor)
             .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX);
-        let stamped = stamped
-            && !is_local
-            && socket::setsockopt(&descriptor, socket::sockopt::ReceiveTimestampns, &true).is_ok();
+        let stamped = stamped && !is_local && stamped::begin(&descriptor);
         Socket {
             descriptor,
             stamped,
@@ -121,7 +112,7 @@ impl Socket {
 
     /// Receives what is there: how many bytes, and when the last of them came by the system's
     /// calendar, if that is known.
-    /// `control` is [`control_buffer`].
+    /// `control` is [`stamped::control_buffer`].
     pub(super) fn receive(
         &self,
         buffer: &mut [u8],
@@ -131,17 +122,7 @@ impl Socket {
             let (bytes, _) = rustix::net::recv(&self.descriptor, buffer, RecvFlags::DONTWAIT)?;
             return Ok((bytes, None));
         }
-        let mut parts = [IoSliceMut::new(buffer)];
-        let (descriptor, flags) = (self.descriptor.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
-        let received = socket::recvmsg::<()>(descriptor, &mut parts, Some(control), flags)
-            .map_err(|error| Errno::from_raw_os_error(error as i32))?;
-        let stamp = received.cmsgs().ok().and_then(|mut messages| {
-            messages.find_map(|message| match message {
-                ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at)),
-                _ => None,
-            })
-        });
-        Ok((received.bytes, stamp))
+        stamped::receive(&self.descriptor, buffer, control)
     }
 }
 
@@ -155,6 +136,7 @@ impl AsFd for Socket {
 mod tests {
     use super::*;
     use crate::clock::age;
+    use crate::stamped::control_buffer;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::thread::sleep;

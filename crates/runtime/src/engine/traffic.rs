@@ -1,7 +1,6 @@
 //! What goes over the connections: receiving, sending, and the end of one.
 
 use super::{DIRECT_MAX, Engine};
-use crate::clock;
 use crate::hub::{Arrival, Id, Reason};
 use mynah_device::Now;
 use mynah_stamp::{Span, Time};
@@ -57,11 +56,13 @@ impl Engine {
                         continue;
                     }
                     Ok((bytes, stamp)) => {
-                        let now = self.clock.now();
+                        let (now, age) = match stamp.map(|stamp| self.clock.since(stamp)) {
+                            // An age beyond reason: the calendar has been set.
+                            Some((now, age)) => (now, Some(age).filter(|&age| age < STAMP_AGE_MAX)),
+                            None => (self.clock.now(), None),
+                        };
                         let is_busy = self.busy.contains(&id);
                         let before = if is_busy { before } else { self.poll_before };
-                        // An age beyond reason: the calendar has been set.
-                        let age = stamp.map(clock::age).filter(|&age| age < STAMP_AGE_MAX);
                         let arrival = match age {
                             Some(age) => {
                                 let at = now.wall.as_ps().saturating_sub(age.as_ps());
@@ -71,7 +72,7 @@ impl Engine {
                                     self.pacing.woke(at, now.wall);
                                     gap = gap.min(self.pacing.wake());
                                 }
-                                Arrival::stamped(at, gap)
+                                Arrival::stamped(at, gap, now.wall)
                             }
                             // What came has woken the engine.
                             None if slept => Arrival::seen(now.wall, self.pacing.wake()),

@@ -1,6 +1,7 @@
 //! A socket and the machine that speaks NVMe/TCP over it.
 
 use super::HostError;
+use super::watch::Watch;
 use crate::clock::{Clock, Rate};
 use mynah_wire::tcp::host::{Event, Host, HostConfig, Payload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,11 +14,17 @@ use std::time::Duration;
 pub trait Stream: Read + Write + Send {
     /// What to wait on.
     fn fd(&self) -> BorrowedFd<'_>;
+    /// Whether bytes come as they are from the network, so that the kernel knows when.
+    fn is_bare(&self) -> bool;
 }
 
 impl Stream for TcpStream {
     fn fd(&self) -> BorrowedFd<'_> {
         self.as_fd()
+    }
+
+    fn is_bare(&self) -> bool {
+        true
     }
 }
 
@@ -25,9 +32,11 @@ impl Stream for TcpStream {
 pub struct Connection {
     /// The machine.
     pub machine: Host,
-    stream: Box<dyn Stream>,
+    pub(super) stream: Box<dyn Stream>,
     /// The last bytes did not all go out: wait until they can.
-    blocked: bool,
+    pub(super) blocked: bool,
+    /// What notes when commands leave and answers come.
+    pub(super) watch: Option<Box<Watch>>,
 }
 
 /// What a host asks first.
@@ -80,7 +89,8 @@ impl Connection {
         config: HostConfig,
         timeout: Duration,
     ) -> Result<Connection, HostError> {
-        let mut connection = Connection { machine: Host::new(config), stream, blocked: false };
+        let mut connection =
+            Connection { machine: Host::new(config), stream, blocked: false, watch: None };
         let mut said = Vec::new();
         match connection.initialize(&mut said, timeout.min(REQUEST_PATIENCE)) {
             Ok(()) => Ok(connection),
@@ -129,6 +139,9 @@ impl Connection {
     /// If the connection is lost.
     #[inline]
     pub fn send(&mut self, payload: &mut impl Payload) -> Result<(), HostError> {
+        if self.watch.is_some() {
+            return self.send_watched(payload);
+        }
         self.blocked = false;
         loop {
             let output = self.machine.output(payload);
@@ -154,6 +167,9 @@ impl Connection {
     /// If the connection is lost.
     #[inline]
     pub fn receive(&mut self) -> Result<bool, HostError> {
+        if self.watch.is_some() {
+            return self.receive_watched();
+        }
         let buffer = self.machine.receive_buffer();
         match self.stream.read(buffer) {
             Ok(0) => Err(HostError::Closed),
@@ -174,7 +190,11 @@ impl Connection {
     /// If the target broke the rules. It is told, as far as that goes without waiting.
     #[inline]
     pub fn poll(&mut self, payload: &mut impl Payload) -> Result<Option<Event>, HostError> {
-        match self.machine.poll(payload) {
+        let polled = self.machine.poll(payload);
+        if let Some(watch) = &mut self.watch {
+            watch.flights.take_transfers(&mut self.machine);
+        }
+        match polled {
             Ok(event) => Ok(event),
             Err(error) => {
                 // The connection ends anyway.

@@ -9,7 +9,8 @@ use super::encryption::Encryption;
 use super::namespace;
 use super::transport::{Completed, Data as Bytes, Facts, IoQueue, Remote, Source};
 use crate::clock::{Clock, Rate};
-use mynah_stamp::Span;
+use crate::profile::Flight;
+use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
 use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::identify::{IDENTIFY_BYTES, IdentifyController, cns};
@@ -369,6 +370,19 @@ impl Controller {
 }
 
 impl IoQueue for Connection {
+    fn watch(&mut self, clock: Clock) {
+        Connection::watch(self, clock);
+    }
+
+    #[inline]
+    fn ended(&mut self, slot: u16) -> Option<(&Flight, Time, u16)> {
+        self.watch.as_mut()?.flights.ended(slot)
+    }
+
+    fn flight(&self, slot: u16) -> Option<&Flight> {
+        self.watch.as_ref()?.flights.flight(slot)
+    }
+
     #[inline]
     fn receive(&mut self) -> Result<bool, HostError> {
         Connection::receive(self)
@@ -409,7 +423,12 @@ impl IoQueue for Connection {
         movement: Movement,
         data: &mut impl Bytes,
     ) -> Option<u16> {
-        self.machine.submit(entry, movement, data)
+        let ahead = self.machine.unsent();
+        let slot = self.machine.submit(entry, movement, data)?;
+        if let Some(watch) = &mut self.watch {
+            watch.flights.submitted(slot, entry, movement, &self.machine, ahead);
+        }
+        Some(slot)
     }
 
     #[inline]
@@ -430,10 +449,12 @@ impl Source for Association {
     type Queue = Connection;
 
     fn facts(&self) -> Facts {
-        let Association { queue_entries_max, transfer_bytes_max, transition, .. } = *self;
+        let Association {
+            queue_entries_max, transfer_bytes_max, transition, controller_id, ..
+        } = *self;
         // Identifiers of commands have no room for more.
         let queue_entries_max = queue_entries_max.min(u32::from(COMMANDS_MAX) + 1);
-        Facts { queue_entries_max, transfer_bytes_max, transition }
+        Facts { queue_entries_max, transfer_bytes_max, transition, controller_id }
     }
 
     fn open_queue(&self, id: u16, entries: u16, _bytes: usize) -> Result<Connection, HostError> {

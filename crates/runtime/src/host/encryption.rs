@@ -22,6 +22,10 @@ impl Stream for UnixStream {
     fn fd(&self) -> BorrowedFd<'_> {
         self.as_fd()
     }
+
+    fn is_bare(&self) -> bool {
+        false
+    }
 }
 
 impl Encryption {

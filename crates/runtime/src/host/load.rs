@@ -32,6 +32,7 @@ use super::vfio_user::{self, VfioUserOptions};
 use super::{HostError, persist};
 use crate::clock::{Clock, Rate};
 use crate::cpus::Cpus;
+use crate::profile::{HostProfiles, RingError};
 use gate::Gate;
 use job::{Job, Plan, Shared};
 use link::Link;
@@ -98,6 +99,8 @@ pub struct Load {
     pub reconnect: Duration,
     /// Where the jobs may run; `None`: anywhere.
     pub cpus: Option<Cpus>,
+    /// Where their records go.
+    pub profile: Option<Arc<HostProfiles>>,
 }
 
 /// Where a run is.
@@ -144,6 +147,9 @@ pub enum LoadError {
     /// The flow does not fit the namespace.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// A profile cannot be written.
+    #[error(transparent)]
+    Profile(#[from] RingError),
     /// What was asked for does not fit the target.
     #[error("{0}")]
     Unfit(String),
@@ -223,7 +229,8 @@ fn run_jobs<R: Remote, W: Work>(
     let mut connected = Vec::new();
     for ((plan, work), counter) in plans.into_iter().zip(&counters) {
         let shared = Shared { link: &link, clock: &clock, gate: &gate };
-        let job = Job::connect(plan, work, shared, counter);
+        let profile = load.profile.as_ref().map(|profiles| profiles.job(&clock)).transpose()?;
+        let job = Job::connect(plan, work, shared, counter, profile);
         connected.push(job.map_err(|error| failed(load, error))?);
     }
     if !prepares {

@@ -15,10 +15,12 @@ pub mod key_value;
 pub mod load;
 mod namespace;
 mod patience;
+mod profile_query;
 pub mod samsung;
 mod target;
 mod transport;
 mod vfio_user;
+mod watch;
 
 pub use authentication::Credentials;
 pub use connection::Connection;
@@ -28,6 +30,7 @@ pub use discovery::{Subsystem, discover};
 pub use encryption::Encryption;
 pub use namespace::{KeyValueNamespace, Namespace};
 pub use patience::persist;
+pub use profile_query::{Answer, Chosen, Exchange, ProfileClient, TargetRecords, Watch, collect};
 pub use target::{Target, TargetError, default_host_nqn, host_id};
 pub use vfio_user::VfioUserOptions;
 
@@ -120,6 +123,9 @@ pub enum HostError {
         /// What it is.
         is_key_value: bool,
     },
+    /// The target answers no queries of a profile.
+    #[error("the target does not answer queries of its profile (invalid opcode c2h)")]
+    NoProfile,
     /// There is no key-value namespace.
     #[error("the target has no key-value namespace")]
     NoKeyValue,
@@ -177,6 +183,10 @@ impl HostError {
             HostError::OtherKind { is_key_value: false, .. } => Some(
                 "`mynah bench TARGET --rw KIND` puts a load on its blocks; --nsid names another \
                  namespace",
+            ),
+            HostError::NoProfile => Some(
+                "only `mynah serve` does; of another target `mynah bench TARGET --profile` shows the \
+                 host's side",
             ),
             HostError::NoKeyValue => Some(
                 "`mynah serve --namespace SIZE,kv` serves one; `mynah bench TARGET --rw KIND` puts a \

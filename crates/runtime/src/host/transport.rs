@@ -1,7 +1,9 @@
 //! What the load generator needs of a controller, whatever it is reached through.
 
 use super::HostError;
-use mynah_stamp::Span;
+use crate::clock::Clock;
+use crate::profile::Flight;
+use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use mynah_wire::tcp::host::{Movement, Payload};
@@ -39,6 +41,13 @@ pub(super) trait Data: Payload {
 
 /// An I/O queue.
 pub(super) trait IoQueue {
+    /// Begins to note when commands leave and their answers come, for a profile. None is under way.
+    fn watch(&mut self, clock: Clock);
+    /// What was noted of the command in a slot that has just ended; when the last byte of its answer
+    /// came; and which of the answers that came at once it was.
+    fn ended(&mut self, slot: u16) -> Option<(&Flight, Time, u16)>;
+    /// What was noted of one that is under way.
+    fn flight(&self, slot: u16) -> Option<&Flight>;
     /// Looks once what has come; whether anything has.
     fn receive(&mut self) -> Result<bool, HostError>;
     /// Whether long data have begun to come and more is on its way.
@@ -73,6 +82,8 @@ pub(super) struct Facts {
     pub(super) transfer_bytes_max: u64,
     /// How long a change of a namespace's access state may take (ANATT).
     pub(super) transition: Span,
+    /// Its identifier.
+    pub(super) controller_id: u16,
 }
 
 /// What I/O queues of a controller are made from.

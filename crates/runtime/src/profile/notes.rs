@@ -1,6 +1,7 @@
 //! What is to be remembered of commands until they end.
 
-use mynah_stamp::Time;
+use super::requests::Requests;
+use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::SubmissionEntry;
 
 /// What is remembered of a command.
@@ -18,6 +19,14 @@ pub(crate) struct Note {
     pub(crate) arrived: Time,
     pub(crate) done: Time,
     pub(crate) answered: Time,
+    /// By how much it may have come before, and when it was seen.
+    pub(crate) gap: Span,
+    pub(crate) seen: Time,
+    /// When its data were asked for, if they were, and how often.
+    pub(crate) asked: Option<Time>,
+    pub(crate) requests: u32,
+    /// Bytes in the output before its answer.
+    pub(crate) ahead: u32,
 }
 
 impl Note {
@@ -30,6 +39,51 @@ impl Note {
             namespace: entry.namespace_id.get() as u16,
             block: entry.start_lba(),
             ..Note::default()
+        }
+    }
+}
+
+/// What is remembered of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    pub(crate) notes: Notes,
+    pub(crate) requests: Requests,
+    /// Commands that came at once, and the last of them.
+    batch: u16,
+    last: u16,
+}
+
+impl Noted {
+    /// Bytes came.
+    #[inline]
+    pub(crate) fn batch_begins(&mut self) {
+        self.batch = 0;
+    }
+
+    /// A command has come, with all its data; these had to be asked for or not.
+    #[inline]
+    pub(crate) fn command(&mut self, mut note: Note, was_asked: bool) {
+        self.batch = self.batch.saturating_add(1);
+        note.batch = self.batch;
+        self.last = note.command_id;
+        if was_asked && let Some(asked) = self.requests.complete(note.command_id) {
+            (note.asked, note.requests) = (Some(asked.first), asked.count);
+        }
+        self.notes.put(note);
+    }
+
+    /// Forgets all of it.
+    pub(crate) fn clear(&mut self) {
+        self.notes.clear();
+        self.requests = Requests::default();
+    }
+
+    /// What came at once has been dealt with: the last command came so long before at most.
+    pub(crate) fn batch_ends(&mut self, gap: Span) {
+        if self.batch > 0
+            && let Some(note) = self.notes.get_mut(self.last)
+        {
+            note.gap = gap;
         }
     }
 }
@@ -81,6 +135,11 @@ impl Notes {
         let mask = self.places.len().checked_sub(1)?;
         let place = &mut self.places[usize::from(command_id) & mask];
         (place.taken && place.command_id == command_id).then_some(place)
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.places.iter_mut().for_each(|place| place.taken = false);
     }
 
     /// Takes it away.

@@ -1,12 +1,13 @@
 //! The latest records of a profile, in a mapped file.
 
 use crate::shared::Shared;
-use mynah_profile::{COUNTS_WORD, Counts, HEADER_BYTES, Head, Header};
+use mynah_profile::{COUNTS_WORD, Counts, Decision, HEADER_BYTES, Head, Header};
 use mynah_stamp::Span;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -44,7 +45,7 @@ pub enum RingProblem {
 pub struct Ring {
     memory: Shared,
     /// Held, so that no other process writes it.
-    _file: File,
+    file: File,
     counts: Counts,
     /// Words of a record.
     words: usize,
@@ -89,22 +90,105 @@ impl Ring {
             return Err(io::Error::from(error).into());
         }
         let memory = Shared::map(&file, 0, bytes, true, true)?;
+        Ok(Ring::over(memory, file, header, slots))
+    }
+
+    fn over(memory: Shared, file: File, header: &Header, slots: u64) -> Ring {
         memory.write(0, &header.to_page(slots, &Counts::default()));
         let words = header.record_words();
         let first = HEADER_BYTES / 8;
-        Ok(Ring {
+        Ring {
             memory,
-            _file: file,
+            file,
             counts: Counts::default(),
             words,
             next: first,
             end: first + slots as usize * words,
-        })
+        }
+    }
+
+    /// A ring in this process's memory alone, which goes with it.
+    ///
+    /// # Errors
+    /// If there is not so much.
+    pub fn in_memory(header: &Header, bytes: u64) -> io::Result<Ring> {
+        let slots = (bytes.saturating_sub(HEADER_BYTES as u64) / header.record_bytes()).max(1);
+        let bytes = HEADER_BYTES as u64 + slots * header.record_bytes();
+        let (memory, file) = Shared::create("mynah-profile", bytes)?;
+        Ok(Ring::over(memory, file.into(), header, slots))
+    }
+
+    /// How many records there is room for.
+    pub fn slots(&self) -> u64 {
+        ((self.end - HEADER_BYTES / 8) / self.words) as u64
+    }
+
+    /// The number of the oldest record that there is; of the next one, if there is none.
+    pub fn oldest(&self) -> u64 {
+        (self.counts.recorded + 1).saturating_sub(self.slots()).max(1)
+    }
+
+    /// Appends a record as the file has it, if it is there.
+    pub fn copy(&self, sequence: u64, into: &mut Vec<u8>) -> bool {
+        if sequence < self.oldest() || sequence > self.counts.recorded {
+            return false;
+        }
+        let slot = ((sequence - 1) % self.slots()) as usize;
+        let at = HEADER_BYTES / 8 + slot * self.words;
+        let words = &self.memory.long_words()[at..at + self.words];
+        into.extend(words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()));
+        true
+    }
+
+    /// Of the I/Os that are told of something else was counted than what is recorded here: what has
+    /// come from another ring is part of what ended there.
+    pub fn says_of(&mut self, counts: &Counts) {
+        let all = self.memory.long_words();
+        let recorded = self.counts.recorded;
+        let lost = counts.recorded.saturating_sub(recorded) + counts.lost;
+        let completed = recorded + counts.filtered + counts.sampled_out + lost;
+        let (filtered, sampled_out) = (counts.filtered, counts.sampled_out);
+        self.counts = Counts { completed, recorded, filtered, sampled_out, lost };
+        for (at, count) in self.counts.to_array().into_iter().enumerate() {
+            all[COUNTS_WORD + at].store(count.to_le(), Ordering::Relaxed);
+        }
+    }
+
+    /// Where it can be read in this process, whether it is in a file or not.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
+    }
+
+    /// Says something else of what is written from now on; the stages must be the same.
+    pub fn describe(&mut self, header: &Header) {
+        debug_assert_eq!(header.record_words(), self.words);
+        self.memory.write(0, &header.to_page(self.slots(), &self.counts));
     }
 
     /// What was counted.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Counts an I/O that has ended and gets no record.
+    #[inline]
+    pub fn skip(&mut self, decision: Decision) {
+        let all = self.memory.long_words();
+        let put =
+            |at: usize, word: u64| all[COUNTS_WORD + at].store(word.to_le(), Ordering::Relaxed);
+        match decision {
+            Decision::Filtered => {
+                self.counts.filtered += 1;
+                put(2, self.counts.filtered);
+            }
+            Decision::SampledOut => {
+                self.counts.sampled_out += 1;
+                put(3, self.counts.sampled_out);
+            }
+            Decision::Record | Decision::Slow => return,
+        }
+        self.counts.completed += 1;
+        put(0, self.counts.completed);
     }
 
     /// Writes the record of an I/O that has ended over the oldest one; its sequence is given here.

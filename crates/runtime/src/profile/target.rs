@@ -6,40 +6,61 @@
 //! model, to the picosecond; where there is none, it is one stage.
 
 use super::notes::Note;
+use super::query::{NOBODY, Watcher};
 use super::ring::{RING_BYTES, Ring, RingError};
-use crate::clock::Rate;
+use crate::clock::{self, Clock, Rate};
 use mynah_device::{CommandKind, Completion};
+use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
-use mynah_profile::{Head, Header, Side, TimeBase};
+use mynah_profile::{Choice, ChoiceError, Chooser, Counts, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Stage, Time};
+use std::io;
 use std::path::Path;
 
-/// Stages before the drive's: asking the host for data until the last of them has come, and until
-/// the model has taken the command.
-const BEFORE: [&str; 2] = ["data_request", "intake"];
+/// Stages before the drive's: until the host is asked for data, which waits for a buffer; until the
+/// last of them has come; and until the model has taken the command.
+const BEFORE: [&str; 3] = ["data_buffer", "data_request", "intake"];
 /// And behind them: the subsystem without a model; past the modelled completion until the engine has
 /// come to it; until there was room in the output; and until the send that took its last byte.
 const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
+/// What is beside them: by how much the command may have come earlier; how long it lay in the
+/// system's buffer, while the model had it already; how long the send call took that had its answer's
+/// last byte; bytes in the output before the answer; and requests for data.
+const BESIDE: [&str; 5] = ["arrival_gap_ps", "unseen_ps", "send_call_ps", "bytes_ahead", "r2ts"];
 const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
-
-/// What is none of the kinds that results have.
-const OTHER: &str = "other";
 
 /// An answer that has been sent.
 pub(crate) struct Sent<'a> {
     pub(crate) controller_id: u16,
     pub(crate) queue_id: u16,
+    /// Whose it is, by [`super::Queries::tenant`].
+    pub(crate) tenant: u16,
     pub(crate) completion: &'a Completion,
     pub(crate) note: &'a Note,
     /// When the command itself came, on the model's clock, if its data had to be asked for.
     pub(crate) asked: Option<Time>,
+    /// When the send call had returned.
+    pub(crate) at: Time,
 }
 
 /// A target's profile.
 #[derive(Debug)]
 pub struct TargetProfile {
     ring: Ring,
+    header: Header,
+    /// What decides which I/Os have records; or where hosts decide that for themselves, by tenant:
+    /// the I/Os of others have none.
+    chooser: Chooser,
+    own: Option<Vec<(u16, Chooser)>>,
     rate: Rate,
+    /// By slot of the ring, whose record it has.
+    owners: Box<[u16]>,
+    /// What became of the I/Os of each tenant.
+    tenants: Vec<Counts>,
+    /// Who asks, and what they are told.
+    pub(super) watchers: Vec<Watcher>,
+    /// When it ends, unless somebody asks for more of it.
+    pub(super) until: Option<Time>,
     /// When the send that is under way began.
     pub(crate) sends_at: Time,
     /// When the clock was read last.
@@ -52,14 +73,163 @@ impl TargetProfile {
     /// # Errors
     /// If that cannot be.
     pub fn create(path: &Path, drive: &str, rate: Rate) -> Result<TargetProfile, RingError> {
-        let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
-        let kinds = Kind::ALL.iter().map(|kind| kind.name()).chain([OTHER]);
-        header.kinds = kinds.map(str::to_owned).collect();
-        let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
-        let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
-        header.stages = stages.map(str::to_owned).collect();
+        let header = header(drive);
         let ring = Ring::create(path, &header, RING_BYTES)?;
-        Ok(TargetProfile { ring, rate, sends_at: Time::ZERO, now: Time::ZERO })
+        Ok(TargetProfile::over(ring, header, rate))
+    }
+
+    /// The same in this process's memory, until that time: of all, or of those tenants alone that
+    /// are admitted.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn in_memory(
+        drive: &str,
+        rate: Rate,
+        until: Time,
+        is_shared: bool,
+    ) -> io::Result<TargetProfile> {
+        let header = header(drive);
+        let ring = Ring::in_memory(&header, RING_BYTES)?;
+        let profile = TargetProfile::over(ring, header, rate);
+        let own = (!is_shared).then(Vec::new);
+        Ok(TargetProfile { until: Some(until), own, ..profile })
+    }
+
+    fn over(ring: Ring, header: Header, rate: Rate) -> TargetProfile {
+        let chooser =
+            Chooser::new(Choice::default(), &header.kinds).expect("every I/O is a choice");
+        TargetProfile {
+            owners: vec![NOBODY; ring.slots() as usize].into(),
+            ring,
+            header,
+            chooser,
+            own: None,
+            rate,
+            tenants: vec![],
+            watchers: vec![],
+            until: None,
+            sends_at: Time::ZERO,
+            now: Time::ZERO,
+        }
+    }
+
+    /// Serving begins, on this clock; or has begun, and the profile begins.
+    pub fn starts(&mut self, clock: &Clock) {
+        (self.header.origin_ns, self.header.machine) = (clock.origin_ns(), clock::machine());
+        self.ring.describe(&self.header);
+    }
+
+    /// Whether it has to end.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= self.now)
+    }
+
+    /// When it ends, if nothing happens.
+    pub(crate) fn ends_at(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// What it says of itself to a tenant.
+    pub(super) fn header(&self, tenant: Option<u16>) -> Header {
+        let choice = self.choice(tenant);
+        Header { choice: (!choice.is_all()).then_some(choice), ..self.header.clone() }
+    }
+
+    /// Bytes of a record.
+    pub(super) fn record_bytes(&self) -> usize {
+        self.header.record_bytes() as usize
+    }
+
+    /// Its records.
+    pub(super) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// What decides which I/Os of a tenant have records.
+    pub(super) fn choice(&self, tenant: Option<u16>) -> Choice {
+        let own = self.own.as_ref().and_then(|own| {
+            own.iter().find(|(it, _)| Some(*it) == tenant).map(|(_, chooser)| chooser)
+        });
+        own.unwrap_or(&self.chooser).choice().clone()
+    }
+
+    /// Whose a record is that there is.
+    pub(super) fn owner(&self, sequence: u64) -> u16 {
+        let slot = (sequence - 1) % self.owners.len() as u64;
+        self.owners[slot as usize]
+    }
+
+    /// What became of a tenant's I/Os; of all for `None`.
+    pub(super) fn counts(&self, tenant: Option<u16>) -> Counts {
+        match tenant {
+            None => self.ring.counts(),
+            Some(tenant) => self.tenants.get(usize::from(tenant)).copied().unwrap_or_default(),
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, tenant: u16, decision: Decision) {
+        let at = usize::from(tenant);
+        if at >= self.tenants.len() {
+            self.tenants.resize(at + 1, Counts::default());
+        }
+        let counts = &mut self.tenants[at];
+        counts.completed += 1;
+        match decision {
+            Decision::Filtered => counts.filtered += 1,
+            Decision::SampledOut => counts.sampled_out += 1,
+            Decision::Record | Decision::Slow => counts.recorded += 1,
+        }
+    }
+
+    /// From now on a tenant's I/Os have records: all, until it chooses.
+    pub(super) fn admit(&mut self, tenant: Option<u16>) {
+        if let (Some(own), Some(tenant)) = (&mut self.own, tenant)
+            && !own.iter().any(|(it, _)| *it == tenant)
+        {
+            let all = Chooser::new(Choice::default(), &self.header.kinds);
+            own.extend(all.ok().map(|all| (tenant, all)));
+        }
+    }
+
+    /// And no more.
+    pub(super) fn dismiss(&mut self, tenant: Option<u16>) {
+        if let (Some(own), Some(tenant)) = (&mut self.own, tenant) {
+            own.retain(|(it, _)| *it != tenant);
+        }
+    }
+
+    /// Which I/Os of a tenant that end from now on get a record, where tenants decide for
+    /// themselves; of all otherwise.
+    ///
+    /// # Errors
+    /// If there is no such choice.
+    pub(super) fn choose_for(
+        &mut self,
+        tenant: Option<u16>,
+        choice: Choice,
+    ) -> Result<(), ChoiceError> {
+        let (Some(own), Some(tenant)) = (&mut self.own, tenant) else {
+            return self.choose(choice);
+        };
+        let chooser = Chooser::new(choice, &self.header.kinds)?;
+        own.retain(|(it, _)| *it != tenant);
+        own.push((tenant, chooser));
+        Ok(())
+    }
+
+    /// Which I/Os that end from now on get a record.
+    ///
+    /// # Errors
+    /// If there is no such choice.
+    pub fn choose(&mut self, choice: Choice) -> Result<(), ChoiceError> {
+        self.chooser = Chooser::new(choice, &self.header.kinds)?;
+        let choice = self.chooser.choice();
+        self.header.choice = (!choice.is_all()).then(|| choice.clone());
+        self.ring.describe(&self.header);
+        Ok(())
     }
 
     /// An I/O's answer has been handed to the network.
@@ -67,29 +237,8 @@ impl TargetProfile {
         let Sent { completion, note, .. } = sent;
         let Some(kind) = kind_of(completion.kind) else { return };
         let rate = self.rate;
-        let taken = rate.wall(completion.arrival).max(note.arrived);
         let begin = sent.asked.map_or(note.arrived, |at| rate.wall(at)).min(note.arrived);
-        let mut stages = [Span::ZERO; STAGES];
-        let (before, rest) = stages.split_at_mut(BEFORE.len());
-        let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
-        before[0] = note.arrived.since(begin);
-        let mut at = note.arrived;
-        if completion.due.is_some() {
-            before[1] = taken.since(note.arrived);
-            at = taken;
-            for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
-                *into = rate.wall_span(completion.stages.get(stage));
-                at += *into;
-            }
-            behind[1] = note.done.saturating_since(at);
-        } else {
-            behind[0] = note.done.saturating_since(at);
-        }
-        at = at.max(note.done);
-        behind[2] = note.answered.saturating_since(at);
-        at = at.max(note.answered);
-        behind[3] = self.sends_at.saturating_since(at);
-        let end = at.max(self.sends_at);
+        let end = note.arrived.max(note.done).max(note.answered).max(self.sends_at);
         let head = Head {
             sequence: 0,
             connection: sent.controller_id,
@@ -106,9 +255,84 @@ impl TargetProfile {
             block: note.block,
             begin,
             total: end.since(begin),
+            kept: false,
         };
-        self.ring.record(&head, &stages, &[]);
+        let decision = match &mut self.own {
+            None => self.chooser.decide(&head),
+            Some(own) => own
+                .iter_mut()
+                .find(|(tenant, _)| *tenant == sent.tenant)
+                .map_or(Decision::SampledOut, |(_, chooser)| chooser.decide(&head)),
+        };
+        self.count(sent.tenant, decision);
+        match decision {
+            Decision::Record => self.record(sent, head),
+            Decision::Slow => self.record(sent, Head { kept: true, ..head }),
+            decision => self.ring.skip(decision),
+        }
     }
+
+    /// One that gets a record.
+    #[inline(never)]
+    fn record(&mut self, sent: &Sent<'_>, head: Head) {
+        let Sent { completion, note, .. } = sent;
+        let rate = self.rate;
+        let taken = rate.wall(completion.arrival).max(note.arrived);
+        let begin = head.begin;
+        let mut stages = [Span::ZERO; STAGES];
+        let (before, rest) = stages.split_at_mut(BEFORE.len());
+        let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
+        let asked = note.asked.unwrap_or(begin).clamp(begin, note.arrived);
+        before[0] = asked.since(begin);
+        before[1] = note.arrived.since(asked);
+        let mut at = note.arrived;
+        if completion.due.is_some() {
+            before[2] = taken.since(note.arrived);
+            at = taken;
+            for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
+                *into = rate.wall_span(completion.stages.get(stage));
+                at += *into;
+            }
+            behind[1] = note.done.saturating_since(at);
+        } else {
+            behind[0] = note.done.saturating_since(at);
+        }
+        at = at.max(note.done);
+        behind[2] = note.answered.saturating_since(at);
+        at = at.max(note.answered);
+        behind[3] = self.sends_at.saturating_since(at);
+        let end = at.max(self.sends_at);
+        // The modelled end may be some picoseconds behind the stamps, where its clock is another.
+        let head = Head { total: end.since(begin), ..head };
+        let slot = self.ring.counts().recorded % self.owners.len() as u64;
+        self.owners[slot as usize] = sent.tenant;
+        if !head.kept {
+            let of_drive = stages[BEFORE.len()..][..Stage::OF_DRIVE.len()].iter();
+            let in_drive = of_drive.fold(Span::ZERO, |sum, &span| sum + span);
+            for watcher in &mut self.watchers {
+                watcher.saw(sent.tenant, &head, in_drive);
+            }
+        }
+        let beside = [
+            note.gap.as_ps(),
+            note.seen.saturating_since(note.arrived).as_ps(),
+            sent.at.saturating_since(self.sends_at).as_ps(),
+            note.ahead.into(),
+            note.requests.into(),
+        ];
+        self.ring.record(&head, &stages, &beside);
+    }
+}
+
+/// What a target's profile says of itself.
+pub(super) fn header(drive: &str) -> Header {
+    let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
+    header.kinds = io_kinds();
+    let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
+    let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
+    header.stages = stages.map(str::to_owned).collect();
+    header.beside = BESIDE.map(str::to_owned).to_vec();
+    header
 }
 
 /// The number of a kind of I/O; `None` of what is none. Whether a Store found its key only the model

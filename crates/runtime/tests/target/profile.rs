@@ -1,7 +1,7 @@
 //! The profile of a target: every I/O once, and stages that add up, in a time of the test's own.
 
 use crate::timing::{World, requests};
-use mynah_profile::{Counts, Head, Profile};
+use mynah_profile::{Choice, Counts, Filter, Head, KeepAbove, Profile, Sampling, hash};
 use mynah_runtime::clock::Rate;
 use mynah_runtime::profile::TargetProfile;
 use mynah_stamp::Span;
@@ -64,6 +64,53 @@ proptest! {
                 prop_assert!(stages[nothing].is_zero(), "{nothing}");
             }
             prop_assert!(!stages["firmware"].is_zero());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// What a choice leaves out is counted, and the others have their records: the sample is the one
+    /// that a host would take, which counts as the target does.
+    #[test]
+    fn a_choice_leaves_out_what_it_says_and_counts_it(
+        requests in requests(),
+        delays in prop::collection::vec(0..20_000u32, 1..5),
+        one_in in 2u32..5,
+        above in 0u64..200,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.profile");
+        let mut world = World::new(Rate::REAL);
+        let mut profile = TargetProfile::create(&path, "test", Rate::REAL).unwrap();
+        let reads = Filter { kinds: vec!["read".into()], ..Filter::default() };
+        let above = Span::from_us(above);
+        let choice = Choice {
+            filters: vec![reads],
+            sampling: Sampling::OneIn(one_in),
+            keep_above: KeepAbove::Ps(above.as_ps()),
+        };
+        profile.choose(choice.clone()).unwrap();
+        world.hub.profile_with(profile);
+        world.run(&requests, &delays);
+        prop_assert_eq!(Profile::open(&path).unwrap().header().choice.clone(), Some(choice));
+        let (counts, records) = records(&path);
+        prop_assert!(counts.add_up());
+        let reads = requests.iter().filter(|(write, _)| !write).count() as u64;
+        let count = requests.len() as u64;
+        prop_assert_eq!((counts.completed, counts.filtered), (count, count - reads));
+        prop_assert_eq!(counts.recorded, records.len() as u64);
+        // Connect was the first command of the connection.
+        let picked = |nth: u32| u64::from(hash(1, nth)) < (1 << 32) / u64::from(one_in);
+        let sample: Vec<u32> = (1..).zip(&requests)
+            .filter(|(nth, (write, _))| !write && picked(*nth)).map(|(nth, _)| nth).collect();
+        let mut recorded: Vec<u32> =
+            records.iter().filter(|(head, _)| !head.kept).map(|(head, _)| head.nth).collect();
+        recorded.sort_unstable();
+        prop_assert_eq!(recorded, sample);
+        for (head, _) in records.iter().filter(|(head, _)| head.kept) {
+            prop_assert!(head.total > above && !picked(head.nth));
         }
     }
 }

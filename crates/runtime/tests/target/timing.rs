@@ -34,6 +34,9 @@ pub(crate) struct World {
     rate: Rate,
     pub(crate) wall: Time,
     controllers: u16,
+    /// What was sent on a connection.
+    pub(crate) heard: Vec<u8>,
+    pub(crate) listens_to: Option<Id>,
 }
 
 impl World {
@@ -43,18 +46,25 @@ impl World {
 
     /// The same around this drive.
     pub(crate) fn on(drive: Prepared, rate: Rate) -> World {
+        World::with(drive, Settings::default(), rate)
+    }
+
+    /// The same with connections like this.
+    pub(crate) fn with(drive: Prepared, settings: Settings, rate: Rate) -> World {
         let config = SubsystemConfig::new(NQN);
         let subsystem = Subsystem::new(config, drive.drive, Box::new(RamStore::new()));
         let subsystem = subsystem.expect("a subsystem");
-        let hub = Hub::new(subsystem, Settings::default(), Quotas::default(), rate);
-        World { hub, rate, wall: Time::ZERO, controllers: 0 }
+        let hub = Hub::new(subsystem, settings, Quotas::default(), rate);
+        let (wall, controllers, heard) = (Time::ZERO, 0, vec![]);
+        World { hub, rate, wall, controllers, heard, listens_to: None }
     }
 
-    fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         Now { wall: self.wall, model: self.rate.model(self.wall) }
     }
 
-    fn open(&mut self) -> Id {
+    /// A connection on which nothing has been said.
+    pub(crate) fn bare(&mut self) -> Id {
         let transport = Transport {
             in_capsule_bytes: 8192,
             max_transfer_bytes: 1 << 20,
@@ -65,7 +75,11 @@ impl World {
             kind: 3,
             host_nqn: None,
         };
-        let id = self.hub.open(self.now(), Peer::LOCAL, transport);
+        self.hub.open(self.now(), Peer::LOCAL, transport)
+    }
+
+    fn open(&mut self) -> Id {
+        let id = self.bare();
         let mut out = Outbound::new(End::Host);
         out.initialize(Initialization { version: 0, alignment: 0, digests: 0, limit: 0 });
         self.give(id, out.bytes());
@@ -77,7 +91,7 @@ impl World {
         self.look();
     }
 
-    fn give_arrived(&mut self, id: Id, mut bytes: &[u8], arrival: Arrival) {
+    pub(crate) fn give_arrived(&mut self, id: Id, mut bytes: &[u8], arrival: Arrival) {
         while !bytes.is_empty() {
             let buffer = self.hub.receive_buffer(id).expect("room");
             let part = buffer.len().min(bytes.len());
@@ -94,6 +108,10 @@ impl World {
         self.hub.advance(now);
         while let Some(id) = self.hub.next_dirty() {
             let bytes = self.hub.output_bytes(id);
+            if self.listens_to == Some(id) {
+                let slices = self.hub.output(id, usize::MAX);
+                slices.iter().for_each(|slice| self.heard.extend_from_slice(slice));
+            }
             self.hub.sends(now.wall);
             self.hub.sent(now, id, bytes);
         }
@@ -106,14 +124,20 @@ impl World {
 
     /// An I/O queue of 128 entries, on a controller of its own.
     pub(crate) fn queue(&mut self) -> Id {
+        self.queues_of(HOST).1
+    }
+
+    /// The same of that host, and the controller's admin queue.
+    pub(crate) fn queues_of(&mut self, host: &str) -> (Id, Id) {
+        let mut queues = [0; 2];
         let mut controller = 0xffff;
-        let mut queue = 0;
         for number in 0..2u16 {
-            queue = self.open();
+            let queue = self.open();
+            queues[usize::from(number)] = queue;
             let mut data = ConnectData::new_zeroed();
             data.controller_id.set(controller);
             data.subsystem_nqn[..NQN.len()].copy_from_slice(NQN.as_bytes());
-            data.host_nqn[..HOST.len()].copy_from_slice(HOST.as_bytes());
+            data.host_nqn[..host.len()].copy_from_slice(host.as_bytes());
             let mut connect = fabrics(opcode::fabrics::CONNECT);
             connect.dword10.set(u32::from(number) << 16);
             connect.dword11.set(127 | 4 << 16);
@@ -128,7 +152,7 @@ impl World {
                 self.command(queue, enable, 1, &[]);
             }
         }
-        queue
+        (queues[0], queues[1])
     }
 
     /// Reads and writes, four at a time, with looks `delays` after the moments at which
@@ -233,7 +257,7 @@ fn commands_take_effect_when_they_came_and_not_when_they_were_seen() {
         let read = capsule(blocks_of(opcode::nvm::READ, 0, 8), 8, &[]);
         let came = start + us(came).since(Time::ZERO);
         let uncertain = Span::from_us(3);
-        world.give_arrived(queue, &read, Arrival::stamped(came, uncertain));
+        world.give_arrived(queue, &read, Arrival::stamped(came, uncertain, world.wall));
         world.look();
         while world.hub.outstanding() > 0 {
             world.wall = world.hub.next_at().expect("something is under way");

@@ -23,6 +23,8 @@ pub mod page {
     pub const MYNAH_DRIVE: u8 = 0xc0;
     /// Mynah's own: how late completions were.
     pub const MYNAH_LATENESS: u8 = 0xc1;
+    /// Mynah's own: what a profile's statistics are, as the answer to a query.
+    pub const MYNAH_PROFILE: u8 = 0xc2;
 }
 
 structures! {

@@ -10,6 +10,7 @@ pub mod log;
 pub mod opcode;
 pub mod property;
 pub mod protection;
+pub mod query;
 pub mod reservation;
 pub mod samsung;
 pub mod status;

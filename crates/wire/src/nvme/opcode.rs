@@ -74,6 +74,19 @@ pub mod samsung {
     }
 }
 
+/// Mynah's own I/O commands, about profiles ([`super::query`]).
+pub mod query {
+    /// Stores the program in the data; its handle is in the completion's dword 0.
+    pub const STORE_PROGRAM: u8 = 0xc1;
+    /// Runs instructions, and returns the answer.
+    pub const RUN: u8 = 0xc2;
+
+    /// Whether an opcode is one of them.
+    pub const fn has(opcode: u8) -> bool {
+        matches!(opcode, STORE_PROGRAM | RUN)
+    }
+}
+
 /// Types of Fabrics commands.
 pub mod fabrics {
     #![allow(missing_docs)]

@@ -181,6 +181,23 @@ struct Grant {
     bytes: u32,
 }
 
+/// What has happened to a command's data for the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// The controller has asked for some of them.
+    Asked {
+        /// Of which command.
+        slot: u16,
+    },
+    /// What was asked for is in the output, up to so many bytes from its beginning.
+    Written {
+        /// Of which command.
+        slot: u16,
+        /// Where its last byte ends.
+        end: usize,
+    },
+}
+
 /// The host's end of a connection.
 #[derive(Debug)]
 pub struct Host {
@@ -199,6 +216,10 @@ pub struct Host {
     data_bytes: u32,
     /// Most data bytes in a PDU to the controller.
     data_bytes_max: u32,
+    /// Commands that were submitted.
+    commands: u32,
+    /// What has happened to data, in order, if anybody wants to know.
+    transfers: Option<VecDeque<Transfer>>,
 }
 
 impl Host {
@@ -239,6 +260,8 @@ impl Host {
             in_capsule_bytes: 0,
             data_bytes: 0,
             data_bytes_max: 0,
+            commands: 0,
+            transfers: None,
         }
     }
 
@@ -302,9 +325,44 @@ impl Host {
             && self.outbound.len() < UNSENT_BYTES_MAX
     }
 
+    /// How many commands were submitted from the start, modulo 2^32.
+    #[inline]
+    pub fn commands(&self) -> u32 {
+        self.commands
+    }
+
+    /// The identifier of the command in a slot.
+    #[inline]
+    pub fn command_id(&self, slot: u16) -> u16 {
+        self.slots.get(usize::from(slot)).map_or(slot, |it| slot | it.generation)
+    }
+
+    /// Bytes that are to be sent, data that were asked for not included.
+    #[inline]
+    pub fn unsent(&self) -> usize {
+        self.outbound.len()
+    }
+
+    /// Has [`Host::next_transfer`] tell of transfers. Who wants that takes them after every
+    /// [`Host::poll`] and [`Host::output`].
+    pub fn tell_transfers(&mut self) {
+        self.transfers.get_or_insert_default();
+    }
+
+    /// What has happened to a command's data next.
+    #[inline]
+    pub fn next_transfer(&mut self) -> Option<Transfer> {
+        self.transfers.as_mut()?.pop_front()
+    }
+
     /// How many commands are outstanding.
     pub fn outstanding(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// How many commands can be outstanding.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     /// The slots whose commands are outstanding.
@@ -331,6 +389,7 @@ impl Host {
             return None;
         }
         let index = self.free.pop()?;
+        self.commands = self.commands.wrapping_add(1);
         let limit = match entry.opcode {
             opcode::FABRICS => ADMIN_IN_CAPSULE_BYTES,
             _ => self.in_capsule_bytes,
@@ -380,7 +439,8 @@ impl Host {
             grant.offset += bytes;
             grant.bytes -= bytes;
             let mut flags = 0;
-            if grant.bytes == 0 {
+            let is_last = grant.bytes == 0;
+            if is_last {
                 flags = super::pdu::FLAG_DATA_LAST;
                 slot.requests -= 1;
                 self.grants.pop_front();
@@ -388,6 +448,9 @@ impl Host {
             self.outbound.data(command_id, transfer_tag, offset, bytes, flags, |into| {
                 payload.fill(index, offset, into);
             });
+            if is_last && let Some(transfers) = &mut self.transfers {
+                transfers.push_back(Transfer::Written { slot: index, end: self.outbound.len() });
+            }
         }
     }
 

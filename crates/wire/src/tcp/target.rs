@@ -23,6 +23,7 @@ use super::stream::{
 };
 use crate::nvme::entry::{SGL_IN_CAPSULE, SGL_TRANSPORT, Transfer as Direction};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry, opcode};
+use std::collections::VecDeque;
 use transfer::Transfers;
 
 /// Less than this is copied rather than received straight to its place.
@@ -93,6 +94,8 @@ pub enum Event<'a> {
         /// If the data had to be asked for: the stamp ([`Connection::set_stamp`]) of when the
         /// command itself came.
         asked: Option<u64>,
+        /// How many commands the host had sent before it, modulo 2^32.
+        nth: u32,
     },
     /// The connection has ended: send what is left of the output, and close it.
     Ended(Ended),
@@ -140,6 +143,10 @@ pub struct Connection {
     flow_control: bool,
     damaged: u64,
     stamp: u64,
+    /// Commands that have come.
+    commands: u32,
+    /// Requests for data that were put into the output, if anybody wants to know.
+    requests: Option<VecDeque<(u16, usize)>>,
 }
 
 impl Connection {
@@ -173,7 +180,24 @@ impl Connection {
             flow_control: true,
             damaged: 0,
             stamp: 0,
+            commands: 0,
+            requests: None,
         }
+    }
+
+    /// Whether [`Connection::next_request`] is to tell of requests for data. Who wants that takes
+    /// them after every [`Connection::poll`] and [`Connection::grant`].
+    #[inline]
+    pub fn tell_requests(&mut self, tells: bool) {
+        if tells != self.requests.is_some() {
+            self.requests = tells.then(VecDeque::new);
+        }
+    }
+
+    /// The next request for data (R2T): of which command, and where it ends in the output.
+    #[inline]
+    pub fn next_request(&mut self) -> Option<(u16, usize)> {
+        self.requests.as_mut()?.pop_front()
     }
 
     /// The time, in any unit, of the bytes that are received from here on.
@@ -218,11 +242,12 @@ impl Connection {
             Ok(None) => None,
             Ok(Some(Found::Capsule(entry, data))) => {
                 let data = self.inbound.capsule_data(&data);
-                Some(Event::Command { entry, data, asked: None })
+                let nth = self.commands.wrapping_sub(1);
+                Some(Event::Command { entry, data, asked: None, nth })
             }
             Ok(Some(Found::Transfer(slot))) => {
-                let (entry, data, asked) = self.transfers.deliver(slot);
-                Some(Event::Command { entry, data, asked })
+                let (entry, data, asked, nth) = self.transfers.deliver(slot);
+                Some(Event::Command { entry, data, asked, nth })
             }
             Err(ended) => {
                 if let Ended::Fatal(fatal) = &ended {
@@ -497,6 +522,8 @@ impl Connection {
             }));
         }
         self.outstanding += 1;
+        let nth = self.commands;
+        self.commands = nth.wrapping_add(1);
         self.head = if u32::from(self.head) + 1 >= self.entries { 0 } else { self.head + 1 };
         let place = match self.data_place(&entry, &data) {
             Ok(place) => place,
@@ -516,7 +543,7 @@ impl Connection {
         };
         match place {
             Place::Transport(bytes) => {
-                let slot = self.transfers.begin(entry, bytes, self.stamp);
+                let slot = self.transfers.begin(entry, bytes, self.stamp, nth);
                 self.fuse(half, follows, slot);
                 if !pool.is_contended() {
                     while self.grant(pool) {}
@@ -529,7 +556,7 @@ impl Connection {
                     _ => &[],
                 };
                 let length = entry.data.length.get() as usize;
-                let slot = self.transfers.hold(entry, &bytes[..length.min(bytes.len())]);
+                let slot = self.transfers.hold(entry, &bytes[..length.min(bytes.len())], nth);
                 self.fuse(half, follows, slot);
                 Ok(None)
             }
@@ -621,6 +648,9 @@ impl Connection {
         let most = self.settings.ready_bytes.max(1);
         while let Some(ready) = self.transfers.next_ready(slot, most, self.ready_max) {
             self.outbound.ready_to_transfer(ready.command_id, ready.tag, ready.offset, ready.bytes);
+            if let Some(requests) = &mut self.requests {
+                requests.push_back((ready.command_id, self.outbound.len()));
+            }
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn log(profiles: &[Analysis]) -> Result<String, ViewError> {
         let mut cells: BTreeMap<(Option<Vec<u64>>, u64), Cell> = BTreeMap::new();
         each_record(analysis, &mut |record| {
             let head = &record.head;
-            if head.status == 0 {
+            if head.status == 0 && !head.kept {
                 let end = head.begin.saturating_since(analysis.first);
                 let end = end.as_ps().saturating_add(head.total.as_ps());
                 let interval = end / PS_PER_MS / every;

@@ -67,7 +67,7 @@ impl Pictures {
     }
 
     fn add(&mut self, record: &Record<'_>) {
-        if record.head.status == 0 {
+        if record.head.status == 0 && !record.head.kept {
             self.heat.add(&record.head);
         }
         // The earlier of two that took as long comes first.

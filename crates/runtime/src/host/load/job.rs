@@ -12,6 +12,7 @@ use super::work::{Issued, Turn, Work};
 use crate::clock::Clock;
 use crate::host::HostError;
 use crate::host::transport::{Completed, IoQueue, Source};
+use crate::profile::{Ended, HostProfile};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
 use std::collections::VecDeque;
@@ -28,6 +29,12 @@ const NAP: Duration = Duration::from_millis(50);
 /// While long data are coming: receptions in one turn, and looks without result between two.
 const RECEPTIONS_AMID_DATA: u32 = 256;
 const LOOKS_AMID_DATA: u32 = 1_000;
+/// Answers that came at once are handed on so many, in a power of two less one, to a look at the
+/// clock.
+const HANDED_MASK: u16 = 3;
+/// The status of commands whose connection was lost: Host Pathing Error (Base 2.0, figure 100; code
+/// type 3h, code 70h).
+const HOST_PATH_ERROR: u16 = 0x370;
 
 /// How a job goes about its work, whatever that is.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +96,13 @@ pub(super) struct Job<'a, S: Source, W: Work> {
     /// When something last came.
     heard: Time,
     idle: u32,
+    profile: Option<Box<Profiled>>,
+}
+
+/// A job's profile, and when an answer was handed on last.
+struct Profiled {
+    profile: HostProfile,
+    handed: Time,
 }
 
 impl<'a, S: Source, W: Work> Job<'a, S, W> {
@@ -98,10 +112,12 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         work: W,
         shared: Shared<'a, S>,
         completed: &'a AtomicU64,
+        profile: Option<HostProfile>,
     ) -> Result<Job<'a, S, W>, HostError> {
         let Current { epoch, source } = shared.link.current();
         let queue = source.open_queue(plan.queue_id, plan.queue_entries, plan.bytes_max)?;
-        Ok(Job {
+        let profile = profile.map(|profile| Box::new(Profiled { profile, handed: Time::ZERO }));
+        let mut job = Job {
             plan,
             shared,
             completed,
@@ -118,7 +134,18 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             measuring: false,
             heard: Time::ZERO,
             idle: 0,
-        })
+            profile,
+        };
+        job.watch(source.facts().controller_id);
+        Ok(job)
+    }
+
+    /// Has the queue, which is new, note what a profile needs.
+    fn watch(&mut self, controller_id: u16) {
+        if let Some(profiled) = &mut self.profile {
+            profiled.profile.connected(controller_id, self.plan.queue_id);
+            self.queue.watch(*self.shared.clock);
+        }
     }
 
     /// Works until everything is done; what came of it.
@@ -144,6 +171,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             self.work_through(start);
         }
         let now = self.shared.clock.wall();
+        self.note_lost();
         self.abandon(now);
         self.tally.unknown += self.commands.iter().flatten().count() as u64;
         self.tally.inaccessible = self.access.waited_until(now);
@@ -346,6 +374,9 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         };
         self.outstanding -= 1;
         let status = completed.entry.status();
+        if self.profile.is_some() {
+            self.note(&completed, &io, now);
+        }
         if !status.is_success()
             && let Some(state) = State::of(status)
         {
@@ -366,6 +397,63 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         Ok(())
     }
 
+    /// Writes the record of a command that has been answered.
+    #[inline(never)]
+    fn note(&mut self, completed: &Completed, io: &Issued<W::Command>, now: Time) {
+        let Some(profiled) = &mut self.profile else { return };
+        let Some((flight, arrived, batch)) = self.queue.ended(completed.slot) else { return };
+        // A look at the clock takes longer than a record: one for every few answers that came at
+        // once.
+        if batch & HANDED_MASK == 0 {
+            profiled.handed = self.shared.clock.wall();
+        } else if batch == 1 {
+            profiled.handed = now;
+        }
+        if !(self.measuring && io.counted) {
+            return;
+        }
+        let status = completed.entry.status();
+        let bytes = (status.is_success() && completed.received > 0).then_some(completed.received);
+        profiled.profile.ended(
+            flight,
+            &Ended {
+                kind: W::kind(&io.command),
+                bytes,
+                status: status.to_bits() & 0x7ff,
+                created: io.created,
+                submitted: io.submitted,
+                arrived,
+                seen: now,
+                handed: profiled.handed,
+                batch,
+            },
+        );
+    }
+
+    /// Writes the records of commands whose answers will not come.
+    fn note_lost(&mut self) {
+        let Some(profiled) = &mut self.profile else { return };
+        let now = self.shared.clock.wall();
+        for (slot, io) in (0..).zip(&self.commands) {
+            let Some(io) = io.as_ref().filter(|io| self.measuring && io.counted) else { continue };
+            let Some(flight) = self.queue.flight(slot) else { continue };
+            profiled.profile.ended(
+                flight,
+                &Ended {
+                    kind: W::kind(&io.command),
+                    bytes: None,
+                    status: HOST_PATH_ERROR,
+                    created: io.created,
+                    submitted: io.submitted,
+                    arrived: now,
+                    seen: now,
+                    handed: now,
+                    batch: 0,
+                },
+            );
+        }
+    }
+
     /// The namespace's access state did not allow a command: it is issued again, or the load ends.
     #[cold]
     fn refused(&mut self, io: Issued<W::Command>, state: State, status: Status, now: Time) {
@@ -382,6 +470,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
     fn reconnect(&mut self, error: HostError) -> bool {
         self.tally.lost_connections += 1;
         self.tally.last_error = Some(error.to_string());
+        self.note_lost();
         let outstanding = self.commands.iter_mut().filter_map(Option::take);
         self.again.extend(outstanding);
         self.outstanding = 0;
@@ -395,6 +484,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             match source.open_queue(queue_id, queue_entries, bytes_max) {
                 Ok(queue) => {
                     self.queue = queue;
+                    self.watch(source.facts().controller_id);
                     self.heard = self.shared.clock.wall();
                     self.idle = 0;
                     return true;

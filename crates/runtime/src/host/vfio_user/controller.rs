@@ -330,6 +330,7 @@ impl Remote for Controller {
             queue_entries_max: Capabilities::queue_entries(self.capabilities),
             transfer_bytes_max: most.min(TRANSFER_BYTES_MAX),
             transition: Span::from_secs(self.identity.ana_transition_time.into()),
+            controller_id: self.identity.controller_id.get(),
         };
         Queues {
             admin: Arc::clone(&self.admin),

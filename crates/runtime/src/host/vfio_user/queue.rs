@@ -3,9 +3,12 @@
 use super::PAGE_BYTES;
 use super::controller::SharedAdmin;
 use super::device::wait;
+use crate::clock::Clock;
 use crate::host::HostError;
 use crate::host::transport::{Completed, Data, IoQueue};
+use crate::profile::{Flight, Flights};
 use crate::shared::Shared;
+use mynah_stamp::Time;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use mynah_wire::tcp::host::Movement;
 use rustix::fd::{AsFd, OwnedFd};
@@ -263,6 +266,15 @@ pub(in crate::host) struct Queue {
     /// By slot: whether a command is outstanding, and the bytes that come from the controller.
     slots: Vec<Option<u32>>,
     scratch: Vec<u8>,
+    watch: Option<Box<Watch>>,
+}
+
+/// What notes when commands leave and completions are seen.
+struct Watch {
+    clock: Clock,
+    flights: Flights,
+    /// Commands that were submitted.
+    commands: u32,
 }
 
 impl Queue {
@@ -298,6 +310,7 @@ impl Queue {
             free: (0..slots).rev().collect(),
             slots: vec![None; usize::from(slots)],
             scratch,
+            watch: None,
         }
     }
 
@@ -322,9 +335,28 @@ impl Queue {
 }
 
 impl IoQueue for Queue {
+    fn watch(&mut self, clock: Clock) {
+        let flights = Flights::new(self.slots.len());
+        self.watch = Some(Box::new(Watch { clock, flights, commands: 0 }));
+    }
+
+    #[inline]
+    fn ended(&mut self, slot: u16) -> Option<(&Flight, Time, u16)> {
+        self.watch.as_mut()?.flights.ended(slot)
+    }
+
+    fn flight(&self, slot: u16) -> Option<&Flight> {
+        self.watch.as_ref()?.flights.flight(slot)
+    }
+
     #[inline]
     fn receive(&mut self) -> Result<bool, HostError> {
-        Ok(self.ring.peek(&self.memory).is_some())
+        let some = self.ring.peek(&self.memory).is_some();
+        if some && let Some(watch) = &mut self.watch {
+            // Nothing says when they came.
+            watch.flights.received(watch.clock.wall());
+        }
+        Ok(some)
     }
 
     /// An entry says that all data are there.
@@ -395,11 +427,21 @@ impl IoQueue for Queue {
         }
         self.slots[usize::from(slot)] = Some(received);
         self.ring.push(&self.memory, &entry);
+        if let Some(watch) = &mut self.watch {
+            let outstanding = self.slots.len() - self.free.len();
+            watch.flights.queued(slot, &entry, movement, watch.commands, outstanding);
+            watch.commands = watch.commands.wrapping_add(1);
+        }
         Some(slot)
     }
 
     #[inline]
     fn send(&mut self, _data: &mut impl Data) -> Result<(), HostError> {
+        if let Some(watch) = &mut self.watch
+            && self.ring.tail != self.ring.rung_tail
+        {
+            watch.flights.rung(watch.clock.wall());
+        }
         if let Some(doorbell) = self.ring.ring_completion() {
             self.tell(doorbell)?;
         }

@@ -2,7 +2,7 @@
 
 use super::{
     DATA_BYTES_MAX, Event, Grant, Host, HostError, Movement, Payload, Result, SLOT_MASK, Slot,
-    State,
+    State, Transfer,
 };
 use crate::nvme::CompletionEntry;
 use crate::tcp::digest::Digests;
@@ -236,6 +236,9 @@ impl Host {
         slot.requests += 1;
         let (command_id, transfer_tag) = (header.command_id.get(), header.transfer_tag.get());
         self.grants.push_back(Grant { command_id, transfer_tag, offset, bytes });
+        if let Some(transfers) = &mut self.transfers {
+            transfers.push_back(Transfer::Asked { slot: command_id & SLOT_MASK });
+        }
         Ok(())
     }
 }

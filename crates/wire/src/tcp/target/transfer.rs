@@ -18,6 +18,8 @@ struct Transfer {
     damaged: bool,
     /// The stamp of the command, if its data had to be asked for.
     stamp: Option<u64>,
+    /// Which command of the connection it is.
+    nth: u32,
     /// Half of a fused pair: waits for the other even when complete.
     held: bool,
 }
@@ -73,7 +75,13 @@ impl Transfers {
     }
 
     /// A command whose `bytes` have to be asked for.
-    pub(super) fn begin(&mut self, entry: SubmissionEntry, bytes: u32, stamp: u64) -> u16 {
+    pub(super) fn begin(
+        &mut self,
+        entry: SubmissionEntry,
+        bytes: u32,
+        stamp: u64,
+        nth: u32,
+    ) -> u16 {
         let held = entry.flags & 3 != 0;
         let slot = self.insert(Transfer {
             entry,
@@ -85,6 +93,7 @@ impl Transfers {
             grants: 0,
             damaged: false,
             stamp: Some(stamp),
+            nth,
             held,
         });
         self.waiting.push_back(slot);
@@ -92,7 +101,7 @@ impl Transfers {
     }
 
     /// A command that has all its data but must wait for its fused half.
-    pub(super) fn hold(&mut self, entry: SubmissionEntry, data: &[u8]) -> u16 {
+    pub(super) fn hold(&mut self, entry: SubmissionEntry, data: &[u8], nth: u32) -> u16 {
         let bytes = data.len() as u32;
         self.insert(Transfer {
             entry,
@@ -104,6 +113,7 @@ impl Transfers {
             grants: 0,
             damaged: false,
             stamp: None,
+            nth,
             held: true,
         })
     }
@@ -220,10 +230,11 @@ impl Transfers {
     }
 
     /// The command and its data, to be handed on.
-    pub(super) fn deliver(&mut self, slot: u16) -> (SubmissionEntry, &[u8], Option<u64>) {
+    pub(super) fn deliver(&mut self, slot: u16) -> (SubmissionEntry, &[u8], Option<u64>, u32) {
         let transfer = self.remove(slot);
         let transfer = self.delivered.insert(transfer);
-        (transfer.entry, &transfer.buffer[..transfer.bytes as usize], transfer.stamp)
+        let data = &transfer.buffer[..transfer.bytes as usize];
+        (transfer.entry, data, transfer.stamp, transfer.nth)
     }
 
     /// Forgets a command; its identifier.

@@ -1,0 +1,155 @@
+//! The profile of a load: the host's side, and the target's if it answers queries.
+
+use crate::args::ProfileChoice;
+use crate::failure::{Failure, say};
+use crate::print;
+use crate::profile::choice_or;
+use mynah_lab::profile::{
+    Analysis, GroupBy, ProfileReports, analyse, analyse_joined, choice_text, join,
+};
+use mynah_profile::{Choice, HEADER_BYTES};
+use mynah_runtime::host::load::Where;
+use mynah_runtime::host::{Chosen, HostError, Options, TargetRecords, Watch, collect, persist};
+use mynah_runtime::profile::{HostProfiles, ProfileError, Ring};
+use mynah_stamp::Span;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What is recorded if nothing else is said: enough I/Os for percentiles of a load of seconds, and few
+/// enough that the target's records, which come over the network, do not disturb it.
+const SAMPLE: &str = "1/10";
+/// Bytes of the target's records that are kept: the latest.
+const TARGET_BYTES: u64 = 64 << 20;
+
+/// A load's profile, and where it is kept.
+pub(super) struct Profile {
+    pub(super) run: Arc<HostProfiles>,
+    path: PathBuf,
+    /// Whether that is where it stays.
+    is_kept: bool,
+    name: String,
+    target: Result<Collector, String>,
+    /// For what is not kept.
+    _folder: TempDir,
+}
+
+/// The target's records, as they are collected.
+struct Collector {
+    ring: PathBuf,
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), HostError>>,
+}
+
+fn failed(error: ProfileError) -> Failure {
+    match error {
+        ProfileError::Output(error) => error.into(),
+        other => Failure::usage(other.to_string(), None),
+    }
+}
+
+impl Profile {
+    /// Begins the profile of loads on a target, in `file` if it is to be kept. A target that is not
+    /// there yet is tried for so long.
+    pub(super) fn begin(
+        file: Option<&Path>,
+        choice: &ProfileChoice,
+        target: &Where,
+        wait: Duration,
+    ) -> Result<Profile, Failure> {
+        let choice = choice_or(choice, Some(SAMPLE))?;
+        let folder = crate::profile::folder()?;
+        let path = file.map_or_else(|| folder.path().join("host"), Path::to_owned);
+        let name = target.to_string();
+        let run = HostProfiles::create(&path, &name, choice.clone()).map_err(failed)?;
+        let target = match target {
+            Where::Tcp(options) => {
+                Collector::start(options, &choice, wait, folder.path().join("target"))
+            }
+            Where::VfioUser(_) => Err("a PCIe function answers no queries of its profile".into()),
+        };
+        let run = Arc::new(run);
+        Ok(Profile { run, path, is_kept: file.is_some(), name, target, _folder: folder })
+    }
+
+    /// There is no load.
+    pub(super) fn abandon(self) {
+        self.run.abandon();
+        if let Ok(target) = self.target {
+            let _ = target.end();
+        }
+    }
+
+    /// The load has ended: keeps its profile, and shows it if that is wanted.
+    pub(super) fn finish(self, shows: bool) -> Result<(), Failure> {
+        self.run.finish().map_err(failed)?;
+        let paths = self.target.and_then(|target| {
+            let ring = target.ring.clone();
+            // What came before it was lost is joined as well.
+            let lost = target.end().err();
+            join(&[&self.path], &[&ring]).map_err(|error| match lost {
+                Some(lost) => format!("the target's side was lost: {lost}"),
+                None => error.to_string(),
+            })
+        });
+        let by = GroupBy::default();
+        let analysed: Result<Analysis, _> = match &paths {
+            Ok(joined) => {
+                crate::profile::keep(&self.path, &joined.profile)?;
+                analyse_joined(&self.path, joined, &by)
+            }
+            Err(_) => analyse(&self.path, &by),
+        };
+        let analysis = analysed.map_err(|problem| Failure::failed(problem.to_string(), None))?;
+        if !shows {
+            return Ok(());
+        }
+        let mut reports = ProfileReports::new(&[analysis], None);
+        for report in reports.profiles.iter_mut().filter(|_| !self.is_kept) {
+            report.file.clone_from(&self.name);
+        }
+        print::out("\n")?;
+        print::out(&reports.text())?;
+        match paths {
+            Ok(_) => Ok(()),
+            Err(why) => print::out(&format!("one side only: {why}\n")),
+        }
+    }
+}
+
+impl Collector {
+    /// Begins to collect into a ring at `ring`; why that cannot be.
+    fn start(
+        options: &Options,
+        choice: &Choice,
+        wait: Duration,
+        ring: PathBuf,
+    ) -> Result<Collector, String> {
+        let records = persist(wait, || TargetRecords::start(options, choice))
+            .map_err(|error| error.to_string())?;
+        if let Chosen::ByOthers(why) = records.chosen() {
+            let what = records.header().choice.as_ref().map_or("every I/O".to_owned(), choice_text);
+            say(format_args!("note: the target records {what}, not what was asked for: {why}"));
+        }
+        let bytes = HEADER_BYTES as u64 + TARGET_BYTES;
+        let mut records_of_target =
+            Ring::create(&ring, records.header(), bytes).map_err(|error| error.to_string())?;
+        let ends = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&ends);
+        let watch = Watch { runtime: None, interval: Span::from_secs(1) };
+        let thread = std::thread::spawn(move || {
+            let goes_on = || !asked.load(Ordering::Relaxed);
+            collect(records, &mut records_of_target, watch, &goes_on, &mut |_, _| {})
+        });
+        Ok(Collector { ring, ends, thread })
+    }
+
+    /// Takes what is left, and ends.
+    fn end(self) -> Result<(), HostError> {
+        self.ends.store(true, Ordering::Relaxed);
+        self.thread.join().expect("collecting ends")
+    }
+}

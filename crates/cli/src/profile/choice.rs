@@ -1,0 +1,73 @@
+//! Which I/Os are to have records, as options say it.
+
+use crate::args::ProfileChoice;
+use crate::failure::Failure;
+use mynah_lab::profile::{
+    ChoiceTextError, io_kinds, parse_every, parse_filter, parse_keep_above, parse_sampling,
+};
+use mynah_profile::{Choice, ChoiceError, Chooser};
+
+/// What is kept beside a sample unless something else is said.
+pub(super) const KEEP_ABOVE: &str = "p99.9";
+
+/// Which I/Os are to have records.
+pub(crate) fn choice(args: &ProfileChoice) -> Result<Choice, Failure> {
+    choice_or(args, None)
+}
+
+/// The same; this sample, and the slow ones beside it, if nothing else is said.
+pub(crate) fn choice_or(args: &ProfileChoice, sample: Option<&str>) -> Result<Choice, Failure> {
+    let ProfileChoice { profile_sample, profile_every, profile_filter, profile_keep_above } = args;
+    let every = profile_every.as_deref();
+    let given = profile_sample.as_deref();
+    let is_all = every.is_none() && given.is_some_and(|text| matches!(text.trim(), "1" | "1/1"));
+    let keep_above = match profile_keep_above.as_deref() {
+        Some("none") => None,
+        None if sample.is_some() && !is_all => Some(KEEP_ABOVE),
+        given => given,
+    };
+    let sample = given.or(sample.filter(|_| every.is_none()));
+    let filters = &profile_filter[..];
+    Wanted { prefix: "--profile-", sample, every, filters, keep_above }.choice()
+}
+
+/// What options say of it; their names begin with `prefix`.
+pub(super) struct Wanted<'a> {
+    pub(super) prefix: &'static str,
+    pub(super) sample: Option<&'a str>,
+    pub(super) every: Option<&'a str>,
+    pub(super) filters: &'a [String],
+    pub(super) keep_above: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    pub(super) fn choice(&self) -> Result<Choice, Failure> {
+        let wrong = |option: &str, error: ChoiceTextError| {
+            Failure::usage(format!("{}{option}: {error}", self.prefix), None)
+        };
+        let mut choice = Choice::default();
+        if let Some(text) = self.sample {
+            choice.sampling = parse_sampling(text).map_err(|error| wrong("sample", error))?;
+        }
+        if let Some(text) = self.every {
+            choice.sampling = parse_every(text).map_err(|error| wrong("every", error))?;
+        }
+        for text in self.filters {
+            choice.filters.push(parse_filter(text).map_err(|error| wrong("filter", error))?);
+        }
+        if let Some(text) = self.keep_above {
+            choice.keep_above =
+                parse_keep_above(text).map_err(|error| wrong("keep-above", error))?;
+        }
+        match Chooser::new(choice.clone(), &io_kinds()) {
+            Ok(_) => Ok(choice),
+            Err(error) => {
+                let option = match error {
+                    ChoiceError::KeepsAll => "keep-above",
+                    _ => "filter",
+                };
+                Err(Failure::usage(format!("{}{option}: {error}", self.prefix), None))
+            }
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! What a growth comes from: told apart by the names of stages, and by what else the records say.
+
+use super::beyond::{Beyond, Network};
+use super::comparison::Comparison;
+use super::load::Loads;
+use super::place::Place;
+use crate::profile::analysis::Analysis;
+use crate::profile::presence::{Company, Scope, found, stays};
+use crate::profile::queue_models::StageModel;
+use crate::profile::trace::Io;
+use crate::summary::units::{bandwidth, bytes, count, duration, percent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The smallest part of a growth that is spoken of.
+pub(super) const SHARE: f64 = 0.25;
+/// A limit is reached at so much of it.
+const AT_LIMIT: f64 = 0.9;
+/// What a stage of the flash alone takes so many times longer is slower itself.
+const SLOWER: f64 = 1.1;
+
+/// What makes I/Os slower.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// I/Os wait for a free entry of a queue: there are too few.
+    Sessions,
+    /// Large transfers lie before others in a connection's output.
+    SendQueue,
+    /// The host's processor.
+    HostCore,
+    /// The network.
+    Network,
+    /// The network carries as much as it is said to carry.
+    LinkLimit,
+    /// Write data wait until the target has asked for them (R2T).
+    Buffers,
+    /// The target's processor.
+    TargetCore,
+    /// The target was late with nothing else to do.
+    Lateness,
+    /// Answers wait for room in the connection's output: whoever is to take them is slow.
+    Backlog,
+    /// The drive does as much as it is said to do.
+    DriveLimit,
+    /// More is asked of the drive than before.
+    DriveLoad,
+    /// Somebody else asks of the drive what nobody did before.
+    Neighbour,
+    /// The drive works for itself: it collects garbage, writes tables or caches back.
+    Background,
+    /// The flash itself takes longer.
+    SlowFlash,
+    /// Writes wait for room in the write cache.
+    WriteCache,
+    /// The table of addresses is read from flash.
+    Mapping,
+    /// Another stage of the drive.
+    DriveStage,
+    /// Somewhere beyond the host.
+    Remote,
+    /// A stage of which only its name is known.
+    Other,
+}
+
+/// A cause, and what speaks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finding {
+    pub(super) cause: Cause,
+    /// Where it is.
+    pub(super) place: Place,
+    /// The stage that has grown most there.
+    pub(super) stage: String,
+    /// All places that were counted together.
+    pub(super) family: &'static [Place],
+    pub(super) evidence: Vec<String>,
+    /// It waits for entries of queues that others hold longer than in the base: what makes those
+    /// slower makes this slower.
+    pub(super) others_hold: bool,
+}
+
+/// Places that one thing slows down together.
+pub(super) const FAMILIES: [&[Place]; 8] = [
+    &[Place::Slots],
+    &[Place::HostSend, Place::Host],
+    &[Place::Request, Place::Response],
+    &[Place::Buffers],
+    &[Place::Target, Place::Late, Place::TargetSend],
+    &[Place::Drive],
+    &[Place::Remote],
+    &[Place::Other],
+];
+const HOST: &[Place] = FAMILIES[1];
+const NETWORK: &[Place] = FAMILIES[2];
+const TARGET: &[Place] = FAMILIES[4];
+
+/// All that a cause is found by.
+pub(super) struct Case<'a> {
+    pub(super) base: &'a Analysis,
+    pub(super) now: &'a Analysis,
+    /// The group.
+    pub(super) name: &'a str,
+    pub(super) comparison: &'a Comparison,
+    pub(super) loads: &'a Loads,
+    pub(super) beyond: &'a Beyond,
+    /// Its queue models.
+    pub(super) models: &'a [StageModel],
+}
+
+impl Case<'_> {
+    /// What the growth comes from; nothing if no part of it is large enough, or beyond its noise.
+    pub(super) fn finding(&self) -> Option<Finding> {
+        let mut ranked = FAMILIES.to_vec();
+        let grown = |family: &[Place]| self.comparison.grown_in(family);
+        ranked.sort_by(|a, b| grown(b).total_cmp(&grown(a)));
+        let speaks = |family: &[Place]| {
+            self.comparison.share(family) >= SHARE && self.comparison.is_beyond_noise(family)
+        };
+        let mut ranked = ranked.into_iter();
+        let mut family = ranked.next().filter(|family| speaks(family))?;
+        let mut evidence = vec![];
+        if family == [Place::Slots]
+            && let Some(next) = ranked.next()
+            && let Some(said) = self.slots_follow(next)
+        {
+            evidence.push(said);
+            family = next;
+        }
+        let is_send = |place| self.comparison.grown_in(&[place]) > grown(family) / 2.0;
+        let sends = [Place::HostSend, Place::TargetSend].into_iter().any(is_send);
+        if sends && speaks(NETWORK) {
+            evidence.push("what waits to be sent waits for the network, which is slower".into());
+            family = NETWORK;
+        }
+        let stage = self.comparison.most(family)?.stage.clone();
+        let mut finding = Finding {
+            cause: Cause::Other,
+            place: Place::of(&stage),
+            stage,
+            family,
+            evidence,
+            others_hold: false,
+        };
+        self.tell_apart(&mut finding);
+        self.against_limits(&mut finding);
+        self.by_model(&mut finding);
+        Some(finding)
+    }
+
+    fn tell_apart(&self, finding: &mut Finding) {
+        finding.cause = match finding.place {
+            Place::Slots => {
+                if let Some(slots) = self.slots() {
+                    finding.others_hold = slots.are_held_longer();
+                    finding.evidence.push(slots.said);
+                }
+                Cause::Sessions
+            }
+            Place::HostSend => self.sent(finding, "host_submit", true, Cause::HostCore),
+            Place::Host => Cause::HostCore,
+            Place::Request | Place::Response => Cause::Network,
+            Place::Buffers => Cause::Buffers,
+            Place::Target => Cause::TargetCore,
+            Place::Late => self.late(finding),
+            Place::TargetSend if finding.stage == "backlog" => Cause::Backlog,
+            Place::TargetSend => self.sent(finding, "output", false, Cause::TargetCore),
+            Place::Drive => self.of_drive(finding),
+            Place::Remote => Cause::Remote,
+            Place::Other => Cause::Other,
+        };
+        if [HOST, TARGET].contains(&finding.family) && finding.cause != Cause::SendQueue {
+            let core = self.company(self.now, &finding.stage, Scope::All, |_| 0);
+            let before = self.company(self.base, &finding.stage, Scope::All, |_| 0);
+            if core.ios > 0 {
+                let (before, ahead) = (count(before.ahead), count(core.ahead));
+                finding
+                    .evidence
+                    .push(format!("I/Os before one in {}: {before} -> {ahead}", finding.stage));
+            }
+        }
+        if finding.family == NETWORK {
+            self.network(finding);
+        }
+    }
+
+    /// Whether waits for a free entry follow from a slower `next`: the entries would do for these
+    /// arrivals if the rest took as long as in the base.
+    fn slots_follow(&self, next: &[Place]) -> Option<String> {
+        let slots = self.slots()?;
+        let rest = self.comparison.total.grown() - self.comparison.grown_in(&[Place::Slots]);
+        let large = rest > 0.0 && self.comparison.grown_in(next) >= SHARE * rest;
+        (large && self.comparison.is_beyond_noise(next) && slots.are_held_longer()).then(|| {
+            format!(
+                "I/Os wait for entries of queues because each is held for {}, {} in the base",
+                duration(slots.rest_now / 1e3),
+                duration(slots.rest_base / 1e3)
+            )
+        })
+    }
+
+    fn slots(&self) -> Option<Slots> {
+        let at =
+            |analysis: &Analysis| analysis.header.stages.iter().position(|it| it == "host_queue");
+        let (base_at, now_at) = (at(self.base)?, at(self.now)?);
+        let held = |analysis: &Analysis, at: usize| {
+            let last = analysis.header.stages.len() - 1;
+            let each =
+                if at < last { stays(&analysis.trace, at + 1, last, Scope::Queue) } else { vec![] };
+            let ios: usize = each.iter().map(Vec::len).sum();
+            let sum: u128 = each.iter().flatten().map(|it| u128::from(it.leave - it.enter)).sum();
+            (each, sum as f64 / ios.max(1) as f64, ios)
+        };
+        let (_, rest_base, _) = held(self.base, base_at);
+        let (queues, rest_now, ios) = held(self.now, now_at);
+        let most = |stays: &Vec<_>| found(&self.now.trace, stays).iter().map(|it| it.ios + 1).max();
+        let entries: u64 = queues.iter().filter_map(most).sum();
+        let capacity = entries as f64 * self.now.trace.window() as f64;
+        let busy = |rest: f64| ios as f64 * rest / capacity.max(1.0);
+        let said = format!(
+            "{entries} entries of {} queues, {} of them taken on average; with the base's times {} would be",
+            queues.len(),
+            percent(busy(rest_now)),
+            percent(busy(rest_base))
+        );
+        Some(Slots { rest_base, rest_now, busy_at_base: busy(rest_base), said })
+    }
+
+    fn company(
+        &self,
+        analysis: &Analysis,
+        stage: &str,
+        scope: Scope,
+        weight: impl Fn(&Io) -> u64,
+    ) -> Company {
+        let Some(at) = analysis.header.stages.iter().position(|it| it == stage) else {
+            return Company::default();
+        };
+        Company::of(&analysis.trace, (at, at), scope, analysis.is_of(self.name), weight)
+    }
+
+    /// Whether what waits to be sent waits behind large transfers, or for the processor.
+    fn sent(&self, finding: &mut Finding, stage: &str, to_target: bool, core: Cause) -> Cause {
+        let of = |analysis: &Analysis| {
+            let kinds = &analysis.header.kinds;
+            let carries = |io: &Io| {
+                let writes = kinds.get(usize::from(io.kind)).is_some_and(|kind| is_write(kind));
+                if writes == to_target { u64::from(io.bytes) } else { 0 }
+            };
+            self.company(analysis, stage, Scope::Queue, carries)
+        };
+        let (base, now) = (of(self.base), of(self.now));
+        let own = self
+            .now
+            .group(self.name)
+            .map_or(0.0, |group| group.bytes as f64 / group.total.count().max(1) as f64);
+        let each = now.bytes_ahead / now.ahead.max(1e-9);
+        let more = now.bytes_ahead >= 16384.0 && now.bytes_ahead >= 2.0 * base.bytes_ahead;
+        // As fast for each byte as those of the base that met nobody: the processor is no slower, there
+        // is more before them.
+        let as_before = now.bytes_ahead * base.alone_ps / own.max(1.0);
+        let explains = as_before >= 0.75 * (now.mean_ps - base.alone_ps) && each >= 1.5 * own;
+        let large = each >= 4.0 * own.max(4096.0) || now.bytes_ahead >= 262_144.0 || explains;
+        if now.ios > 0 {
+            finding.evidence.push(format!(
+                "bytes before an I/O in its connection's output: {} -> {}, {} for each I/O before it",
+                bytes(base.bytes_ahead),
+                bytes(now.bytes_ahead),
+                bytes(if now.ahead > 0.0 { each } else { 0.0 })
+            ));
+        }
+        if more && large { Cause::SendQueue } else { core }
+    }
+
+    /// Whether completions are late because there is much to do, or for nothing.
+    fn late(&self, finding: &mut Finding) -> Cause {
+        let now = self.company(self.now, "late", Scope::All, |_| 0);
+        // A busy processor is also late to take commands in, and hardly with those who are alone.
+        let busy = self.comparison.share(&[Place::Target]) >= 0.1;
+        let idle = !busy && now.alone >= 16 && now.alone_ps >= 0.4 * now.mean_ps;
+        if now.alone > 0 {
+            finding.evidence.push(format!(
+                "completions that were late alone were so by {}, all by {}",
+                duration(now.alone_ps / 1e3),
+                duration(now.mean_ps / 1e3)
+            ));
+        }
+        if idle { Cause::Lateness } else { Cause::TargetCore }
+    }
+
+    fn network(&self, finding: &mut Finding) {
+        let (base, now) = (Network::of(&self.beyond.base), Network::of(&self.beyond.now));
+        let Some(now) = now else {
+            finding.evidence.push("connections were not asked what limits them".into());
+            return;
+        };
+        let of_base = |of: fn(&Network) -> f64| {
+            base.as_ref().map_or("?".into(), |it| format!("{:.1}", of(it)))
+        };
+        let pairs = [
+            (
+                "retransmits a second",
+                of_base(|it| it.retransmits),
+                format!("{:.1}", now.retransmits),
+            ),
+            ("round trip in us", of_base(|it| it.rtt_us), format!("{:.1}", now.rtt_us)),
+        ];
+        for (what, base, now) in pairs {
+            finding.evidence.push(format!("{what}: {base} -> {now}"));
+        }
+        if now.window_limited > 0.2 {
+            let part = percent(now.window_limited);
+            finding.evidence.push(format!("the receiver's window was full in {part} of the time"));
+        }
+        if now.buffer_limited > 0.2 {
+            let part = percent(now.buffer_limited);
+            finding.evidence.push(format!("the send buffer was full in {part} of the time"));
+        }
+    }
+
+    fn of_drive(&self, finding: &mut Finding) -> Cause {
+        let drive = self.comparison.grown_in(finding.family);
+        // Entries are held while what is behind them is slow.
+        if finding.stage == "submission_queue" {
+            let mut rest: Vec<_> = (self.comparison.stages.iter())
+                .filter(|it| Place::of(&it.stage) == Place::Drive && it.stage != "submission_queue")
+                .collect();
+            rest.sort_by(|a, b| b.grown().total_cmp(&a.grown()));
+            if let Some(next) = rest.first().filter(|it| it.grown() >= 0.1 * drive) {
+                finding.evidence.push("commands wait in their queue for those in the drive".into());
+                finding.stage = next.stage.clone();
+            }
+        }
+        if let Some(slower) = self.slower_flash(finding) {
+            return slower;
+        }
+        let loads = self.loads;
+        let share = |stage: &str| self.comparison.stage_share(stage);
+        match finding.stage.as_str() {
+            "mapping" => return Cause::Mapping,
+            "block_wait" => return Cause::Background,
+            _ if share("block_wait") >= SHARE / 2.0 => return Cause::Background,
+            _ => {}
+        }
+        if loads.has_grown() {
+            finding.evidence.push(format!(
+                "asked of the drive: {:.2} times the I/Os, {:.2} times the bytes a second, {:.2} times as many at once",
+                loads.iops, loads.bytes, loads.depth
+            ));
+        }
+        let names: Vec<&str> = loads.others.iter().map(|(name, _)| name.as_str()).collect();
+        if !names.is_empty() {
+            let theirs: f64 = loads.others.iter().map(|(_, rate)| rate).sum();
+            finding.evidence.push(format!("{} came, with {}", names.join(", "), bandwidth(theirs)));
+        }
+        match finding.stage.as_str() {
+            _ if !names.is_empty() => Cause::Neighbour,
+            _ if loads.has_grown() => Cause::DriveLoad,
+            "cache_wait" if !self.flash_is_busier() => Cause::WriteCache,
+            "cache_wait" | "die_wait" | "channel_wait" => {
+                finding.evidence.push(format!(
+                    "no more is asked of it: {:.2} times the I/Os and {:.2} times the bytes a second",
+                    loads.iops, loads.bytes
+                ));
+                Cause::Background
+            }
+            _ => Cause::DriveStage,
+        }
+    }
+
+    /// Whether flash operations themselves take longer: those I/Os that have any, so that it does not
+    /// matter how many a cache answers.
+    fn slower_flash(&self, finding: &mut Finding) -> Option<Cause> {
+        let names = ["flash_array", "flash_command", "flash_transfer"];
+        let spent = |analysis: &Analysis, name: &str| {
+            let at = analysis.header.stages.iter().position(|it| it == name)?;
+            analysis.group(self.name)?.spent_mean_ns(at)
+        };
+        for name in names {
+            let (Some(base), Some(now)) = (spent(self.base, name), spent(self.now, name)) else {
+                continue;
+            };
+            let grown = self.comparison.stage(name).map_or(0.0, |it| it.grown());
+            if now >= SLOWER * base && grown >= 0.05 * self.comparison.total.grown() {
+                finding.evidence.push(format!(
+                    "{name} alone: {} -> {}",
+                    duration(base),
+                    duration(now)
+                ));
+                finding.stage = name.to_owned();
+                return Some(Cause::SlowFlash);
+            }
+        }
+        None
+    }
+
+    /// Whether reads, or writes past the cache, wait longer for dies than in the base.
+    fn flash_is_busier(&self) -> bool {
+        let waits = |analysis: &Analysis, name: &str| {
+            let at = |stage: &str| analysis.header.stages.iter().position(|it| it == stage);
+            let group = analysis.group(name)?;
+            let each = ["die_wait", "block_wait", "channel_wait"].into_iter().filter_map(at);
+            Some(each.map(|at| group.stage(at).mean_ns().unwrap_or(0.0)).sum::<f64>())
+        };
+        self.now.groups().any(|(name, group)| {
+            let Some(base) = waits(self.base, &name) else { return false };
+            let now = waits(self.now, &name).unwrap_or(0.0);
+            let mean = group.total.mean_ns().unwrap_or(0.0);
+            now >= 1.5 * base && now - base >= 0.1 * mean
+        })
+    }
+
+    /// What a queue model says of the stage: what more load alone explains.
+    fn by_model(&self, finding: &mut Finding) {
+        let Some(model) = self.models.iter().find(|it| it.stage == finding.stage) else { return };
+        let (base, measured) = (model.base_ns, model.measured_ns);
+        if model.model == "delay" || base <= 0.0 {
+            return;
+        }
+        let load = (base + model.more_load_ns).max(0.0);
+        finding.evidence.push(format!(
+            "predicted from more load alone {:.1}x, measured {:.1}x ({}, service of {})",
+            load / base,
+            measured / base,
+            model.model,
+            model.service
+        ));
+    }
+
+    fn against_limits(&self, finding: &mut Finding) {
+        let limits = self.beyond.limits;
+        let rate = self.loads.bytes_per_s;
+        let reached = |limit: Option<f64>| limit.filter(|limit| rate >= AT_LIMIT * limit);
+        let said = |limit: f64| {
+            format!("{} of the {} that it is said to carry", bandwidth(rate), bandwidth(limit))
+        };
+        if finding.family == [Place::Drive]
+            && let Some(limit) = reached(limits.drive_bytes_per_s)
+        {
+            finding.evidence.push(said(limit));
+            finding.cause = Cause::DriveLimit;
+        }
+        let waits_for_link = finding.family == NETWORK
+            || matches!(finding.cause, Cause::Backlog | Cause::SendQueue | Cause::Remote);
+        if waits_for_link && let Some(limit) = reached(limits.link_bytes_per_s) {
+            finding.evidence.push(said(limit));
+            finding.cause = Cause::LinkLimit;
+        }
+    }
+}
+
+/// Whether such I/Os bring data to the target.
+fn is_write(kind: &str) -> bool {
+    ["write", "store", "update", "append", "compare"].iter().any(|it| kind.contains(it))
+}
+
+struct Slots {
+    /// How long an entry is held, in picoseconds.
+    rest_base: f64,
+    rest_now: f64,
+    /// Which part of the entries would be taken if they were held as long as in the base.
+    busy_at_base: f64,
+    said: String,
+}
+
+impl Slots {
+    /// Whether there would be entries enough for these arrivals, if each were held as long as in the
+    /// base.
+    fn are_held_longer(&self) -> bool {
+        let times = self.rest_now / self.rest_base.max(1.0);
+        times >= 3.0 || times >= 1.5 && self.busy_at_base < AT_LIMIT
+    }
+}

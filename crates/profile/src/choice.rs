@@ -1,0 +1,344 @@
+//! Which I/Os get a record: what filters let through, of that one in so many or one in each span of
+//! time, and beside those the slow ones.
+//!
+//! Filters come before sampling, so that a sample is of what was asked for. One in N is chosen by a
+//! hash of the queue and of the number of the command on its connection ([`hash`]): a host and a
+//! target, which count alike, choose the same I/Os without a bit on the wire. I/Os that are kept
+//! since they were slow are marked as such ([`Head::kept`]): means and percentiles of a sample
+//! must leave them out.
+
+mod running;
+
+use crate::Head;
+use mynah_stamp::{Span, Time};
+use running::Running;
+use serde::{Deserialize, Serialize};
+
+/// Most filters of a choice, and most ranges of each of their parts.
+pub const FILTERS_MAX: usize = 16;
+/// Most ranges of a part of a filter.
+pub const RANGES_MAX: usize = 16;
+/// Most bytes of a choice as JSON: it has to fit into a header, beside the stages.
+pub const CHOICE_BYTES_MAX: usize = 1024;
+
+/// Values from the first to the last of each range; without ranges every value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ranges(pub Vec<(u64, u64)>);
+
+impl Ranges {
+    /// Whether all values are in it.
+    pub fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a value is in it.
+    #[inline]
+    pub fn holds(&self, value: u64) -> bool {
+        self.0.is_empty() || self.0.iter().any(|(first, last)| (*first..=*last).contains(&value))
+    }
+}
+
+/// What I/Os are to be like, in every part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Filter {
+    /// Names of kinds of I/O; none: every kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// Bytes of data.
+    #[serde(skip_serializing_if = "Ranges::is_all")]
+    pub bytes: Ranges,
+    /// Namespaces.
+    #[serde(skip_serializing_if = "Ranges::is_all")]
+    pub namespaces: Ranges,
+    /// Queues.
+    #[serde(skip_serializing_if = "Ranges::is_all")]
+    pub queues: Ranges,
+    /// First blocks.
+    #[serde(skip_serializing_if = "Ranges::is_all")]
+    pub blocks: Ranges,
+    /// NVMe status: code type and code, 0 for success.
+    #[serde(skip_serializing_if = "Ranges::is_all")]
+    pub statuses: Ranges,
+}
+
+/// Which of those that filters let through are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampling {
+    /// All of them.
+    #[default]
+    All,
+    /// One in so many, by [`hash`].
+    OneIn(u32),
+    /// The first that ends after so many picoseconds have passed since the one before.
+    EveryPs(u64),
+}
+
+/// Which are kept though they were not sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeepAbove {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that took longer than so many picoseconds.
+    Ps(u64),
+    /// The slowest thousandth, as the I/Os before them had it.
+    Running,
+}
+
+/// Which I/Os get a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choice {
+    /// One of these must let an I/O through; without any all pass.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<Filter>,
+    /// Which of those are taken.
+    pub sampling: Sampling,
+    /// Which are kept beside them.
+    pub keep_above: KeepAbove,
+}
+
+impl Choice {
+    /// Reads a choice, whatever the bytes are. Whether it can be made is for [`Chooser::new`].
+    ///
+    /// # Errors
+    /// If it is none; what is wrong.
+    pub fn from_json(bytes: &[u8]) -> Result<Choice, String> {
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and names")
+    }
+
+    /// Whether every I/O gets a record.
+    pub fn is_all(&self) -> bool {
+        self.filters.is_empty() && self.sampling == Sampling::All
+    }
+}
+
+/// A choice that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChoiceError {
+    /// No such kind of I/O.
+    #[error("`{kind}` is no kind of I/O; there are {kinds}")]
+    Kind {
+        /// What was asked for.
+        kind: String,
+        /// What there is.
+        kinds: String,
+    },
+    /// A range of nothing.
+    #[error("a range from {0} to {1} holds nothing")]
+    Range(u64, u64),
+    /// More than is looked at for each I/O.
+    #[error("a choice has at most {FILTERS_MAX} filters, of at most {RANGES_MAX} ranges a part")]
+    TooMany,
+    /// Longer than a header has room for.
+    #[error("the filters take more than {CHOICE_BYTES_MAX} bytes in a profile's header")]
+    TooLong,
+    /// One in nothing.
+    #[error("one in 0, or one in no time, is no sample")]
+    Nothing,
+    /// There is nothing left to be kept.
+    #[error("every I/O has a record without sampling: there are no others to be kept")]
+    KeepsAll,
+}
+
+/// What becomes of an I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It gets a record, as one of the sample.
+    Record,
+    /// It gets one since it was slow, though it is not of the sample.
+    Slow,
+    /// No filter lets it through.
+    Filtered,
+    /// Sampling leaves it out.
+    SampledOut,
+}
+
+/// What [`Sampling::OneIn`] chooses by: 32 bits of a command of a queue, the `nth` of its
+/// connection from 0. It is chosen if they are less than 2^32 / N.
+#[inline]
+pub fn hash(queue: u16, nth: u32) -> u32 {
+    // Two rounds of multiplication and shift, as in MurmurHash3's finalizer: neighbours must not
+    // be chosen at a regular distance, which a regular load would answer with always the same I/O.
+    let mut bits = u64::from(queue) << 32 | u64::from(nth);
+    bits = (bits ^ bits >> 17).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    bits = (bits ^ bits >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (bits >> 32) as u32
+}
+
+/// A filter whose kinds are numbers.
+#[derive(Clone, Debug)]
+struct Test {
+    kinds: u64,
+    filter: Filter,
+}
+
+/// A choice at work.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    choice: Choice,
+    tests: Vec<Test>,
+    /// Hashes below it are chosen.
+    below: u64,
+    /// One is chosen that ends from then on, if it goes by time.
+    next: Time,
+    every: Option<Span>,
+    /// What takes longer is kept.
+    above: Span,
+    /// I/Os until the running threshold is looked at.
+    left: u64,
+    running: Option<Box<Running>>,
+}
+
+impl Chooser {
+    /// Begins to choose among I/Os whose kinds have these names.
+    ///
+    /// # Errors
+    /// If the choice cannot be made.
+    pub fn new(choice: Choice, kinds: &[String]) -> Result<Chooser, ChoiceError> {
+        if choice.filters.len() > FILTERS_MAX {
+            return Err(ChoiceError::TooMany);
+        }
+        if choice.to_json().len() > CHOICE_BYTES_MAX {
+            return Err(ChoiceError::TooLong);
+        }
+        let tests = choice.filters.iter().map(|filter| Test::new(filter, kinds));
+        let tests = tests.collect::<Result<Vec<_>, _>>()?;
+        let (below, every) = match choice.sampling {
+            Sampling::OneIn(0) | Sampling::EveryPs(0) => return Err(ChoiceError::Nothing),
+            Sampling::All => (1 << 32, None),
+            Sampling::OneIn(n) => ((1 << 32) / u64::from(n), None),
+            Sampling::EveryPs(ps) => (0, Some(Span::from_ps(ps))),
+        };
+        if choice.keep_above != KeepAbove::Nothing && below == 1 << 32 {
+            return Err(ChoiceError::KeepsAll);
+        }
+        let never = Span::from_ps(u64::MAX);
+        let (above, running) = match choice.keep_above {
+            KeepAbove::Nothing => (never, None),
+            KeepAbove::Ps(ps) => (Span::from_ps(ps), None),
+            KeepAbove::Running => (never, Some(Box::new(Running::default()))),
+        };
+        let left = running.as_ref().map_or(u64::MAX, |running| running.window());
+        Ok(Chooser { choice, tests, below, next: Time::ZERO, every, above, left, running })
+    }
+
+    /// What was asked for.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// What takes longer is kept, at the moment; `None`: nothing is.
+    pub fn keeps_above(&self) -> Option<Span> {
+        (self.above != Span::from_ps(u64::MAX)).then_some(self.above)
+    }
+
+    /// What becomes of an I/O that has ended.
+    #[inline]
+    pub fn decide(&mut self, head: &Head) -> Decision {
+        if !self.tests.is_empty() && !self.passes(head) {
+            return Decision::Filtered;
+        }
+        let slow = head.total > self.above;
+        let picked = match self.every {
+            None => u64::from(hash(head.queue, head.nth)) < self.below,
+            Some(every) => self.is_due(head, every),
+        };
+        let decision = match (picked, slow) {
+            (true, _) => Decision::Record,
+            (false, true) => Decision::Slow,
+            (false, false) => Decision::SampledOut,
+        };
+        self.left -= 1;
+        if (picked | slow) && self.running.is_some() {
+            self.learn(head.total, slow);
+        } else if self.left == 0 {
+            self.refresh();
+        }
+        decision
+    }
+
+    fn passes(&self, head: &Head) -> bool {
+        self.tests.iter().any(|test| test.passes(head))
+    }
+
+    fn is_due(&mut self, head: &Head, every: Span) -> bool {
+        let end = Time::from_ps(head.begin.as_ps().saturating_add(head.total.as_ps()));
+        let due = end >= self.next;
+        if due {
+            self.next = Time::from_ps(end.as_ps().saturating_add(every.as_ps()));
+        }
+        due
+    }
+
+    /// One that is recorded, from which the running threshold follows.
+    #[inline(never)]
+    fn learn(&mut self, total: Span, slow: bool) {
+        let Some(running) = &mut self.running else { return };
+        let full = running.add(total.as_ps(), slow);
+        if full || self.left == 0 {
+            self.refresh();
+        }
+    }
+
+    #[cold]
+    fn refresh(&mut self) {
+        let Some(running) = &mut self.running else {
+            self.left = u64::MAX;
+            return;
+        };
+        let passed = running.window() - self.left;
+        if let Some(above) = running.threshold(passed, self.above.as_ps()) {
+            self.above = Span::from_ps(above);
+        }
+        self.left = running.window();
+    }
+}
+
+impl Test {
+    fn new(filter: &Filter, kinds: &[String]) -> Result<Test, ChoiceError> {
+        let parts = filter.ranges();
+        if parts.iter().any(|part| part.0.len() > RANGES_MAX) || filter.kinds.len() > kinds.len() {
+            return Err(ChoiceError::TooMany);
+        }
+        let empty = parts.iter().flat_map(|part| &part.0).find(|(first, last)| first > last);
+        if let Some(&(first, last)) = empty {
+            return Err(ChoiceError::Range(first, last));
+        }
+        let mut mask = if filter.kinds.is_empty() { u64::MAX } else { 0 };
+        for kind in &filter.kinds {
+            let at = kinds.iter().take(64).position(|it| it == kind);
+            let at = at.ok_or_else(|| ChoiceError::Kind {
+                kind: kind.chars().take(40).collect(),
+                kinds: kinds.join(", "),
+            })?;
+            mask |= 1 << at;
+        }
+        Ok(Test { kinds: mask, filter: filter.clone() })
+    }
+
+    fn passes(&self, head: &Head) -> bool {
+        let filter = &self.filter;
+        self.kinds >> (head.kind & 63) & 1 == 1
+            && filter.bytes.holds(head.bytes.into())
+            && filter.namespaces.holds(head.namespace.into())
+            && filter.queues.holds(head.queue.into())
+            && filter.blocks.holds(head.block)
+            && filter.statuses.holds(head.status.into())
+    }
+}
+
+impl Filter {
+    fn ranges(&self) -> [&Ranges; 5] {
+        [&self.bytes, &self.namespaces, &self.queues, &self.blocks, &self.statuses]
+    }
+}

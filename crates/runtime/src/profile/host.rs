@@ -1,0 +1,13 @@
+//! A host's view: from the creation of an I/O to its answer in the hands of who has asked for it.
+//!
+//! `flight.rs` notes when commands leave and answers come; a job writes what was noted of a command
+//! into its ring when the command has ended (`job.rs`); `run.rs` makes one profile of those of all
+//! jobs.
+
+mod flight;
+mod job;
+mod run;
+
+pub use flight::{Flight, Flights};
+pub use job::{Ended, HostProfile};
+pub use run::{HostProfiles, ProfileError};

@@ -1,0 +1,122 @@
+//! The records of a job's I/Os.
+
+use super::flight::Flight;
+use crate::profile::ring::Ring;
+use mynah_lab::profile::io_kinds;
+use mynah_lab::recorder::Kind;
+use mynah_profile::{Chooser, Decision, Head, Header};
+use mynah_stamp::{Span, Time};
+
+/// What a host's I/O goes through.
+const STAGES: [&str; 8] = [
+    "host_queue",
+    "host_submit",
+    "r2t_wait",
+    "host_turn",
+    "r2t_further",
+    "remote",
+    "host_receive",
+    "host_complete",
+];
+
+/// What is beside that.
+const BESIDE: [&str; 3] = ["send_call_ps", "bytes_ahead", "r2ts"];
+
+/// An I/O that has ended, or has been given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// What it was.
+    pub kind: Kind,
+    /// Bytes, if they are known better than from its command.
+    pub bytes: Option<u32>,
+    /// NVMe status: code type and code.
+    pub status: u16,
+    /// When it was created, and given to its queue.
+    pub created: Time,
+    /// The same of the queue.
+    pub submitted: Time,
+    /// When the last byte of its answer came, if it has one.
+    pub arrived: Time,
+    /// When that was seen.
+    pub seen: Time,
+    /// When it was handed to who had asked.
+    pub handed: Time,
+    /// Which of the answers that came at once it was.
+    pub batch: u16,
+}
+
+/// A job's profile.
+#[derive(Debug)]
+pub struct HostProfile {
+    ring: Ring,
+    chooser: Chooser,
+    /// From the profile's time 0 to that of the job's clock.
+    offset: Span,
+    controller_id: u16,
+    queue_id: u16,
+}
+
+/// Names its stages, and what is beside them.
+pub(super) fn describe(header: &mut Header) {
+    header.kinds = io_kinds();
+    header.stages = STAGES.map(str::to_owned).to_vec();
+    header.beside = BESIDE.map(str::to_owned).to_vec();
+}
+
+impl HostProfile {
+    /// In this ring; the job's clock began so long after the profile's.
+    pub(super) fn new(ring: Ring, chooser: Chooser, offset: Span) -> HostProfile {
+        HostProfile { ring, chooser, offset, controller_id: 0, queue_id: 0 }
+    }
+
+    /// Its commands go through a queue of this controller from now on.
+    pub fn connected(&mut self, controller_id: u16, queue_id: u16) {
+        (self.controller_id, self.queue_id) = (controller_id, queue_id);
+    }
+
+    /// An I/O has ended: writes its record, if it is to have one.
+    #[inline]
+    pub fn ended(&mut self, flight: &Flight, io: &Ended) {
+        let begin = io.created.min(io.submitted);
+        let left = flight.left.unwrap_or(io.seen).max(io.submitted);
+        let at = flight.at.max(left);
+        let arrived = io.arrived.max(at);
+        let seen = io.seen.max(arrived);
+        let handed = io.handed.max(seen);
+        let head = Head {
+            sequence: 0,
+            connection: self.controller_id,
+            queue: self.queue_id,
+            command_id: flight.command_id,
+            namespace: flight.namespace,
+            bytes: io.bytes.unwrap_or(flight.bytes),
+            kind: io.kind as u8,
+            opcode: flight.opcode,
+            status: io.status,
+            nth: flight.nth,
+            outstanding: flight.outstanding,
+            batch: io.batch,
+            block: flight.block,
+            begin: begin + self.offset,
+            total: handed.since(begin),
+            kept: false,
+        };
+        let head = match self.chooser.decide(&head) {
+            Decision::Record => head,
+            Decision::Slow => Head { kept: true, ..head },
+            decision => return self.ring.skip(decision),
+        };
+        let stages = [
+            io.submitted.since(begin),
+            left.since(io.submitted),
+            flight.wait,
+            flight.turn,
+            flight.further,
+            arrived.since(at),
+            seen.since(arrived),
+            handed.since(seen),
+        ];
+        let beside = [flight.call.as_ps(), flight.ahead.into(), flight.rounds.into()];
+        self.ring.record(&head, &stages, &beside);
+    }
+}

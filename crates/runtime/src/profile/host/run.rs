@@ -1,0 +1,150 @@
+//! One profile of all jobs of a run.
+//!
+//! Each job has a ring in a file of its own, so that none waits for another: FILE.1, FILE.2, … They
+//! become FILE when the run has ended; those of a process that was killed stay.
+
+use super::job::{HostProfile, describe};
+use crate::clock::{self, Clock, Rate};
+use crate::profile::ring::{RING_BYTES, Ring, RingError, RingProblem};
+use mynah_lab::output::{OutputError, PendingFile};
+use mynah_profile::{
+    Choice, ChoiceError, Chooser, Counts, Head, Header, Problem, Profile, ReadError, Side,
+    TimeBase, Writer,
+};
+use mynah_stamp::Span;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A profile could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// There is no such choice of I/Os.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
+    /// A job's ring.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// A job's ring cannot be read again.
+    #[error(transparent)]
+    Read(#[from] Problem),
+    /// The file.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// The profile of a run on a host.
+#[derive(Debug)]
+pub struct HostProfiles {
+    path: PathBuf,
+    header: Header,
+    chooser: Chooser,
+    clock: Clock,
+    parts: Mutex<Vec<PathBuf>>,
+}
+
+impl HostProfiles {
+    /// Begins the profile of loads on this target in the file at `path`: of these I/Os.
+    ///
+    /// # Errors
+    /// If the file is there and is no profile, or there is no such choice.
+    pub fn create(path: &Path, target: &str, choice: Choice) -> Result<HostProfiles, ProfileError> {
+        match Profile::open(path) {
+            Ok(_) => {}
+            Err(Problem { error: ReadError::Io(error), .. })
+                if error.kind() == std::io::ErrorKind::NotFound => {}
+            // An empty file loses nothing.
+            Err(_) if path.metadata().is_ok_and(|file| file.len() == 0) => {}
+            Err(Problem { error: ReadError::Io(error), .. }) => {
+                return Err(RingError { path: path.to_owned(), problem: error.into() }.into());
+            }
+            Err(_) => {
+                let problem = RingProblem::Foreign;
+                return Err(RingError { path: path.to_owned(), problem }.into());
+            }
+        }
+        let clock = Clock::start(Rate::REAL);
+        let mut header = Header::new(Side::Host, target, TimeBase::Monotonic);
+        describe(&mut header);
+        (header.origin_ns, header.machine) = (clock.origin_ns(), clock::machine());
+        let chooser = Chooser::new(choice.clone(), &header.kinds)?;
+        header.choice = (!choice.is_all()).then_some(choice);
+        Ok(HostProfiles { path: path.to_owned(), header, chooser, clock, parts: Mutex::default() })
+    }
+
+    /// The clock whose time 0 is the profile's.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The profile of another job, whose clock is this.
+    ///
+    /// # Errors
+    /// If its ring cannot be made.
+    pub fn job(&self, clock: &Clock) -> Result<HostProfile, RingError> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut path = self.path.clone().into_os_string();
+        path.push(format!(".{}", parts.len() + 1));
+        let path = PathBuf::from(path);
+        let ring = Ring::create(&path, &self.header, RING_BYTES)?;
+        parts.push(path);
+        let offset = clock.origin_ns().saturating_sub(self.clock.origin_ns());
+        Ok(HostProfile::new(ring, self.chooser.clone(), Span::from_ns(offset)))
+    }
+
+    /// Makes one profile of those of all jobs, which have ended: what they have counted.
+    ///
+    /// # Errors
+    /// If it cannot be written. The jobs' files stay then.
+    pub fn finish(&self) -> Result<Counts, ProfileError> {
+        let parts = self.take_parts();
+        let mut counts = Counts::default();
+        let mut all: Vec<(Head, Box<[Span]>, Box<[u64]>)> = vec![];
+        for path in &parts {
+            let profile = Profile::open(path)?;
+            counts.add(&profile.counts());
+            let mut records = profile.records();
+            let fail = |error| Problem { path: path.clone(), error };
+            while let Some(record) = records.next_record().map_err(fail)? {
+                all.push((record.head, record.stages.into(), record.beside.into()));
+            }
+        }
+        all.sort_unstable_by_key(|(head, ..)| (head.begin, head.connection, head.queue, head.nth));
+        let file = PendingFile::create(&self.path)?;
+        write(&file, &self.header, all, counts).map_err(|error| file.error(error))?;
+        file.keep()?;
+        remove(parts);
+        Ok(counts)
+    }
+
+    /// There was no run: removes the files of its jobs.
+    pub fn abandon(&self) {
+        remove(self.take_parts());
+    }
+
+    fn take_parts(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One that cannot be removed does no harm.
+fn remove(parts: Vec<PathBuf>) {
+    for path in parts {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn write(
+    file: &PendingFile,
+    header: &Header,
+    records: Vec<(Head, Box<[Span]>, Box<[u64]>)>,
+    counts: Counts,
+) -> std::io::Result<()> {
+    let out: File = file.file()?;
+    let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header.clone())?;
+    for (head, stages, beside) in records {
+        writer.record(head, stages.iter().copied(), &beside)?;
+    }
+    writer.finish_as(counts).map(drop)
+}
