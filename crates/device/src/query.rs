@@ -51,6 +51,9 @@ impl Subsystem {
         entry: &SubmissionEntry,
         wanted: GetLogPage,
     ) -> Result<(), Status> {
+        if wanted.offset > PAGE_BYTES.into() {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
         self.pass_on(queue, entry, (PAGE_BYTES, None, Some((wanted.offset, wanted.bytes as u32))))
     }
 
