@@ -115,7 +115,7 @@ fn part_of_path(stage: &str) -> &'static str {
         return "drive";
     }
     match stage {
-        "data_request" | "r2t_wait" => "network",
+        "data_request" | "r2t_wait" | "r2t_further" | "remote" => "network",
         _ if stage.starts_with("host") => "host",
         _ if stage.starts_with("network") => "network",
         _ => "target",

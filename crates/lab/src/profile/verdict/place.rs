@@ -53,12 +53,12 @@ impl Place {
             "host_queue" => Place::Slots,
             "host_submit" => Place::HostSend,
             "host_turn" | "host_receive" | "host_complete" => Place::Host,
-            "network_request" => Place::Request,
-            "data_request" | "data_buffer" | "r2t_wait" => Place::Buffers,
+            "network_request" | "network_data" => Place::Request,
+            "data_request" | "data_buffer" | "r2t_wait" | "r2t_further" => Place::Buffers,
             "intake" | "processing" => Place::Target,
             "late" => Place::Late,
             "backlog" | "output" => Place::TargetSend,
-            "network_response" => Place::Response,
+            "network_response" | "network_r2t" => Place::Response,
             "remote" => Place::Remote,
             _ if Stage::OF_DRIVE.iter().any(|it| it.name() == stage) => Place::Drive,
             _ => Place::Other,
@@ -92,6 +92,30 @@ mod tests {
     fn every_stage_of_ours_has_a_place() {
         for stage in Stage::ALL {
             assert_ne!(Place::of(stage.name()), Place::Other, "{}", stage.name());
+        }
+        let others = [
+            "host_queue",
+            "host_submit",
+            "r2t_wait",
+            "host_turn",
+            "r2t_further",
+            "remote",
+            "host_receive",
+            "host_complete",
+            "network_request",
+            "data_buffer",
+            "network_r2t",
+            "network_data",
+            "network_response",
+            "data_request",
+            "intake",
+            "processing",
+            "late",
+            "backlog",
+            "output",
+        ];
+        for stage in others {
+            assert_ne!(Place::of(stage), Place::Other, "{stage}");
         }
         assert_eq!(Place::of("doorbell_of_another"), Place::Other);
         assert!(Place::ALL.iter().all(|place| !place.name().is_empty()));
