@@ -93,6 +93,7 @@ Examples:
   mynah profile tcp://127.0.0.1                             until Ctrl-C, then a report
   mynah profile tcp://10.0.0.7:4420 --runtime 10s --filter 'read size>=32KiB'
   mynah profile tcp://127.0.0.1 --sample 1 --output all.profile
+  mynah profile --task experiments/ntprof/breakdown.toml
   mynah profile show busy.profile --base quiet.profile";
 
 const PROFILE_EXAMPLES: &str = "\
@@ -317,7 +318,11 @@ pub(crate) enum Profile {
     /// with the interval that is shown, f shows one type of I/O, s saves the records that there are.
     Watch(ProfileWatch),
     /// Print the JSON Schema of what `show --json` writes
-    Schema,
+    Schema {
+        /// Instead, that of task files
+        #[arg(long)]
+        task: bool,
+    },
 }
 
 /// Which I/Os are in a profile.
@@ -351,8 +356,14 @@ pub(crate) enum ScopeArg {
 pub(crate) struct Attach {
     /// The target, which `mynah serve` serves over TCP: tcp://HOST:PORT/NQN, where without `:PORT`
     /// 4420 is meant, and without `/NQN` the target's only subsystem
-    #[arg(value_name = "TARGET", required = true)]
+    #[arg(value_name = "TARGET", required_unless_present = "task")]
     pub(crate) target: Option<String>,
+    /// Instead, run a task: a file that says what is served and loaded, which I/Os have records, and
+    /// what is said of them
+    #[arg(long, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["target", "runtime", "interval", "sample", "every", "filter",
+                                "keep_above", "group_by", "json", "output", "nsid"])]
+    pub(crate) task: Option<PathBuf>,
     /// For how long [default: until Ctrl-C]
     #[arg(long, value_name = "TIME")]
     pub(crate) runtime: Option<String>,

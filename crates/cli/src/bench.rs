@@ -221,7 +221,7 @@ fn read(options: &FlowOptions, name: &str) -> Result<FlowSpec, Failure> {
 
 /// Why there is no result; `listed` is where discovery has listed the subsystem, if not where the
 /// host has asked for it.
-fn refused(error: LoadError, listed: Option<&str>) -> Failure {
+pub(crate) fn refused(error: LoadError, listed: Option<&str>) -> Failure {
     match error {
         LoadError::Host(error) => target::failed(&error, listed),
         LoadError::Connecting { .. } => Failure::failed(

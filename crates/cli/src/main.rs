@@ -48,7 +48,10 @@ fn main() -> ExitCode {
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
         Verb::Profile { what: Some(what), .. } => profile::run(&what),
-        Verb::Profile { what: None, attach } => profile::attach::run(&attach),
+        Verb::Profile { what: None, attach } => match &attach.task {
+            Some(task) => profile::task::run(task, &attach),
+            None => profile::attach::run(&attach),
+        },
         Verb::Drives { what } => drives::run(what),
         Verb::Completions { shell } => shell::completions(shell),
         Verb::Man { dir } => shell::man(&dir),

@@ -4,6 +4,7 @@ pub(crate) mod attach;
 mod choice;
 mod live;
 mod show;
+pub(crate) mod task;
 
 use crate::args::Profile;
 use crate::failure::Failure;
@@ -12,6 +13,7 @@ use choice::{KEEP_ABOVE, Wanted};
 pub(crate) use choice::{choice, choice_or};
 use mynah_lab::output::{self, PendingFile};
 use mynah_lab::profile::ProfileReports;
+use mynah_lab::profile::task::Task;
 use show::foreign;
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +24,8 @@ pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
     match what {
         Profile::Show(args) => show::show(args)?,
         Profile::Watch(args) => return live::run(args),
-        Profile::Schema => print::out(&ProfileReports::json_schema())?,
+        Profile::Schema { task: false } => print::out(&ProfileReports::json_schema())?,
+        Profile::Schema { task: true } => print::out(&Task::json_schema())?,
     }
     Ok(false)
 }

@@ -42,12 +42,12 @@
 mod sweep;
 mod written;
 
-use crate::input;
+pub use crate::input::FileError as ExperimentError;
+use crate::input::{self, Text};
 use crate::precision::Goal;
 use crate::quantity::{parse_count, parse_time};
 use crate::units::Duration;
 use crate::workload::{FlowOptions, FlowSpec, Limits, OptionError, Source};
-use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use mynah_model::config::{Config, Namespace};
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
@@ -55,7 +55,6 @@ use serde::Deserialize;
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 use toml::Value;
@@ -196,43 +195,6 @@ pub struct ExperimentFlow {
     pub own_namespace: Option<Namespace>,
 }
 
-/// Why an experiment file cannot be used.
-#[derive(Debug)]
-pub struct ExperimentError(Box<Details>);
-
-#[derive(Debug)]
-struct Details {
-    file: String,
-    line: Option<usize>,
-    message: String,
-    source: Option<NamedSource<String>>,
-    span: Range<usize>,
-}
-
-impl fmt::Display for ExperimentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details { file, line, message, .. } = &*self.0;
-        match line {
-            Some(line) => write!(f, "{file}:{line}: {message}"),
-            None => write!(f, "{file}: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for ExperimentError {}
-
-impl Diagnostic for ExperimentError {
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.0.source.as_ref().map(|source| source as &dyn SourceCode)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        self.0.source.as_ref()?;
-        let label = LabeledSpan::underline(self.0.span.clone());
-        Some(Box::new(std::iter::once(label)))
-    }
-}
-
 /// The most points of a sweep.
 pub const POINTS_MAX: usize = 10_000;
 
@@ -267,33 +229,7 @@ struct Raw {
     more: Vec<Override>,
 }
 
-/// The longest line that is shown with an error in it, in bytes.
-const LINE_SHOWN: usize = 1000;
-
 type RawFlow = BTreeMap<Spanned<String>, Spanned<Value>>;
-
-/// The file, for messages.
-struct Text<'t> {
-    name: &'t str,
-    text: &'t str,
-}
-
-impl Text<'_> {
-    fn error(&self, span: Range<usize>, message: impl Into<String>) -> ExperimentError {
-        let start = span.start.min(self.text.len());
-        let line = self.text.as_bytes()[..start].iter().filter(|&&b| b == b'\n').count() + 1;
-        // Nobody finds anything in a line that is longer than a screen.
-        let shown = self.text.lines().nth(line - 1).is_none_or(|line| line.len() <= LINE_SHOWN);
-        let source = shown.then(|| NamedSource::new(self.name, self.text.to_owned()));
-        ExperimentError(Box::new(Details {
-            file: self.name.to_owned(),
-            line: Some(line),
-            message: message.into(),
-            source,
-            span: start..span.end.clamp(start, self.text.len()),
-        }))
-    }
-}
 
 impl Experiment {
     /// Reads the file at `path`. Drive files and traces that it names are looked for beside
@@ -311,15 +247,8 @@ impl Experiment {
     /// If it cannot be used.
     pub fn load_points(path: &Path) -> Result<Vec<Point>, ExperimentError> {
         let name = path.display().to_string();
-        let text = input::read_text(path).map_err(|error| {
-            ExperimentError(Box::new(Details {
-                file: name.clone(),
-                line: None,
-                message: error.to_string(),
-                source: None,
-                span: 0..0,
-            }))
-        })?;
+        let text = input::read_text(path)
+            .map_err(|error| ExperimentError::whole(&name, error.to_string()))?;
         let mut points = Experiment::parse_points(&name, &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for Point { experiment, .. } in &mut points {
@@ -488,18 +417,12 @@ fn check_schema(file: &Text<'_>) -> Result<(), ExperimentError> {
 fn only(mut points: Vec<Point>, name: &str) -> Result<Experiment, ExperimentError> {
     match (points.pop(), points.is_empty()) {
         (Some(point), true) if point.values.is_empty() => Ok(point.experiment),
-        _ => Err(ExperimentError(Box::new(Details {
-            file: name.to_owned(),
-            line: None,
-            message: "this is a sweep, and one experiment is wanted".into(),
-            source: None,
-            span: 0..0,
-        }))),
+        _ => Err(ExperimentError::whole(name, "this is a sweep, and one experiment is wanted")),
     }
 }
 
 /// The text of a value that is not a list or a table.
-fn scalar(value: &Value) -> Result<String, String> {
+pub(crate) fn scalar(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Ok(value.to_string()),
@@ -507,7 +430,8 @@ fn scalar(value: &Value) -> Result<String, String> {
     }
 }
 
-fn overrides(set: &Value) -> Result<Vec<Override>, String> {
+/// Changes to a drive: a table, or a list of `KEY=VALUE`.
+pub(crate) fn overrides(set: &Value) -> Result<Vec<Override>, String> {
     let mut overrides = Vec::new();
     match set {
         Value::Table(table) => flatten("", table, &mut overrides),

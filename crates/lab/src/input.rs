@@ -1,8 +1,101 @@
-//! Text files that people wrote, read whole: of bounded length, whatever the file is.
+//! Text files that people wrote, read whole: of bounded length, whatever the file is; and what is
+//! wrong with them, with its place.
 
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use std::fmt;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
+use std::ops::Range;
 use std::path::Path;
+
+/// Why a file cannot be used.
+#[derive(Debug)]
+pub struct FileError(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
+    file: String,
+    line: Option<usize>,
+    message: String,
+    help: Option<String>,
+    source: Option<NamedSource<String>>,
+    span: Range<usize>,
+}
+
+impl FileError {
+    /// What is wrong with all of it.
+    pub(crate) fn whole(file: &str, message: impl Into<String>) -> FileError {
+        FileError(Box::new(Details {
+            file: file.to_owned(),
+            line: None,
+            message: message.into(),
+            help: None,
+            source: None,
+            span: 0..0,
+        }))
+    }
+
+    /// The same, and what would be valid.
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> FileError {
+        self.0.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { file, line, message, .. } = &*self.0;
+        match line {
+            Some(line) => write!(f, "{file}:{line}: {message}"),
+            None => write!(f, "{file}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl Diagnostic for FileError {
+    fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
+        self.0.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.0.source.as_ref().map(|source| source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.0.source.as_ref()?;
+        let label = LabeledSpan::underline(self.0.span.clone());
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+/// The longest line that is shown with an error in it, in bytes.
+const LINE_SHOWN: usize = 1000;
+
+/// A file, for messages.
+pub(crate) struct Text<'t> {
+    pub(crate) name: &'t str,
+    pub(crate) text: &'t str,
+}
+
+impl Text<'_> {
+    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
+        let start = span.start.min(self.text.len());
+        let line = self.text.as_bytes()[..start].iter().filter(|&&b| b == b'\n').count() + 1;
+        // Nobody finds anything in a line that is longer than a screen.
+        let shown = self.text.lines().nth(line - 1).is_none_or(|line| line.len() <= LINE_SHOWN);
+        let source = shown.then(|| NamedSource::new(self.name, self.text.to_owned()));
+        FileError(Box::new(Details {
+            file: self.name.to_owned(),
+            line: Some(line),
+            message: message.into(),
+            help: None,
+            source,
+            span: start..span.end.clamp(start, self.text.len()),
+        }))
+    }
+}
 
 /// The longest file that is read, in bytes.
 const MAX: u64 = 16 << 20;

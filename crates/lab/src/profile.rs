@@ -2,7 +2,8 @@
 //!
 //! A simulation writes its profile as it goes (`observer.rs`). `analysis.rs` reads one and sorts its
 //! I/Os into groups; `choice.rs` reads which I/Os are to have records; `report.rs` is what is said of
-//! them, for people and for machines. `path/` joins a host's side of I/Os with a target's.
+//! them, for people and for machines. `path/` joins a host's side of I/Os with a target's. `task.rs`
+//! reads files that say what is to be profiled.
 
 mod analysis;
 mod choice;
@@ -15,6 +16,7 @@ mod path;
 mod presence;
 mod queue_models;
 mod report;
+pub mod task;
 mod text;
 mod trace;
 mod verdict;

@@ -34,7 +34,7 @@ pub(crate) struct Profile {
     name: String,
     target: Result<Collector, String>,
     /// For what is not kept.
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// The target's records, as they are collected.
@@ -81,11 +81,11 @@ impl Profile {
             Where::VfioUser(_) => Err("a PCIe function answers no queries of its profile".into()),
         };
         let run = Arc::new(run);
-        Ok(Profile { run, path, is_kept: file.is_some(), name, target, _folder: folder })
+        Ok(Profile { run, path, is_kept: file.is_some(), name, target, folder })
     }
 
     /// There is no load.
-    pub(super) fn abandon(self) {
+    pub(crate) fn abandon(self) {
         self.run.abandon();
         if let Ok(target) = self.target {
             let _ = target.end();
@@ -94,6 +94,29 @@ impl Profile {
 
     /// The load has ended: keeps its profile, and shows it if that is wanted.
     pub(crate) fn finish(self, shows: bool) -> Result<(), Failure> {
+        let name = (!self.is_kept).then(|| self.name.clone());
+        let (analysis, alone, _folder) = self.analyse(&GroupBy::default())?;
+        if !shows {
+            return Ok(());
+        }
+        let mut reports = ProfileReports::new(&[analysis], None);
+        if let ([report], Some(name)) = (&mut reports.profiles[..], name) {
+            report.file = name;
+        }
+        print::out("\n")?;
+        print::out(&reports.text())?;
+        match alone {
+            None => Ok(()),
+            Some(why) => print::out(&format!("one side only: {why}\n")),
+        }
+    }
+
+    /// The load has ended: keeps its profile, and reads it. If it is of one side, why; and what is
+    /// not kept, as long as the folder is.
+    pub(crate) fn analyse(
+        self,
+        by: &GroupBy,
+    ) -> Result<(Analysis, Option<String>, TempDir), Failure> {
         self.run.finish().map_err(failed)?;
         let paths = self.target.and_then(|target| {
             let ring = target.ring.clone();
@@ -104,28 +127,15 @@ impl Profile {
                 None => error.to_string(),
             })
         });
-        let by = GroupBy::default();
         let analysed: Result<Analysis, _> = match &paths {
             Ok(joined) => {
                 crate::profile::keep(&self.path, &joined.profile)?;
-                analyse_joined(&self.path, joined, &by)
+                analyse_joined(&self.path, joined, by)
             }
-            Err(_) => analyse(&self.path, &by),
+            Err(_) => analyse(&self.path, by),
         };
         let analysis = analysed.map_err(|problem| Failure::failed(problem.to_string(), None))?;
-        if !shows {
-            return Ok(());
-        }
-        let mut reports = ProfileReports::new(&[analysis], None);
-        for report in reports.profiles.iter_mut().filter(|_| !self.is_kept) {
-            report.file.clone_from(&self.name);
-        }
-        print::out("\n")?;
-        print::out(&reports.text())?;
-        match paths {
-            Ok(_) => Ok(()),
-            Err(why) => print::out(&format!("one side only: {why}\n")),
-        }
+        Ok((analysis, paths.err(), self.folder))
     }
 }
 

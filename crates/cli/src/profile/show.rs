@@ -67,7 +67,11 @@ pub(super) fn show(args: &ProfileShow) -> Result<(), Failure> {
     }
     match on_stdout {
         0 => {
-            let shown = Shown { queue_models: args.queue_models, interference: args.interference };
+            let shown = Shown {
+                queue_models: args.queue_models,
+                interference: args.interference,
+                ..Shown::default()
+            };
             print::out(&reports.text_with(shown))
         }
         _ => Ok(()),

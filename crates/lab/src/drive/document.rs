@@ -477,7 +477,7 @@ fn text(value: &DeValue<'_>) -> String {
 }
 
 /// Help for a word that is not one of `valid`.
-pub(super) fn choices(found: &str, valid: &[&str], what: &str) -> String {
+pub(crate) fn choices(found: &str, valid: &[&str], what: &str) -> String {
     let list = format!("valid {what}: {}", valid.join(", "));
     match nearest(found, valid) {
         Some(near) => format!("did you mean `{near}`?\n{list}"),

@@ -28,7 +28,8 @@ use crate::input;
 pub use caution::Caution;
 pub use difference::{Difference, Differences, Remark, differences};
 pub use document::DriveError;
-use document::{Document, Problem, choices, nearest, override_text};
+pub(crate) use document::choices;
+use document::{Document, Problem, nearest, override_text};
 pub use identity::drive_hash;
 pub use library::{Shipped, shipped};
 pub use lower::{

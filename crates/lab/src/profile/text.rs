@@ -8,13 +8,31 @@ use std::fmt::Write;
 /// Characters of a full bar.
 const BAR: usize = 16;
 
-/// What is shown beside the tables.
-#[derive(Clone, Copy, Debug, Default)]
+/// What is shown of groups beside their throughput and occupancy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
+    /// Latencies: extremes, mean, percentiles.
+    pub distribution: bool,
+    /// Stages.
+    pub breakdown: bool,
+    /// What makes it slower than the base.
+    pub verdict: bool,
     /// Queue models of stages.
     pub queue_models: bool,
     /// Who was in the same stage as whom.
     pub interference: bool,
+}
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown {
+            distribution: true,
+            breakdown: true,
+            verdict: true,
+            queue_models: false,
+            interference: false,
+        }
+    }
 }
 
 /// Lines of interference.
@@ -103,7 +121,7 @@ fn write_profile(
         writeln!(out, "  nothing was recorded")?;
     }
     for group in &profile.groups {
-        write_group(out, group)?;
+        write_group(out, group, shown)?;
         if let (Some(base), None) = (base, &group.growth) {
             writeln!(out, "  {base} has no such I/Os to compare with")?;
         }
@@ -125,7 +143,7 @@ fn write_profile(
         writeln!(out, "{}", if lines.is_empty() { none } else { "\nInterference, by cost:" })?;
         lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
-    write_verdicts(out, profile)
+    if shown.verdict { write_verdicts(out, profile) } else { Ok(()) }
 }
 
 fn write_queue_models(out: &mut String, group: &GroupReport) -> std::fmt::Result {
@@ -175,7 +193,7 @@ fn write_verdicts(out: &mut String, profile: &ProfileReport) -> std::fmt::Result
     Ok(())
 }
 
-fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {
+fn write_group(out: &mut String, group: &GroupReport, shown: Shown) -> std::fmt::Result {
     write!(
         out,
         "\n{}: IOPS={}, BW={}, {} I/Os, {:.1} outstanding",
@@ -194,18 +212,24 @@ fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {
     }
     out.push('\n');
     let Some(latency) = &group.lat_ns else { return Ok(()) };
-    writeln!(
-        out,
-        "  lat: min={}, max={}, avg={}, stdev={}",
-        duration(latency.min),
-        duration(latency.max),
-        duration(latency.mean),
-        duration(latency.stddev)
-    )?;
-    let percentiles = latency.percentiles.named();
-    let percentiles: Vec<String> =
-        percentiles.map(|(name, ns)| format!("{name}%={}", duration(ns))).to_vec();
-    writeln!(out, "    {}", percentiles.join(", "))?;
+    if shown.distribution {
+        writeln!(
+            out,
+            "  lat: min={}, max={}, avg={}, stdev={}",
+            duration(latency.min),
+            duration(latency.max),
+            duration(latency.mean),
+            duration(latency.stddev)
+        )?;
+        let percentiles = latency.percentiles.named();
+        let percentiles: Vec<String> =
+            percentiles.map(|(name, ns)| format!("{name}%={}", duration(ns))).to_vec();
+        writeln!(out, "    {}", percentiles.join(", "))?;
+    }
+    if shown.breakdown { write_stages(out, group, latency.mean) } else { Ok(()) }
+}
+
+fn write_stages(out: &mut String, group: &GroupReport, mean_ns: f64) -> std::fmt::Result {
     write!(out, "{:>29} {:>7} {:16} {:>10} {:>10}", "mean", "share", "", "50 %", "99 %")?;
     let has_base = group.growth.is_some();
     writeln!(out, "{}", if has_base { "      base  times  of growth" } else { "    in it" })?;
@@ -230,7 +254,7 @@ fn write_group(out: &mut String, group: &GroupReport) -> std::fmt::Result {
         }
         out.push('\n');
     }
-    writeln!(out, "  {:<16} {:>10}", "sum", duration(latency.mean))?;
+    writeln!(out, "  {:<16} {:>10}", "sum", duration(mean_ns))?;
     if let Some(growth) = &group.growth {
         write!(
             out,
