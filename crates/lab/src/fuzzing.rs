@@ -75,6 +75,13 @@ pub fn experiment_file(data: &[u8]) {
     }
 }
 
+/// Reads a task file.
+pub fn profile_task(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = crate::profile::task::Task::parse("fuzz.toml", text);
+    }
+}
+
 /// The small drives that recordings are replayed on: one of blocks, and one with both kinds of
 /// namespaces.
 pub const RECORDED: [(&str, &[&str]); 2] = [

@@ -38,6 +38,11 @@ fn experiment_files() {
 }
 
 #[test]
+fn profile_tasks() {
+    replay("profile_task", fuzzing::profile_task);
+}
+
+#[test]
 fn recordings() {
     replay("recording", fuzzing::recording);
 }

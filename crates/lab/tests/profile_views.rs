@@ -5,6 +5,7 @@ mod pftrace;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use mynah_lab::profile::task::Task;
 use mynah_lab::profile::views::{self, LeftOut};
 use mynah_lab::profile::{Analysis, GroupBy, ProfileReports, analyse};
 use mynah_lab::simulation::Simulation;
@@ -472,6 +473,33 @@ proptest! {
         views::folded(&profiles);
         views::write_csv(&mut vec![], &profiles, 512).unwrap().1.unwrap();
     }
+}
+
+/// Rewrite the file with `MYNAH_UPDATE_DOCS=1 cargo test -p mynah-lab`.
+#[test]
+fn the_schema_of_tasks_is_current_and_tasks_satisfy_it() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let path = format!("{root}/docs/profile-task.schema.json");
+    let schema = Task::json_schema();
+    if std::env::var_os("MYNAH_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &schema).unwrap();
+    }
+    let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(checked_in == schema, "{path} is out of date: MYNAH_UPDATE_DOCS=1 writes it");
+    let validator = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    let mut tasks = 0;
+    for entry in std::fs::read_dir(format!("{root}/experiments/ntprof")).unwrap() {
+        let path = entry.unwrap().path();
+        Task::load(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let value = serde_json::to_value(toml::from_str::<toml::Table>(&text).unwrap()).unwrap();
+        let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{path:?}: {errors:#?}");
+        tasks += 1;
+    }
+    assert!(tasks > 1);
+    let unknown = serde_json::json!({ "schema": "", "execution": { "load": [{ "rw_": "read" }] } });
+    assert!(!validator.is_valid(&unknown));
 }
 
 /// Rewrite the file with `MYNAH_UPDATE_DOCS=1 cargo test -p mynah-lab`.

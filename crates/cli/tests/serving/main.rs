@@ -24,5 +24,6 @@ mod several;
 mod stall;
 mod store;
 mod support;
+mod task;
 mod tls;
 mod vfio_user;
