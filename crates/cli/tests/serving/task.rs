@@ -102,7 +102,7 @@ fn a_task_may_use_a_target_that_there_is() {
 fn processors_that_there_are_not_are_refused_first() {
     let folder = tempfile::tempdir().unwrap();
     for (serve, load, said) in [
-        ("", ", cpus_allowed = 60000", "load: cpus_allowed: there is no processor 60000"),
+        ("", ", cpus_allowed = 1000", "load: cpus_allowed: there is no processor 1000"),
         ("cpus_allowed = \"x\", ", "", "serve: cpus_allowed: `x` is not a list of processors"),
     ] {
         let serve = SERVE.replace("{ drive", &format!("{{ {serve}drive"));
