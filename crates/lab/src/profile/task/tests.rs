@@ -118,7 +118,7 @@ fn every_option_of_a_load_has_an_effect() {
         ("", "offset = \"1m\""),
         ("", "size = \"1m\""),
         ("", "io_size = \"1m\""),
-        ("bs = \"4k\"", "kb_base = 1000"),
+        ("size = \"512k\"", "kb_base = 1000"),
         ("", "randseed = 7"),
         ("", "number_ios = 7"),
         ("", "runtime = \"7s\""),
