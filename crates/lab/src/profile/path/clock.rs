@@ -66,13 +66,13 @@ impl Stamps {
     }
 
     /// Something left the host, and arrived at the target then.
-    pub(super) fn to_target(&mut self, left: Time, arrived: Time) {
+    pub(super) fn sent(&mut self, left: Time, arrived: Time) {
         let limit = self.limit(left, arrived);
         self.upper.push(limit);
     }
 
     /// Something left the target, and arrived at the host then.
-    pub(super) fn to_host(&mut self, left: Time, arrived: Time) {
+    pub(super) fn answered(&mut self, left: Time, arrived: Time) {
         let limit = self.limit(arrived, left);
         self.lower.push(limit);
     }
@@ -232,8 +232,8 @@ mod tests {
                 let arrived = left + 700 + out;
                 let answered = arrived + 80_000;
                 let back = answered + 700 + back;
-                stamps.to_target(Time::from_ns(left), on_target(arrived, ahead, ppm));
-                stamps.to_host(on_target(answered, ahead, ppm), Time::from_ns(back));
+                stamps.sent(Time::from_ns(left), on_target(arrived, ahead, ppm));
+                stamps.answered(on_target(answered, ahead, ppm), Time::from_ns(back));
             }
             let relation = stamps.relation().expect("clocks that go evenly");
             for &(at, ..) in &ios {
@@ -253,8 +253,8 @@ mod tests {
             let left = n * 1_000_000;
             let arrived = left + 1_000 + n * 7_919 % 20_011;
             let back = arrived + 50_000 + 1_000 + n * 104_729 % 20_021;
-            stamps.to_target(Time::from_ns(left), on_target(arrived, 5_000_000_000, 20.0));
-            stamps.to_host(on_target(arrived + 50_000, 5_000_000_000, 20.0), Time::from_ns(back));
+            stamps.sent(Time::from_ns(left), on_target(arrived, 5_000_000_000, 20.0));
+            stamps.answered(on_target(arrived + 50_000, 5_000_000_000, 20.0), Time::from_ns(back));
         }
         let relation = stamps.relation().unwrap();
         assert!(relation.bound_ns < 1_600.0, "{relation:?}");
@@ -269,8 +269,8 @@ mod tests {
             let left = Time::from_ns(n * 1_000_000);
             let ahead = if n < 50 { 0 } else { 400_000 };
             let arrived = on_target(n * 1_000_000 + 1_000, ahead, 0.0);
-            stamps.to_target(left, arrived);
-            stamps.to_host(arrived, left + Span::from_us(2));
+            stamps.sent(left, arrived);
+            stamps.answered(arrived, left + Span::from_us(2));
         }
         let contradiction = stamps.relation().unwrap_err();
         assert!(contradiction.by_ns > 1_000.0, "{contradiction}");

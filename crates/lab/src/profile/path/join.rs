@@ -182,8 +182,8 @@ fn join_records(
             for &(mine, theirs) in &pairs {
                 let path = HostTimes::of(host.head(mine), host.stages(mine), &of_host);
                 let there = target.head(theirs);
-                stamps.to_target(path.left, there.begin);
-                stamps.to_host(there.begin + there.total, path.answered);
+                stamps.sent(path.left, there.begin);
+                stamps.answered(there.begin + there.total, path.answered);
             }
             stamps.relation()?
         }

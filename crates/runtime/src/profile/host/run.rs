@@ -33,6 +33,13 @@ pub enum ProfileError {
     Output(#[from] OutputError),
 }
 
+/// A record of one of the jobs.
+struct Kept {
+    head: Head,
+    stages: Box<[Span]>,
+    beside: Box<[u64]>,
+}
+
 /// The profile of a run on a host.
 #[derive(Debug)]
 pub struct HostProfiles {
@@ -98,17 +105,20 @@ impl HostProfiles {
     pub fn finish(&self) -> Result<Counts, ProfileError> {
         let parts = self.take_parts();
         let mut counts = Counts::default();
-        let mut all: Vec<(Head, Box<[Span]>, Box<[u64]>)> = vec![];
+        let mut all: Vec<Kept> = vec![];
         for path in &parts {
             let profile = Profile::open(path)?;
             counts.add(&profile.counts());
             let mut records = profile.records();
             let fail = |error| Problem { path: path.clone(), error };
             while let Some(record) = records.next_record().map_err(fail)? {
-                all.push((record.head, record.stages.into(), record.beside.into()));
+                let (stages, beside) = (record.stages.into(), record.beside.into());
+                all.push(Kept { head: record.head, stages, beside });
             }
         }
-        all.sort_unstable_by_key(|(head, ..)| (head.begin, head.connection, head.queue, head.nth));
+        all.sort_unstable_by_key(|Kept { head, .. }| {
+            (head.begin, head.connection, head.queue, head.nth)
+        });
         let file = PendingFile::create(&self.path)?;
         write(&file, &self.header, all, counts).map_err(|error| file.error(error))?;
         file.keep()?;
@@ -136,12 +146,12 @@ fn remove(parts: Vec<PathBuf>) {
 fn write(
     file: &PendingFile,
     header: &Header,
-    records: Vec<(Head, Box<[Span]>, Box<[u64]>)>,
+    records: Vec<Kept>,
     counts: Counts,
 ) -> std::io::Result<()> {
     let out: File = file.file()?;
     let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header.clone())?;
-    for (head, stages, beside) in records {
+    for Kept { head, stages, beside } in records {
         writer.record(head, stages.iter().copied(), &beside)?;
     }
     writer.finish_as(counts).map(drop)
