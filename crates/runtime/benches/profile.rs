@@ -133,7 +133,9 @@ struct Both {
 
 impl Both {
     fn new(mode: &str) -> Both {
-        let small = ["geometry.blocks_per_plane=32", "geometry.channels=2"].map(String::from);
+        let small =
+            ["geometry.blocks_per_plane=32", "geometry.channels=2", "over_provisioning=50%"];
+        let small = small.map(String::from);
         let mut emulation = Emulation::on("enterprise-tlc", &small).expect("a drive");
         emulation.precondition = Precondition::None;
         let prepared = emulation.prepare().expect("a drive");

@@ -860,8 +860,14 @@ impl Hub {
         let look = (self.subsystem.drive().progress().under_way > 0).then(|| stalls.next_look());
         let model = [wakeup.model, fault, delayed, look].into_iter().flatten().min();
         let model = model.map(|at| self.rate.wall(at));
-        let lease = self.profile.as_ref().and_then(|profile| profile.ends_at());
-        [wakeup.wall, model, lease].into_iter().flatten().min()
+        let next = match (wakeup.wall, model) {
+            (Some(wall), Some(model)) => Some(wall.min(model)),
+            (wall, model) => wall.or(model),
+        };
+        match &self.profile {
+            Some(profile) => next.into_iter().chain(profile.ends_at()).min(),
+            None => next,
+        }
     }
 
     /// Gives memory back that an idle connection does not need.

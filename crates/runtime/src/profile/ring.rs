@@ -1,7 +1,7 @@
 //! The latest records of a profile, in a mapped file.
 
 use crate::shared::Shared;
-use mynah_profile::{COUNTS_WORD, Counts, Decision, HEADER_BYTES, Head, Header};
+use mynah_profile::{COUNTS_WORD, Counts, Decision, HEAD_WORDS, HEADER_BYTES, Head, Header};
 use mynah_stamp::Span;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -204,10 +204,13 @@ impl Ring {
         // Whoever reads it meanwhile finds no end.
         put(last, 0);
         fence(Ordering::Release);
+        // Part by part: one iterator over all of them costs several times as much.
+        let (of_head, rest) = record.split_at(HEAD_WORDS);
+        let (of_stages, of_beside) = rest.split_at(rest.len() - beside.len());
         let head = Head { sequence, ..*head }.to_words();
-        let spans = stages.iter().map(|span| span.as_ps());
-        let words = head.iter().copied().chain(spans).chain(beside.iter().copied());
-        record.iter().zip(words).for_each(|(at, word)| put(at, word));
+        of_head.iter().zip(head).for_each(|(at, word)| put(at, word));
+        of_stages.iter().zip(stages).for_each(|(at, span)| put(at, span.as_ps()));
+        of_beside.iter().zip(beside).for_each(|(at, &word)| put(at, word));
         last.store(sequence.to_le(), Ordering::Release);
         // Completed, and recorded.
         put(&all[COUNTS_WORD], self.counts.completed);
