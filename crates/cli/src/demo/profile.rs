@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const QUIET: &str = "rw=randread bs=4k iodepth=1 runtime=2s";
-const BUSY: &str = "rw=randread bs=4k iodepth=64 number_ios=20000";
+const QUIET: &str = "rw=randread bs=16k iodepth=1 runtime=2s";
+const BUSY: &str = "rw=randrw rwmixread=50 bs=16k iodepth=16 runtime=2s";
 
 /// Profiles both sides of a quiet load and of a busy one, and lays one beside the other; whether it
 /// was interrupted.
