@@ -31,15 +31,17 @@ const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
 pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let mut remarks = Vec::new();
     let (flows, ramp) = flows(args, &mut remarks)?;
+    let begin =
+        |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &args.target);
+    let profile = args.profile.as_ref().map(begin).transpose()?;
     let Found { place, listed, wait } = target::find(&args.target, &args.host.connect)?;
     let namespace = target::namespace(&args.host.connect)?;
     let loads_keys = loads_keys(args, &flows)?;
     let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;
     let reconnect = target::time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?;
-    let begin =
-        |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &place, wait);
-    let profile = args.profile.as_ref().map(begin);
-    let profile = profile.transpose()?;
+    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    let json = json.map(PendingFile::create).transpose()?;
+    let profile = profile.map(|profile| profile.ask(&place, wait));
     let load = |(index, flow)| Load {
         target: place.clone(),
         flow,
@@ -57,8 +59,6 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
         reconnect,
     };
     let loads: Vec<_> = flows.into_iter().enumerate().map(load).collect();
-    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
-    let json = json.map(PendingFile::create).transpose()?;
     let (outcome, run) = watched(args, &loads);
     let mut outcome = match outcome {
         Ok(outcome) => outcome,

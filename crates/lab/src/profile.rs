@@ -34,7 +34,7 @@ pub use interference::{Culprit, Interference, StageInterference};
 pub use interval::Interval;
 pub use mynah_profile::Side;
 pub(crate) use observer::ProfileLog;
-pub use path::{ClockRelation, Contradiction, Joined, PathError, PathReport, join};
+pub use path::{ClockRelation, Contradiction, HOST_STAGES, Joined, PathError, PathReport, join};
 pub use queue_models::StageModel;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};
 pub use text::Shown;

@@ -32,6 +32,7 @@ pub(crate) struct Profile {
     /// Whether that is where it stays.
     is_kept: bool,
     name: String,
+    choice: Choice,
     target: Result<Collector, String>,
     /// For what is not kept.
     folder: TempDir,
@@ -52,36 +53,35 @@ fn failed(error: ProfileError) -> Failure {
 }
 
 impl Profile {
-    /// Begins the profile of loads on a target as options say it, in `file` if it is to be kept. A
-    /// target that is not there yet is tried for so long.
+    /// Begins the profile of loads on a target of this name as options say it, in `file` if it is to be
+    /// kept: what is wrong with either is said before anybody is asked.
     pub(super) fn begin(
         file: Option<&Path>,
         choice: &ProfileChoice,
-        target: &Where,
-        wait: Duration,
+        name: &str,
     ) -> Result<Profile, Failure> {
-        Profile::of(choice_or(choice, Some(SAMPLE))?, file, target, wait)
+        Profile::of(choice_or(choice, Some(SAMPLE))?, file, name)
     }
 
     /// The same of these I/Os.
-    pub(crate) fn of(
-        choice: Choice,
-        file: Option<&Path>,
-        target: &Where,
-        wait: Duration,
-    ) -> Result<Profile, Failure> {
+    pub(crate) fn of(choice: Choice, file: Option<&Path>, name: &str) -> Result<Profile, Failure> {
         let folder = crate::profile::folder()?;
         let path = file.map_or_else(|| folder.path().join("host"), Path::to_owned);
-        let name = target.to_string();
-        let run = HostProfiles::create(&path, &name, choice.clone()).map_err(failed)?;
+        let run = HostProfiles::create(&path, name, choice.clone()).map_err(failed)?;
+        let (run, name) = (Arc::new(run), name.to_owned());
+        let target = Err("the target was not asked".to_owned());
+        Ok(Profile { run, path, is_kept: file.is_some(), name, choice, target, folder })
+    }
+
+    /// Asks the target for its side. One that is not there yet is tried for so long.
+    pub(crate) fn ask(self, target: &Where, wait: Duration) -> Profile {
         let target = match target {
             Where::Tcp(options) => {
-                Collector::start(options, &choice, wait, folder.path().join("target"))
+                Collector::start(options, &self.choice, wait, self.folder.path().join("target"))
             }
             Where::VfioUser(_) => Err("a PCIe function answers no queries of its profile".into()),
         };
-        let run = Arc::new(run);
-        Ok(Profile { run, path, is_kept: file.is_some(), name, target, folder })
+        Profile { target, ..self }
     }
 
     /// There is no load.

@@ -64,7 +64,8 @@ pub(super) fn run() -> Result<bool, Failure> {
 
 /// Puts a load on the drive, and keeps the profile of every I/O at `path`.
 fn profiled(load: load::Load, path: &Path) -> Result<bool, Failure> {
-    let profile = Profile::of(Choice::default(), Some(path), &load.target, Duration::ZERO)?;
+    let profile = Profile::of(Choice::default(), Some(path), &load.target.to_string())?;
+    let profile = profile.ask(&load.target, Duration::ZERO);
     let load = load::Load { profile: Some(Arc::clone(&profile.run)), ..load };
     let outcome = load::run(&load, &mut |_| true);
     let outcome = outcome.map_err(|error: LoadError| Failure::failed(error.to_string(), None))?;

@@ -124,7 +124,8 @@ impl Runs<'_> {
         let TaskRun { name, flow, .. } = &self.task.runs[number];
         let path = self.folder.join(format!("{}.profile", number + 1));
         let choice = self.task.choice.clone();
-        let profile = Profile::of(choice, Some(&path), &found.place, found.wait)?;
+        let profile = Profile::of(choice, Some(&path), &found.place.to_string())?;
+        let profile = profile.ask(&found.place, found.wait);
         let load = Load {
             target: found.place.clone(),
             flow: flow.clone(),

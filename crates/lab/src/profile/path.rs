@@ -11,5 +11,7 @@ mod report;
 mod sides;
 
 pub use clock::{ClockRelation, Contradiction};
-pub use join::{Joined, PathError, join};
+#[cfg(test)]
+pub(super) use join::{BEFORE, BEHIND};
+pub use join::{HOST_STAGES, Joined, PathError, join};
 pub use report::PathReport;

@@ -12,8 +12,20 @@ use mynah_stamp::{Span, Time};
 use std::io::Cursor;
 use std::path::Path;
 
+/// What a host's I/Os go through, as it sees it.
+pub const HOST_STAGES: [&str; 8] = [
+    "host_queue",
+    "host_submit",
+    "r2t_wait",
+    "host_turn",
+    "r2t_further",
+    "remote",
+    "host_receive",
+    "host_complete",
+];
+
 /// Stages of a path before the target's own, and behind them.
-const BEFORE: [&str; 7] = [
+pub(in crate::profile) const BEFORE: [&str; 7] = [
     "host_queue",
     "host_submit",
     "network_request",
@@ -22,7 +34,8 @@ const BEFORE: [&str; 7] = [
     "host_turn",
     "network_data",
 ];
-const BEHIND: [&str; 3] = ["network_response", "host_receive", "host_complete"];
+pub(in crate::profile) const BEHIND: [&str; 3] =
+    ["network_response", "host_receive", "host_complete"];
 /// Those of the target that come into other places.
 const OF_DATA: [&str; 2] = ["data_buffer", "data_request"];
 
@@ -122,17 +135,7 @@ fn check(
 
 impl HostStages {
     fn of(records: &Records, file: &str) -> Result<HostStages, PathError> {
-        let names = [
-            "host_queue",
-            "host_submit",
-            "r2t_wait",
-            "host_turn",
-            "r2t_further",
-            "remote",
-            "host_receive",
-            "host_complete",
-        ];
-        let at = check(records, file, Side::Host, &names)?;
+        let at = check(records, file, Side::Host, &HOST_STAGES)?;
         let [queue, submit, wait, turn, further, remote, receive, complete] = at[..] else {
             unreachable!("as many as names")
         };
@@ -389,19 +392,7 @@ mod tests {
     }
 
     fn host_header() -> Header {
-        side(
-            Side::Host,
-            &[
-                "host_queue",
-                "host_submit",
-                "r2t_wait",
-                "host_turn",
-                "r2t_further",
-                "remote",
-                "host_receive",
-                "host_complete",
-            ],
-        )
+        side(Side::Host, &HOST_STAGES)
     }
 
     fn target_header() -> Header {

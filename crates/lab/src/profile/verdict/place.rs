@@ -87,34 +87,16 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::path::{BEFORE, BEHIND, HOST_STAGES};
 
     #[test]
     fn every_stage_of_ours_has_a_place() {
         for stage in Stage::ALL {
             assert_ne!(Place::of(stage.name()), Place::Other, "{}", stage.name());
         }
-        let others = [
-            "host_queue",
-            "host_submit",
-            "r2t_wait",
-            "host_turn",
-            "r2t_further",
-            "remote",
-            "host_receive",
-            "host_complete",
-            "network_request",
-            "data_buffer",
-            "network_r2t",
-            "network_data",
-            "network_response",
-            "data_request",
-            "intake",
-            "processing",
-            "late",
-            "backlog",
-            "output",
-        ];
-        for stage in others {
+        let of_target = ["data_request", "intake", "processing", "late", "backlog", "output"];
+        let all = of_target.iter().chain(&HOST_STAGES).chain(&BEFORE).chain(&BEHIND);
+        for stage in all {
             assert_ne!(Place::of(stage), Place::Other, "{stage}");
         }
         assert_eq!(Place::of("doorbell_of_another"), Place::Other);

@@ -2,24 +2,12 @@
 
 use super::flight::Flight;
 use crate::profile::ring::Ring;
-use mynah_lab::profile::io_kinds;
+use mynah_lab::profile::{HOST_STAGES, io_kinds};
 use mynah_lab::recorder::Kind;
 use mynah_profile::{Chooser, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Time};
 
-/// What a host's I/O goes through.
-const STAGES: [&str; 8] = [
-    "host_queue",
-    "host_submit",
-    "r2t_wait",
-    "host_turn",
-    "r2t_further",
-    "remote",
-    "host_receive",
-    "host_complete",
-];
-
-/// What is beside that.
+/// What is beside a host's stages.
 const BESIDE: [&str; 3] = ["send_call_ps", "bytes_ahead", "r2ts"];
 
 /// An I/O that has ended, or has been given up.
@@ -60,7 +48,7 @@ pub struct HostProfile {
 pub fn host_header(target: &str) -> Header {
     let mut header = Header::new(Side::Host, target, TimeBase::Monotonic);
     header.kinds = io_kinds();
-    header.stages = STAGES.map(str::to_owned).to_vec();
+    header.stages = HOST_STAGES.map(str::to_owned).to_vec();
     header.beside = BESIDE.map(str::to_owned).to_vec();
     header
 }

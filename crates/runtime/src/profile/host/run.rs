@@ -70,6 +70,8 @@ impl HostProfiles {
                 return Err(RingError { path: path.to_owned(), problem }.into());
             }
         }
+        // Whether it can be written is known now, and not when the run has ended.
+        drop(PendingFile::create(path)?);
         let clock = Clock::start(Rate::REAL);
         let mut header = host_header(target);
         (header.origin_ns, header.machine) = (clock.origin_ns(), clock::machine());
