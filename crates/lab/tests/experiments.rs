@@ -44,6 +44,11 @@ fn every_experiment_can_be_run() {
                 folders.push(path);
                 continue;
             }
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.contains("schema = \"mynah.profile-task/1\"") {
+                // It runs on the machine's clock: that it can be read is shown where views are.
+                continue;
+            }
             let points = Simulation::from_sweep(&path, &[]);
             let points = points.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(!points.is_empty());
