@@ -232,7 +232,7 @@ fn push_ns(row: &mut Vec<u8>, ps: u64) {
 mod tests {
     use super::*;
     use mynah_model::io::{NamespaceId, QueueId, Status, Tag};
-    use mynah_stamp::StageSpans;
+    use mynah_stamp::{LinkSpans, StageSpans};
     use proptest::prelude::*;
 
     fn request(operation: Operation) -> Request {
@@ -306,17 +306,29 @@ mod tests {
         #[test]
         fn stages_add_up_to_the_latency(
             spans in prop::collection::vec(0..1u64 << 40, Stage::COUNT - 1),
+            has_link in any::<bool>(),
             created in 0..1u64 << 50,
             queued in 0..1u64 << 40,
         ) {
             let mut stages = StageSpans::default();
+            let mut link = LinkSpans::default();
             let known = Stage::ALL.into_iter().filter(|&stage| stage != Stage::HostQueue);
             for (stage, &span) in known.zip(&spans) {
-                stages.add(stage, Span::from_ps(span));
+                match Stage::OF_LINK.contains(&stage) {
+                    false => stages.add(stage, Span::from_ps(span)),
+                    true if has_link => link.add(stage, Span::from_ps(span)),
+                    true => {}
+                }
             }
-            let done = completion(Time::from_ps(created + queued), stages);
-            let row = (0, request(Operation::Write), Time::from_ps(created), done);
-            let text = log_of(&["a".to_owned()], &[row]);
+            let mut done = completion(Time::from_ps(created + queued), stages);
+            done.at += link.total();
+            let mut bytes = Vec::new();
+            let names = ["a".to_owned()];
+            let mut log = RequestLog::new(&mut bytes, Path::new("log"), &names, has_link).unwrap();
+            let (request, link) = (request(Operation::Write), has_link.then_some(&link));
+            log.record(0, &request, Time::from_ps(created), (&done, link)).unwrap();
+            log.finish().unwrap();
+            let text = String::from_utf8(bytes).unwrap();
             let mut lines = text.lines();
             let names: Vec<_> = lines.next().unwrap().split(',').collect();
             let fields: Vec<_> = lines.next().unwrap().split(',').collect();

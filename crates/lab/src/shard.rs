@@ -31,7 +31,7 @@ impl ShardError {
 
 /// Into how many parts a drive can be divided, in order.
 pub fn possible(config: &Config) -> Vec<u32> {
-    if is_sata(config) {
+    if is_sata(config) || config.ethernet.is_some() {
         return vec![1];
     }
     let (channels, cores) = (config.geometry.channels, cores(config));
@@ -39,7 +39,8 @@ pub fn possible(config: &Config) -> Vec<u32> {
     (1..=channels).filter(divides).collect()
 }
 
-/// Whether the link is SATA, whose rate is one of three and cannot be divided.
+/// Whether the link is SATA, whose rate is one of three and cannot be divided. Ports of Ethernet are
+/// not divided either: a target behind them is one.
 fn is_sata(config: &Config) -> bool {
     config.link.protocol == LinkProtocol::Sata
 }
@@ -147,8 +148,11 @@ mod tests {
         if let Some(cores) = cores(config) {
             all.push(format!("firmware.cores={}", cores / of));
         }
-        all.push(format!("queues.command_slots={}", (config.queues.command_slots / of).max(1)));
-        if !is_sata(config) {
+        if config.ethernet.is_none() {
+            let slots = (config.queues.command_slots / of).max(1);
+            all.push(format!("queues.command_slots={slots}"));
+        }
+        if !is_sata(config) && config.ethernet.is_none() {
             let bandwidth = Bandwidth(config.link.bytes_per_s / u64::from(of));
             all.push(format!("link.bandwidth={bandwidth}"));
         }

@@ -395,6 +395,13 @@ fn merge_value<'i>(
 ) -> Result<Spanned<DeValue<'i>>, Blocked> {
     let (base_span, over_span) = (base.span(), over.span());
     match (base.into_inner(), over.into_inner()) {
+        // A cost of one kind takes the place of one of the other.
+        (DeValue::Table(base), DeValue::Table(over))
+            if base.contains_key("bytes") != over.contains_key("bytes")
+                && matches!(name, "in" | "out") =>
+        {
+            Ok(Spanned::new(over_span, DeValue::Table(over)))
+        }
         (DeValue::Table(mut base), DeValue::Table(over)) => {
             merge_table(&mut base, over)?;
             Ok(Spanned::new(base_span, DeValue::Table(base)))
@@ -458,11 +465,20 @@ fn keys_of(section: &str) -> Option<String> {
 }
 
 /// Whether `name` may be one time or a table of times: for each page type, or by the size of a
-/// value.
+/// value or a command.
 fn one_or_each(name: &str) -> bool {
     matches!(
         name,
-        "read" | "program" | "store" | "update" | "retrieve" | "delete" | "exist" | "list"
+        "read"
+            | "program"
+            | "store"
+            | "update"
+            | "retrieve"
+            | "delete"
+            | "exist"
+            | "list"
+            | "in"
+            | "out"
     )
 }
 

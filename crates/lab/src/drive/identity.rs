@@ -58,7 +58,7 @@ unit = "4KiB"
 const BASE_SAYS: [&str; 1] = ["mapping.unit"];
 
 /// What opens the sections that a drive may have, or not.
-const SECTIONS: [&[&str]; 7] = [
+const SECTIONS: [&[&str]; 9] = [
     &[],
     &[
         "cache.write_back=lru",
@@ -77,6 +77,16 @@ const SECTIONS: [&[&str]; 7] = [
     &["gc.victim=random-p", "scheduler.flin.epoch=10ms", "gc.preemptible=true"],
     &["mapping.kind=hybrid", "mapping.unit=16KiB"],
     &["link={protocol = \"sata\", generation = 3}"],
+    &[
+        "link={protocol = \"ethernet\"}",
+        "link.nic.receive=1ns",
+        "link.axi={width_bits = 1024, clock = \"500MHz\"}",
+        "link.target.transport={engines = 1}",
+        "link.target.capsule={}",
+        "link.target.block_layer={}",
+        "link.target.nvme_layer={}",
+    ],
+    &["link={protocol = \"ethernet\", framing = \"tcp\"}"],
     &["kv={}", "kv.index.kind=hash", "allocation.placement=striped"],
     &["kv={}", "kv.index.kind=lsm", "allocation.placement=striped", "over_provisioning=40%"],
 ];

@@ -491,6 +491,79 @@ fn hybrid_mapping_is_as_the_file_says() {
 }
 
 #[test]
+fn errors_of_ethernet_links() {
+    const LINK: &str = "[link]\ngeneration = 4\nlanes = 4\n";
+    let with = |text: &str| edited(LINK, &format!("[link]\nprotocol = \"ethernet\"\n{text}"));
+    let layer = |text: &str| with(&format!("[link.target.transport]\n{text}"));
+    snapshot!(
+        [
+            set(&["link.mtu=1KiB"]),
+            with("lanes = 4\n"),
+            with("[queues]\nfetch_size = 4\n"),
+            with("mtu = 1500\n"),
+            with("framing = \"tcp\"\nmtu = 100\n"),
+            with("framing = \"tcp\"\nrdma_reads = 4\n"),
+            with("success_flag = true\n"),
+            with("rate = \"401Gbit/s\"\n"),
+            with("rate = \"25GB/s\"\n"),
+            with("ports = 3\n"),
+            with("max_transfer = 1000\n"),
+            with("nic = { pipelining = \"serial\" }\n"),
+            with("axi = { width_bits = 100, clock = \"500MHz\" }\n"),
+            with("axi = { width_bits = 64, clock = \"500MHz\", counting = \"simplessd\", beats = 4 }\n"),
+            with("target = { cores = 0 }\n"),
+            with("target = { cores = 4 }\n"),
+            with("[link.target.session_layer]\n"),
+            with("[link.target.transport]\nin = \"1us\"\n[link.target.transport]\nin = \"2us\"\n"),
+            layer("in = \"-1us\"\n"),
+            layer("in = { bytes = [512, 4096], times = [\"1us\", \"2us\"] }\n"),
+            layer("in = { bytes = [4096, 512], times = [\"1us\", \"2us\"] }\n"),
+            layer("in = { bytes = [512], times = [\"1us\", \"2us\"] }\n"),
+            layer("in = { bytes = [512], fixed = \"1us\" }\n"),
+            layer("bypass = true\nin = \"1us\"\n"),
+            layer("merge = true\n"),
+            with("[link.target.transport]\nin = \"1us\"\n[link.target.capsule]\nmerge = true\nengines = 2\n"),
+        ]
+        .join("----\n")
+    );
+}
+
+#[test]
+fn an_ethernet_link_is_read_and_written() {
+    const LINK: &str = "[link]\ngeneration = 4\nlanes = 4\n";
+    let table = "{ bytes = [512, 4096, 1044480], times = [\"1us\", \"2us\", \"90us\"] }";
+    let text = format!(
+        "[link]\nprotocol = \"ethernet\"\nports = 2\ngap = \"4ns\"\n\
+         [link.nic]\ntransmit = \"10ns\"\n\
+         [link.axi]\nwidth_bits = 1024\nclock = \"500MHz\"\nboundary = 0\n\
+         [link.target]\ncores = 4\n\
+         [link.target.transport]\nin = {table}\nout = {{ fixed = \"1us\", per_byte = \"2ps\" }}\n\
+         [link.target.capsule]\nin = \"2us\"\nmerge = true\n"
+    );
+    let file = parse("small.toml", &SMALL.replacen(LINK, &text, 1), &[])
+        .unwrap_or_else(|error| panic!("{}", shown(&error)));
+    let written = to_toml("small", "", &file.config, &[]);
+    let again = parse("again.toml", &written, &[]).unwrap_or_else(|error| {
+        panic!("{written}\n{}", shown(&error));
+    });
+    assert_eq!(again.config, file.config);
+    snapshot!(
+        file.show()
+            .lines()
+            .skip_while(|line| !line.starts_with("the way"))
+            .take(30)
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    );
+    // What others make moot may be, where it was put above them on purpose.
+    let bypassed = ["link.target.transport.bypass=true", "link.target.capsule.bypass=true"];
+    let bypassed = bypassed.map(str::to_owned);
+    let file = parse("small.toml", &SMALL.replacen(LINK, &text, 1), &bypassed)
+        .unwrap_or_else(|error| panic!("{}", shown(&error)));
+    assert!(file.config.ethernet.unwrap().target.layers.iter().all(Option::is_none));
+}
+
+#[test]
 fn errors_of_hybrid_mapping() {
     const HYBRID: &str = "[mapping]\nkind = \"hybrid\"\n";
     let with = |text: &str| edited("[mapping]\nunit = \"4KiB\"\n", &format!("{HYBRID}{text}"));
@@ -965,9 +1038,10 @@ fn the_hash_follows_every_setting() {
     names_of_values(&json_schema(), &mut names);
     names.sort();
     names.dedup();
-    names.extend(["order CWDP", "CWDP", "PDWC", "PWDC", "1-2", "off"].map(str::to_owned));
+    let others = ["order CWDP", "CWDP", "PDWC", "PWDC", "1-2", "off", "7us"];
+    names.extend(others.map(str::to_owned));
     let cached = ["mapping.table=cached", "mapping.cmt.size=64KiB"];
-    let bases: [&[&str]; 7] = [
+    let bases: [&[&str]; 9] = [
         &[
             "geometry.page_spare=1KiB",
             "bus.rate=800MT/s",
@@ -1005,6 +1079,20 @@ fn the_hash_follows_every_setting() {
         ],
         &["mapping.kind=hybrid", "mapping.unit=16KiB", "cache.size=0B"],
         &["link={protocol = \"sata\", generation = 3}"],
+        &[
+            "link={protocol = \"ethernet\"}",
+            "link.nic.receive=20ns",
+            "link.nic.pipelining=serial",
+            "link.axi={width_bits = 512, clock = \"1GHz\"}",
+            "link.target={cores = 2, receive_buffers = 8, data_buffers = 4}",
+            "link.target.transport={in = \"1us\"}",
+            "link.target.capsule={in = \"1us\", merge = true}",
+            "link.target.block_layer={out = {fixed = \"1us\", per_byte = \"1ns\"}, engines = 2}",
+        ],
+        &[
+            "link={protocol = \"ethernet\", framing = \"tcp\"}",
+            "link.axi={width_bits = 64, clock = \"250MHz\", counting = \"simplessd\"}",
+        ],
         &[
             "kv={}",
             "allocation.placement=striped",

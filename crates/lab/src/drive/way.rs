@@ -21,7 +21,9 @@ pub(super) fn show(config: &Config) -> Option<String> {
     let mut out = String::from("the way of a command\n");
     for (number, (name, costs)) in stations(ethernet).into_iter().enumerate() {
         let arrow = if number == 0 { "  " } else { "  ─▶ " };
-        let _ = writeln!(out, "{arrow}{name:<w$} {costs}", w = 16 - arrow.chars().count());
+        let width = 16 - arrow.chars().count();
+        let line = format!("{arrow}{name:<width$} {costs}");
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     out.push('\n');
     out.push_str(&table(config));
@@ -84,7 +86,9 @@ fn stations(ethernet: &Ethernet) -> Vec<(&'static str, String)> {
 
 /// What a layer costs, in few words.
 fn cost(cost: &Cost) -> String {
-    let shown = |bytes| Duration(cost.of(bytes)).to_string();
+    // To the nearest nanosecond.
+    let near = |span: Span| Span::from_ns((span.as_ps() + 500) / 1000);
+    let shown = |bytes| Duration(near(cost.of(bytes))).to_string();
     match (shown(4096), shown(131_072)) {
         (small, large) if small == large => small,
         (small, large) => format!("{small} (4KiB), {large} (128KiB)"),

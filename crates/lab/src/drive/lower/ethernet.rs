@@ -313,7 +313,7 @@ impl Check<'_> {
             let before = written[..at].iter().filter_map(|it| it.1.as_ref()).map(At::span);
             layers[at] = self.layer(name, layer.get(), is_first, before.last(), max_transfer);
             if layers[at].is_none() {
-                bypass = Some(layer.span());
+                bypass = layer.get().bypass.as_ref().map(At::span);
             }
         }
         let shares = |layer: &&Layer| layer.engines.is_none() && !layer.merged;

@@ -60,7 +60,9 @@ impl Place {
             "backlog" | "output" => Place::TargetSend,
             "network_response" | "network_r2t" => Place::Response,
             "remote" => Place::Remote,
-            _ if Stage::OF_DRIVE.iter().any(|it| it.name() == stage) => Place::Drive,
+            _ if Stage::OF_DRIVE.iter().chain(&Stage::OF_LINK).any(|it| it.name() == stage) => {
+                Place::Drive
+            }
             _ => Place::Other,
         }
     }
