@@ -14,7 +14,9 @@ use rustc_hash::FxHashMap;
 
 /// What is beside the stages: how often data were asked for; whether capsules were counted from the
 /// start of the connection, so that the record's number is that of the target.
-pub const KERNEL_BESIDE: [&str; 2] = ["r2ts", "counted"];
+pub const KERNEL_BESIDE: [&str; 2] = ["r2ts", COUNTED];
+/// The latter's name.
+pub const COUNTED: &str = "counted";
 
 /// Most of each that are remembered: a kernel has fewer, hostile bytes have not.
 const FLIGHTS_MAX: usize = 1 << 20;
