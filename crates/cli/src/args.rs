@@ -368,6 +368,9 @@ pub(crate) struct ProfileKernel {
     /// Keep the profile, the latest records of I/Os (64 MiB), for `mynah profile show`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+    /// Room for events that are yet to be read, for each processor: from 16KiB to 256MiB
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    pub(crate) buffer: String,
     /// Say nothing but the report
     #[arg(long, short)]
     pub(crate) quiet: bool,

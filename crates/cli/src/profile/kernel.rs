@@ -5,14 +5,19 @@ use crate::args::ProfileKernel;
 use crate::failure::{Failure, say};
 use crate::{print, progress, values};
 use mynah_lab::profile::{ProfileReports, analyse};
+use mynah_lab::units::Bytes;
 use mynah_profile::{Choice, Chooser, HEADER_BYTES};
 use mynah_runtime::profile::Ring;
 use mynah_runtime::profile::kernel::{KernelCounts, KernelTrace, TraceError};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of records that are kept: the latest.
 const KEPT_BYTES: u64 = 64 << 20;
+
+/// What a processor's ring can be.
+const BUFFER_BYTES: RangeInclusive<u64> = 16 << 10..=256 << 20;
 
 /// Somebody has pressed Ctrl-C: what was collected is shown.
 static ENDS: AtomicBool = AtomicBool::new(false);
@@ -22,9 +27,10 @@ pub(super) fn run(args: &ProfileKernel) -> Result<(), Failure> {
     let choice = choice(args)?;
     let duration = args.duration.as_deref();
     let duration = duration.map(|text| values::interval("--duration", text)).transpose()?;
+    let buffer = buffer(&args.buffer)?;
     // From here on Ctrl-C must not leave anything in the kernel.
     progress::on_interrupt(|| ENDS.store(true, Ordering::Relaxed));
-    let trace = KernelTrace::start().map_err(refused)?;
+    let trace = KernelTrace::start(buffer).map_err(refused)?;
     if !args.quiet {
         said(args, &format!("{}:\n{}", trace.header().name, trace.coverage()));
     }
@@ -53,6 +59,15 @@ fn said(args: &ProfileKernel, text: &str) {
         // Who does not read it does not want it.
         false => drop(print::out(text)),
     }
+}
+
+/// Bytes of a processor's ring.
+fn buffer(text: &str) -> Result<u64, Failure> {
+    let bytes = text.parse::<Bytes>().map(|it| it.0).ok();
+    bytes.filter(|bytes| BUFFER_BYTES.contains(bytes)).ok_or_else(|| {
+        let message = format!("--buffer: `{text}` is no size from 16KiB to 256MiB");
+        Failure::usage(message, Some("write it as in 4MiB"))
+    })
 }
 
 fn choice(args: &ProfileKernel) -> Result<Choice, Failure> {
@@ -89,6 +104,10 @@ fn remarks(counts: &KernelCounts, lost: u64) {
             "note: the kernel had no room for {} events; {lost} I/Os{exactly} are lost with them",
             counts.events_lost
         ));
+    }
+    if counts.clamped > 0 {
+        let clamped = counts.clamped;
+        say(format_args!("note: {clamped} I/Os have a stage that would have been negative: 0"));
     }
     if counts.torn > 0 {
         say(format_args!("note: {} pages of the trace could not be read", counts.torn));

@@ -132,6 +132,7 @@ pub struct Initiator {
     ended: u64,
     lost: u64,
     before: u64,
+    clamped: u64,
     connects: u64,
 }
 
@@ -159,6 +160,7 @@ impl Initiator {
             ended: 0,
             lost: 0,
             before: 0,
+            clamped: 0,
             connects: 0,
         }
     }
@@ -181,6 +183,11 @@ impl Initiator {
     /// Those that ended, and had begun before the trace: they are not counted.
     pub fn before(&self) -> u64 {
         self.before
+    }
+
+    /// I/Os of which a stage would have been negative, and is nothing.
+    pub fn clamped(&self) -> u64 {
+        self.clamped
     }
 
     /// Connections that were made since: what is known of controllers may be another.
@@ -397,6 +404,7 @@ impl Initiator {
         }
         self.ended += 1;
         let times = flight.times(self.origin, (arrived, seen, time));
+        self.clamped += u64::from(times.is_clamped);
         let head = Head {
             queue: name.1,
             command_id: flight.command_id,
@@ -449,6 +457,8 @@ impl Given {
 /// An I/O's times since the origin, in nanoseconds.
 struct Times {
     begin: u64,
+    /// They were not in their order.
+    is_clamped: bool,
     stages: [u64; HOST_STAGES.len()],
 }
 
@@ -510,6 +520,9 @@ impl Flight {
             true => (ended, ended),
             false => (arrived, seen),
         };
+        let given = self.left.map_or(self.given, |left| left.min(self.given));
+        let is_clamped =
+            !(given == self.given && at <= arrived && arrived <= seen && seen <= ended);
         let since = |time: u64| time.saturating_sub(origin).min(NS_MAX);
         let begin = since(self.begin);
         let given = since(self.given).max(begin);
@@ -535,7 +548,7 @@ impl Flight {
             seen - arrived,
             ended - seen,
         ];
-        Times { begin, stages }
+        Times { begin, is_clamped, stages }
     }
 }
 

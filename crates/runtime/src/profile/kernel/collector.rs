@@ -60,6 +60,8 @@ pub struct KernelCounts {
     pub before: u64,
     /// Events that the kernel had no room for.
     pub events_lost: u64,
+    /// I/Os of which a stage would have been negative, and is nothing.
+    pub clamped: u64,
     /// Pages of the trace that could not be read.
     pub torn: u64,
     /// Whether the kernel counted itself what ended.
@@ -84,12 +86,12 @@ pub struct KernelTrace {
 }
 
 impl KernelTrace {
-    /// Begins to trace.
+    /// Begins to trace, with a ring of so many bytes for each processor.
     ///
     /// # Errors
     /// If the kernel cannot be traced.
-    pub fn start() -> Result<KernelTrace, TraceError> {
-        let mut instance = Instance::create()?;
+    pub fn start(ring_bytes: u64) -> Result<KernelTrace, TraceError> {
+        let mut instance = Instance::create(ring_bytes)?;
         let clock = Clock::start(Rate::REAL);
         let origin = clock.origin_ns().saturating_sub(BEFORE_NS);
         let mut header = kernel_header(&format!("nvme-tcp of {}", kernel_name()));
@@ -158,7 +160,8 @@ impl KernelTrace {
             ring.lose(completed.saturating_sub(known));
         }
         let before = self.initiator.before();
-        Ok(KernelCounts { before, events_lost, torn: self.torn, is_counted })
+        let clamped = self.initiator.clamped();
+        Ok(KernelCounts { before, events_lost, clamped, torn: self.torn, is_counted })
     }
 
     /// Reads what there is; up to when events of all processors are there.

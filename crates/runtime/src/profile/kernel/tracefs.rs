@@ -15,9 +15,6 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// What instances and groups of events begin with; a process's number follows.
 const INSTANCE: &str = "mynah-";
 const GROUP: &str = "mynah_";
-/// KiB of the ring of a processor, and of all together.
-const RING_KIB: usize = 4096;
-const RINGS_KIB: usize = 256 << 10;
 
 /// The kernel's trace cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -87,9 +84,9 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes one with all hooks that there are, none of which is on. What runs that were killed have
-    /// left is removed.
-    pub(super) fn create() -> Result<Instance, TraceError> {
+    /// Makes one with all hooks that there are, none of which is on, and a ring of so many bytes for
+    /// each processor. What runs that were killed have left is removed.
+    pub(super) fn create(ring_bytes: u64) -> Result<Instance, TraceError> {
         let root = root()?;
         if !Path::new("/sys/module/nvme_tcp").exists() {
             return Err(TraceError::NoInitiator);
@@ -101,9 +98,7 @@ impl Instance {
         let mut instance = Instance { root, folder, group: format!("{GROUP}{pid}"), found: vec![] };
         instance.set("trace_clock", "mono")?;
         instance.set("options/overwrite", "1")?;
-        let processors = instance.processors()?.len().max(1);
-        let kib = RING_KIB.min(RINGS_KIB / processors);
-        instance.set("buffer_size_kb", &kib.to_string())?;
+        instance.set("buffer_size_kb", &(ring_bytes >> 10).to_string())?;
         for of in &HOOKS {
             let found = instance.hook(of);
             if let (true, Err(why)) = (of.is_needed, &found) {
