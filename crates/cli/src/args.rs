@@ -368,6 +368,10 @@ pub(crate) struct ProfileKernel {
     /// Keep the profile, the latest records of I/Os (64 MiB), for `mynah profile show`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+    /// Hooks, or ways to see something, that are not used though the kernel has them, with commas
+    /// between them: each hook costs the kernel some 1,500 instructions
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) without: Vec<String>,
     /// Room for events that are yet to be read, for each processor: from 16KiB to 256MiB
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     pub(crate) buffer: String,

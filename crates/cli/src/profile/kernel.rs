@@ -4,6 +4,7 @@ use super::{KEEP_ABOVE, Wanted, tell};
 use crate::args::ProfileKernel;
 use crate::failure::{Failure, say};
 use crate::{print, progress, values};
+use mynah_lab::profile::kernel::LeftOut;
 use mynah_lab::profile::{ProfileReports, analyse};
 use mynah_lab::units::Bytes;
 use mynah_profile::{Choice, Chooser, HEADER_BYTES};
@@ -28,9 +29,14 @@ pub(super) fn run(args: &ProfileKernel) -> Result<(), Failure> {
     let duration = args.duration.as_deref();
     let duration = duration.map(|text| values::interval("--duration", text)).transpose()?;
     let buffer = buffer(&args.buffer)?;
+    let mut left_out = LeftOut::default();
+    for name in &args.without {
+        let added = left_out.add(name.trim());
+        added.map_err(|error| Failure::usage(format!("--without: {error}"), None))?;
+    }
     // From here on Ctrl-C must not leave anything in the kernel.
     progress::on_interrupt(|| ENDS.store(true, Ordering::Relaxed));
-    let trace = KernelTrace::start(buffer).map_err(refused)?;
+    let trace = KernelTrace::start(buffer, &left_out).map_err(refused)?;
     if !args.quiet {
         said(args, &format!("{}:\n{}", trace.header().name, trace.coverage()));
     }

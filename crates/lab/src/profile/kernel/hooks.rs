@@ -71,6 +71,57 @@ pub struct HookUse {
     pub alternatives: &'static [Alternative],
 }
 
+/// What is not to be used, though the kernel may have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    hooks: Vec<Hook>,
+    probes: Vec<Probe>,
+}
+
+/// Ways to see something that can be left out, by name.
+const PROBES: [(&str, Probe); 3] =
+    [("fprobe", Probe::Function), ("kprobe", Probe::Kprobe), ("tracepoint", Probe::Tracepoint)];
+
+/// Something that cannot be left out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` cannot be left out; what can is {valid}")]
+pub struct NotLeftOut {
+    /// What was named.
+    pub found: String,
+    /// What would do.
+    pub valid: String,
+}
+
+impl LeftOut {
+    /// Adds a hook, or a way to see something, by its name.
+    ///
+    /// # Errors
+    /// If it is none, or one without which there are no records.
+    pub fn add(&mut self, name: &str) -> Result<(), NotLeftOut> {
+        let hooks = || HOOKS.iter().filter(|it| !it.is_needed);
+        if let Some(of) = hooks().find(|it| it.name == name) {
+            self.hooks.push(of.hook);
+        } else if let Some((_, probe)) = PROBES.iter().find(|(it, _)| *it == name) {
+            self.probes.push(*probe);
+        } else {
+            let names = hooks().map(|it| it.name).chain(PROBES.map(|(name, _)| name));
+            let valid = names.collect::<Vec<_>>().join(", ");
+            return Err(NotLeftOut { found: name.chars().take(40).collect(), valid });
+        }
+        Ok(())
+    }
+
+    /// Whether a hook is not to be used.
+    pub fn has(&self, hook: Hook) -> bool {
+        self.hooks.contains(&hook)
+    }
+
+    /// Whether nothing is to be seen in this way.
+    pub fn has_probe(&self, probe: Probe) -> bool {
+        self.probes.contains(&probe)
+    }
+}
+
 const fn function(at: &'static str, args: &'static str) -> Alternative {
     Alternative { probe: Probe::Function, at, args }
 }

@@ -5,7 +5,7 @@ use super::tracefs::{Instance, TraceError};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::Ring;
 use mynah_lab::profile::kernel::{
-    Decoder, Ended, Initiator, Missed, Page, Seen, coverage_text, kernel_header,
+    Decoder, Ended, Initiator, LeftOut, Missed, Page, Seen, coverage_text, kernel_header,
 };
 use mynah_profile::{Chooser, Decision, Head, Header};
 use mynah_stamp::{Span, Time};
@@ -86,12 +86,12 @@ pub struct KernelTrace {
 }
 
 impl KernelTrace {
-    /// Begins to trace, with a ring of so many bytes for each processor.
+    /// Begins to trace, with a ring of so many bytes for each processor, and without what is left out.
     ///
     /// # Errors
     /// If the kernel cannot be traced.
-    pub fn start(ring_bytes: u64) -> Result<KernelTrace, TraceError> {
-        let mut instance = Instance::create(ring_bytes)?;
+    pub fn start(ring_bytes: u64, left_out: &LeftOut) -> Result<KernelTrace, TraceError> {
+        let mut instance = Instance::create(ring_bytes, left_out)?;
         let clock = Clock::start(Rate::REAL);
         let origin = clock.origin_ns().saturating_sub(BEFORE_NS);
         let mut header = kernel_header(&format!("nvme-tcp of {}", kernel_name()));

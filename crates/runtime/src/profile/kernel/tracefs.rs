@@ -3,8 +3,9 @@
 //!
 //! Names have the process's number in them, so that what a killed run has left is known and removed.
 
-use mynah_lab::profile::kernel::{Alternative, EventFormat, HOOKS, Hook, HookUse, hits};
-use mynah_lab::profile::kernel::{Decoder, Hits};
+use mynah_lab::profile::kernel::{
+    Alternative, Decoder, EventFormat, HOOKS, Hits, Hook, HookUse, LeftOut, hits,
+};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -85,8 +86,8 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Makes one with all hooks that there are, none of which is on, and a ring of so many bytes for
-    /// each processor. What runs that were killed have left is removed.
-    pub(super) fn create(ring_bytes: u64) -> Result<Instance, TraceError> {
+    /// each processor. Some may be left out. What runs that were killed have left is removed.
+    pub(super) fn create(ring_bytes: u64, left_out: &LeftOut) -> Result<Instance, TraceError> {
         let root = root()?;
         if !Path::new("/sys/module/nvme_tcp").exists() {
             return Err(TraceError::NoInitiator);
@@ -100,7 +101,10 @@ impl Instance {
         instance.set("options/overwrite", "1")?;
         instance.set("buffer_size_kb", &(ring_bytes >> 10).to_string())?;
         for of in &HOOKS {
-            let found = instance.hook(of);
+            let found = match left_out.has(of.hook) {
+                true => Err("left out".to_owned()),
+                false => instance.hook(of, left_out),
+            };
             if let (true, Err(why)) = (of.is_needed, &found) {
                 return Err(TraceError::NoHook { hook: of.name, why: why.clone() });
             }
@@ -110,9 +114,10 @@ impl Instance {
     }
 
     /// Takes the first alternative that the kernel has.
-    fn hook(&self, of: &HookUse) -> Result<Alternative, String> {
-        let mut why = String::new();
-        for alternative in of.alternatives {
+    fn hook(&self, of: &HookUse, left_out: &LeftOut) -> Result<Alternative, String> {
+        let mut why = "left out".to_owned();
+        let alternatives = of.alternatives.iter();
+        for alternative in alternatives.filter(|it| !left_out.has_probe(it.probe)) {
             match alternative.definition(&self.group, of.name) {
                 None if self.event(of, alternative).is_dir() => return Ok(*alternative),
                 None => why = "no such event".to_owned(),
