@@ -2,6 +2,7 @@
 
 pub(crate) mod attach;
 mod choice;
+mod kernel;
 mod live;
 mod show;
 pub(crate) mod task;
@@ -24,6 +25,7 @@ pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
     match what {
         Profile::Show(args) => show::show(args)?,
         Profile::Watch(args) => return live::run(args),
+        Profile::Kernel(args) => kernel::run(args)?,
         Profile::Schema { task: false } => print::out(&ProfileReports::json_schema())?,
         Profile::Schema { task: true } => print::out(&Task::json_schema())?,
     }

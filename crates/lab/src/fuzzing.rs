@@ -40,6 +40,20 @@ pub fn profile(data: &[u8]) {
     }
 }
 
+/// Reads the trace of a kernel: descriptions of events and pages of its ring buffer.
+pub fn kernel_trace(data: &[u8]) {
+    let replayed = crate::profile::kernel::replay(data);
+    for ended in &replayed.ended {
+        let stages: u64 = ended.stages.iter().map(|span| span.as_ps()).sum();
+        assert_eq!(stages, ended.head.total.as_ps(), "stages add up");
+        let end = ended.head.begin.as_ps().checked_add(stages);
+        assert!(end.is_some(), "an I/O ends within the clock");
+    }
+    let initiator = &replayed.initiator;
+    assert_eq!(initiator.completed(), initiator.ended() + initiator.lost());
+    let _ = crate::profile::kernel::hits(&String::from_utf8_lossy(data));
+}
+
 /// Reads a fio job file.
 pub fn fio_job(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {

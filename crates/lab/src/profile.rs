@@ -10,6 +10,7 @@ mod choice;
 mod group;
 mod interference;
 mod interval;
+pub mod kernel;
 pub mod live;
 mod observer;
 mod path;

@@ -23,6 +23,11 @@ fn profiles() {
 }
 
 #[test]
+fn kernel_traces() {
+    replay("kernel_trace", fuzzing::kernel_trace);
+}
+
+#[test]
 fn mqsim_files() {
     replay("mqsim_files", fuzzing::mqsim_files);
 }

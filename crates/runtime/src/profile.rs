@@ -2,10 +2,11 @@
 //! mapped file. No I/O costs an allocation, a lock or a system call.
 //!
 //! The file can be read while it is written, and after the process was killed. A target's side is in
-//! `target.rs`, a host's in `host/`. `query.rs` answers
+//! `target.rs`, a host's in `host/`, that of the kernel's initiator in `kernel/`. `query.rs` answers
 //! hosts that ask a target for it.
 
 mod host;
+pub mod kernel;
 mod notes;
 mod query;
 mod requests;

@@ -90,6 +90,9 @@ fn write_profile(
     }
     if let Some(path) = &profile.path {
         write!(out, "  {} on both sides", path.paths)?;
+        if path.by_time > 0 {
+            write!(out, " ({} by their time)", path.by_time)?;
+        }
         for (number, side) in [(path.host_alone, "host"), (path.target_alone, "target")] {
             if number > 0 {
                 write!(out, ", {number} on the {side}'s alone")?;

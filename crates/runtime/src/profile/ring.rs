@@ -191,6 +191,15 @@ impl Ring {
         put(0, self.counts.completed);
     }
 
+    /// Counts I/Os that have ended, and whose records are lost.
+    pub fn lose(&mut self, ios: u64) {
+        self.counts.completed += ios;
+        self.counts.lost += ios;
+        let all = self.memory.long_words();
+        all[COUNTS_WORD].store(self.counts.completed.to_le(), Ordering::Relaxed);
+        all[COUNTS_WORD + 4].store(self.counts.lost.to_le(), Ordering::Relaxed);
+    }
+
     /// Writes the record of an I/O that has ended over the oldest one; its sequence is given here.
     #[inline]
     pub fn record(&mut self, head: &Head, stages: &[Span], beside: &[u64]) {

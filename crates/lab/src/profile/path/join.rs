@@ -6,6 +6,7 @@
 //! is known as well as the relation's bound says; the sum of all of it does not.
 
 use super::clock::{ClockRelation, Contradiction, Stamps};
+use super::foreign::{self, Away};
 use super::sides::{Records, identity};
 use mynah_profile::{Counts, Head, Header, Problem, Side, TimeBase, Writer};
 use mynah_stamp::{Span, Time};
@@ -74,6 +75,16 @@ pub enum PathError {
         /// Records of the target.
         target: usize,
     },
+    /// They can be paired in several ways.
+    #[error(
+        "the host did not count its commands from the start of its connections, and the identifiers \
+         of its {host} I/Os fit those of the target at several times: begin its profile before it \
+         connects"
+    )]
+    Ambiguous {
+        /// Records of the host.
+        host: usize,
+    },
     /// Their clocks have no relation.
     #[error(transparent)]
     Clocks(#[from] Contradiction),
@@ -86,6 +97,8 @@ pub struct Joined {
     pub profile: Vec<u8>,
     /// How many I/Os both sides have, and how many one alone.
     pub paths: u64,
+    /// How many of those were paired by queue, identifier and time, as the host had not counted them.
+    pub by_time: u64,
     /// I/Os that only the host has a record of.
     pub host_alone: u64,
     /// I/Os that only the target has a record of.
@@ -166,20 +179,13 @@ fn join_records(
         unreachable!("as many as names")
     };
     let of_target = TargetStages { buffer, request };
-    let pairs = matches(host, target);
+    let one_clock = is_one_clock(host, target);
+    let (pairs, by_time) = pair(host, target, &of_host, one_clock)?;
     if pairs.is_empty() {
         return Err(PathError::Nothing { host: host.len(), target: target.len() });
     }
-    let (mine, theirs) = (&host.header, &target.header);
-    let one_clock = !mine.machine.is_empty()
-        && mine.machine == theirs.machine
-        && mine.clock == theirs.clock
-        && mine.clock == TimeBase::Monotonic;
     let clock = match one_clock {
-        true => {
-            let later = i128::from(theirs.origin_ns) - i128::from(mine.origin_ns);
-            ClockRelation::one_clock(later * 1_000)
-        }
+        true => ClockRelation::one_clock(-ahead_ps(host, target)),
         false => {
             let mut stamps = Stamps::default();
             for &(mine, theirs) in &pairs {
@@ -209,6 +215,7 @@ fn join_records(
     Ok(Joined {
         profile: out.into_inner(),
         paths,
+        by_time,
         host_alone: host.len() as u64 - paths,
         target_alone: target.len() as u64 - paths,
         clock,
@@ -217,13 +224,58 @@ fn join_records(
     })
 }
 
-/// The records of the same I/O on both sides, in the order of the host's.
+fn is_one_clock(host: &Records, target: &Records) -> bool {
+    let (mine, theirs) = (&host.header, &target.header);
+    !mine.machine.is_empty()
+        && mine.machine == theirs.machine
+        && mine.clock == theirs.clock
+        && mine.clock == TimeBase::Monotonic
+}
+
+/// By how much times of the target's profile are ahead of those of the host's on one clock.
+fn ahead_ps(host: &Records, target: &Records) -> i128 {
+    let origin = |records: &Records| i128::from(records.header.origin_ns);
+    (origin(host) - origin(target)) * 1_000
+}
+
+/// The records of the same I/O on both sides, in the order of the host's; and how many of them were
+/// found by their time.
+fn pair(
+    host: &Records,
+    target: &Records,
+    of_host: &HostStages,
+    one_clock: bool,
+) -> Result<(Vec<(usize, usize)>, u64), PathError> {
+    let mut pairs = matches(host, target);
+    let away = (0..host.len()).filter(|&at| !host.is_counted(at)).map(|at| {
+        let HostTimes { left, answered, .. } =
+            HostTimes::of(host.head(at), host.stages(at), of_host);
+        Away { at, left, answered }
+    });
+    let away: Vec<Away> = away.collect();
+    let mut by_time = 0;
+    if !away.is_empty() {
+        let mut is_free = vec![true; target.len()];
+        pairs.iter().for_each(|&(_, theirs)| is_free[theirs] = false);
+        let free = (0..target.len()).filter(|&at| is_free[at]).collect();
+        let ahead = one_clock.then(|| ahead_ps(host, target));
+        let found = foreign::matches(host, away, target, free, ahead);
+        let found = found.map_err(|_| PathError::Ambiguous { host: host.len() })?;
+        by_time = found.len() as u64;
+        pairs.extend(found);
+    }
+    pairs.sort_unstable_by_key(|&(at, _)| (host.head(at).begin, at));
+    Ok((pairs, by_time))
+}
+
+/// The records of the same I/O on both sides, by their number.
 ///
 /// Identities come again after the connection was made anew under the same controller identifier:
 /// then the first of the one belongs to the first of the other, if they are as many; else they
 /// belong to nobody.
 fn matches(host: &Records, target: &Records) -> Vec<(usize, usize)> {
-    let (mine, theirs) = (host.by_identity(), target.by_identity());
+    let (mut mine, theirs) = (host.by_identity(), target.by_identity());
+    mine.retain(|&at| host.is_counted(at));
     let same = |records: &Records, order: &[usize]| {
         let first = order.first().map(|&at| identity(records.head(at)));
         order.iter().take_while(|&&at| Some(identity(records.head(at))) == first).count()
@@ -243,7 +295,6 @@ fn matches(host: &Records, target: &Records) -> Vec<(usize, usize)> {
             theirs = &theirs[theirs_alike..];
         }
     }
-    pairs.sort_unstable_by_key(|&(at, _)| (host.head(at).begin, at));
     pairs
 }
 

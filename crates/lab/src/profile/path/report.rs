@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct PathReport {
     /// I/Os that both sides have records of.
     pub paths: u64,
+    /// Those of them that were paired by queue, identifier and time, as the host had not counted its
+    /// commands.
+    #[serde(default)]
+    pub by_time: u64,
     /// I/Os that only the host has a record of.
     pub host_alone: u64,
     /// I/Os that only the target has a record of.
@@ -30,6 +34,7 @@ impl PathReport {
         let clock = &joined.clock;
         PathReport {
             paths: joined.paths,
+            by_time: joined.by_time,
             host_alone: joined.host_alone,
             target_alone: joined.target_alone,
             one_clock: joined.one_clock,

@@ -1,5 +1,6 @@
 //! The records of one side, in memory.
 
+use crate::profile::kernel::COUNTED;
 use mynah_profile::{Head, Header, Problem, Profile, ReadError};
 use mynah_stamp::{Span, Time};
 use std::path::Path;
@@ -92,6 +93,12 @@ impl Records {
     pub(super) fn beside(&self, at: usize) -> &[u64] {
         let width = self.header.beside.len();
         &self.beside[at * width..(at + 1) * width]
+    }
+
+    /// Whether the number of a record is that of its connection: those of a foreign end's say so.
+    pub(super) fn is_counted(&self, at: usize) -> bool {
+        let place = self.header.beside.iter().position(|name| name == COUNTED);
+        place.is_none_or(|place| self.beside(at)[place] != 0)
     }
 
     /// The place of a stage among a record's.

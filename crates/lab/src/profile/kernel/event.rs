@@ -1,0 +1,182 @@
+//! Bytes of the trace as events.
+
+use super::format::{EventFormat, Field};
+use super::hooks::{Hook, HookUse};
+
+/// Most fields of an event that are looked at.
+const FIELDS: usize = 7;
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The block layer gave a request to a queue.
+    Queued {
+        /// The queue, by its address.
+        queue: u64,
+        /// The request's tag.
+        tag: u16,
+        /// Bytes of its data.
+        bytes: u32,
+        /// When it was created, on the monotonic clock; 0: not known.
+        started: u64,
+    },
+    /// A command was made.
+    Setup {
+        /// The controller's instance.
+        controller: u32,
+        /// The queue; 0 also of commands that go to no namespace's queue, such as Connect.
+        queue: u16,
+        /// The command's identifier.
+        command_id: u16,
+        /// Its opcode, and that of a Fabrics command.
+        opcode: u8,
+        /// The same.
+        fabrics: u8,
+        /// The namespace.
+        namespace: u32,
+        /// Dwords 10 to 15.
+        dwords: [u8; 24],
+    },
+    /// A send for a command begins: of its capsule, or of data.
+    Sent {
+        /// The queue, by its address.
+        queue: u64,
+        /// The command's identifier.
+        command_id: u16,
+        /// Of its capsule.
+        is_capsule: bool,
+    },
+    /// An R2T was taken, or what it asked for is cut into another PDU.
+    Asked {
+        /// The queue, by its address.
+        queue: u64,
+        /// The command's identifier.
+        command_id: u16,
+        /// It is the latter.
+        is_cut: bool,
+    },
+    /// Bytes came to a queue's socket.
+    Ready {
+        /// The queue, by its address.
+        queue: u64,
+    },
+    /// Bytes of a queue are read.
+    Read {
+        /// The queue, by its address.
+        queue: u64,
+    },
+    /// A command ended.
+    Completed {
+        /// The controller's instance.
+        controller: u32,
+        /// The queue.
+        queue: u16,
+        /// The request's tag: the identifier without its generation.
+        tag: u16,
+        /// NVMe status: code type and code.
+        status: u16,
+    },
+}
+
+/// An event, when and in which thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// In nanoseconds of the trace's clock.
+    pub time: u64,
+    /// The thread's number; 0 of an idle processor.
+    pub thread: u32,
+    /// What.
+    pub event: Event,
+}
+
+/// An event of this kernel's lacks what is needed of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the event `{event}` has no field `{field}`")]
+pub struct Unfit {
+    /// The hook's name.
+    pub event: &'static str,
+    /// What it lacks.
+    pub field: &'static str,
+}
+
+/// How an event is read.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    id: u16,
+    hook: Hook,
+    thread: Field,
+    fields: [Option<Field>; FIELDS],
+}
+
+/// Reads events of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    /// Few; by number.
+    shapes: Vec<Shape>,
+}
+
+impl Decoder {
+    /// Events with this description are of a hook.
+    ///
+    /// # Errors
+    /// If they lack a field that is needed.
+    pub fn add(&mut self, hook: Hook, format: &EventFormat) -> Result<(), Unfit> {
+        let of = HookUse::of(hook);
+        let field = |name: &'static str| format.field(name).ok_or_else(|| of.unfit(name));
+        let mut fields = [None; FIELDS];
+        for (into, &name) in fields.iter_mut().zip(of.fields) {
+            *into = Some(field(name)?);
+        }
+        let shape = Shape { id: format.id, hook, thread: field("common_pid")?, fields };
+        let at = self.shapes.partition_point(|it| it.id < shape.id);
+        self.shapes.insert(at, shape);
+        Ok(())
+    }
+
+    /// The event in these bytes; `None` if it is another's, or too short.
+    pub fn decode(&self, time: u64, payload: &[u8]) -> Option<Seen> {
+        let id = u16::from_le_bytes(payload.get(..2)?.try_into().ok()?);
+        let at = self.shapes.binary_search_by_key(&id, |shape| shape.id).ok()?;
+        let shape = &self.shapes[at];
+        let number = |at: usize| shape.fields[at]?.number(payload);
+        let event = match shape.hook {
+            Hook::Queued => Event::Queued {
+                queue: number(0)?,
+                tag: number(1)? as u16,
+                bytes: number(2)? as u32,
+                started: number(3)?,
+            },
+            Hook::Setup => Event::Setup {
+                controller: number(0)? as u32,
+                queue: number(1)? as u16,
+                command_id: number(2)? as u16,
+                opcode: number(3)? as u8,
+                fabrics: number(4)? as u8,
+                namespace: number(5)? as u32,
+                dwords: shape.fields[6]?.bytes(payload)?.try_into().ok()?,
+            },
+            Hook::SendCommand | Hook::SendData | Hook::SendDigest => Event::Sent {
+                queue: number(0)?,
+                command_id: number(1)? as u16,
+                is_capsule: shape.hook == Hook::SendCommand,
+            },
+            // nvme_tcp_handle_r2t() leaves no length of a PDU; one that was sent has it still.
+            Hook::Asked => Event::Asked {
+                queue: number(0)?,
+                command_id: number(1)? as u16,
+                is_cut: number(2)? != 0,
+            },
+            Hook::Ready => Event::Ready { queue: number(0)? },
+            Hook::Read => Event::Read { queue: number(0)? },
+            Hook::Completed => Event::Completed {
+                controller: number(0)? as u32,
+                queue: number(1)? as u16,
+                tag: number(2)? as u16,
+                // Phase and transport bits are gone; retry delay, More and DNR are not the status.
+                status: number(3)? as u16 & 0x7ff,
+            },
+        };
+        let thread = shape.thread.number(payload)? as u32;
+        Some(Seen { time, thread, event })
+    }
+}
