@@ -2,7 +2,7 @@
 //! needs to follow the curve.
 
 /// How far interpolation may be off the curve.
-const CLOSE: f64 = 0.0007;
+const CLOSE: f64 = 0.0009;
 /// The most points of a table. A curve that needs more is followed less closely, and it is said how
 /// closely.
 const MOST: usize = 120;
