@@ -88,6 +88,7 @@ impl Subsystem {
             arrival: self.now.model,
             due: None,
             stages: StageSpans::default(),
+            link: None,
             transfer: NONE,
             direct: false,
             _held: held,

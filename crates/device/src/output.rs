@@ -4,7 +4,7 @@ use crate::StoreJob;
 use crate::held::Held;
 use crate::key_value::Place;
 use mynah_model::io::FlowId;
-use mynah_stamp::{StageSpans, Time};
+use mynah_stamp::{LinkSpans, StageSpans, Time};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, command};
 
 /// A transport queue: a connection that carries one submission queue and its completions.
@@ -155,6 +155,8 @@ pub struct Completion {
     pub due: Option<Time>,
     /// Where the time went; sums to `due - arrival`. All zero without `due`.
     pub stages: StageSpans,
+    /// What went to stages of an Ethernet link beside them: then all sum to `due - arrival`.
+    pub link: Option<Box<LinkSpans>>,
     /// Where a guest's data lie, as the transport counts.
     pub(crate) transfer: u32,
     /// The model has said when the guest sees it, or is not asked.
@@ -228,6 +230,6 @@ mod tests {
     #[test]
     fn replies_are_small_enough_to_be_handed_on() {
         // Every I/O copies one some times: its stages, and as little else as there can be.
-        assert_eq!(size_of::<Completion>() - size_of::<StageSpans>(), 96);
+        assert_eq!(size_of::<Completion>() - size_of::<StageSpans>(), 104);
     }
 }

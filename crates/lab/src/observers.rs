@@ -10,7 +10,10 @@ use crate::series::{Sampler, Series};
 use crate::timeline::Timeline;
 use mynah_model::Drive;
 use mynah_model::io::{Completion, Request, Status};
-use mynah_stamp::Time;
+use mynah_stamp::{LinkSpans, Time};
+
+/// A completed command, and where its time went on an Ethernet link.
+pub(crate) type Completed<'a> = (&'a Completion, Option<&'a LinkSpans>);
 
 /// The observers of a run.
 #[derive(Default)]
@@ -60,7 +63,7 @@ impl Observers {
         flow: usize,
         request: &Request,
         created: Time,
-        completion: &Completion,
+        (completion, link): Completed<'_>,
     ) -> Result<(), RunError> {
         if let Some(sampler) = &mut self.sampler {
             let succeeded = completion.status == Status::Success;
@@ -69,14 +72,14 @@ impl Observers {
             sampler.completed(flow, kind, bytes, latency, succeeded, completion.at);
         }
         if let Some(timeline) = &mut self.timeline {
-            timeline.completed(flow, request, created, completion);
+            timeline.completed(flow, request, created, (completion, link));
         }
         if let Some(profile) = &mut self.profile {
             let (kind, bytes) = (Kind::from(request.operation), request.sectors * 512);
-            profile.record(flow, kind, bytes, request, created, completion)?;
+            profile.record(flow, kind, bytes, request, created, (completion, link))?;
         }
         if let Some(log) = &mut self.log {
-            log.record(flow, request, created, completion)?;
+            log.record(flow, request, created, (completion, link))?;
         }
         Ok(())
     }
@@ -101,7 +104,7 @@ impl Observers {
             timeline.completed_key(flow, kind, (shown.sector, bytes), created, completion);
         }
         if let Some(profile) = &mut self.profile {
-            profile.record(flow, kind, bytes, shown, created, completion)?;
+            profile.record(flow, kind, bytes, shown, created, (completion, None))?;
         }
         if let Some(log) = &mut self.log {
             log.record_key(flow, kind, shown, created, completion)?;

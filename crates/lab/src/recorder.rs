@@ -16,7 +16,7 @@ use crate::histogram::{Buckets, Histogram, rank};
 use crate::result::{Side, StageTime};
 use mynah_model::io::{Completion, Operation, Status};
 use mynah_model::keys::KeyOperation;
-use mynah_stamp::{Span, Stage, Time};
+use mynah_stamp::{LinkSpans, Span, Stage, Time};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -183,6 +183,15 @@ impl Breakdown {
             add(Stage::HostQueue as usize, host_queue);
         }
         completion.stages.for_each_spent(add);
+    }
+
+    /// More stages of a command that is counted.
+    fn record_link(&mut self, latency: Span, link: &LinkSpans) {
+        let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
+        for (stage, span) in link.iter().filter(|(_, span)| !span.is_zero()) {
+            slice.add(stage as usize, span.as_ps());
+            self.stage_counts[stage as usize][StageBuckets::index(span.as_ps())] += 1;
+        }
     }
 
     fn merge(&mut self, other: &Breakdown) {
@@ -478,6 +487,26 @@ impl Recorder {
         let record = flow.kinds[kind as usize].get_or_insert_with(Record::boxed);
         record.bytes += u64::from(bytes);
         record.record(at.since(rung), rung.saturating_since(created), completion);
+    }
+
+    /// What a command, which was recorded just before, spent in the stages of an Ethernet link.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[cold]
+    pub fn record_link(
+        &mut self,
+        flow: usize,
+        kind: impl Into<Kind>,
+        created: Time,
+        completion: &Completion,
+        link: &LinkSpans,
+    ) {
+        let record = self.flows[flow].kinds[kind.into() as usize].as_mut();
+        if let Some(record) = record.filter(|_| completion.status == Status::Success) {
+            let latency = completion.at.since(created.min(completion.rung));
+            record.breakdown.record_link(latency, link);
+        }
     }
 
     /// A command of `flow` that came at `rung` has failed at `at`. Results count it under the name

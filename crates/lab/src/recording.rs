@@ -74,6 +74,10 @@ const RECORD_BYTES: usize = 32;
 const RING_MAX: u32 = 1 << 16;
 /// In the code of an access of the past: its flow writes as fast as the drive lets it.
 const SATURATED: u8 = 0x80;
+/// In the code of a queue's creation: its commands come complete, off the link or over the network
+/// of an Ethernet drive.
+const FETCHED: u8 = 0x80;
+const NETWORK: u8 = 0x40;
 /// In the code of a command: it is no host's I/O.
 const NOBODYS: u8 = 0x80;
 /// Longest header that is read.
@@ -197,6 +201,15 @@ struct Record {
     sector: u64,
 }
 
+/// The bits that say of which kind a queue is.
+fn kind_bits(kind: QueueKind) -> u8 {
+    match kind {
+        QueueKind::Memory => 0,
+        QueueKind::Fetched => FETCHED,
+        QueueKind::Network { .. } => NETWORK,
+    }
+}
+
 impl Record {
     fn new(at: Time, kind: Kind) -> Record {
         Record { at, kind, code: 0, queue: 0, tag: 0, namespace: 0, sectors: 0, sector: 0 }
@@ -221,7 +234,7 @@ impl Record {
 
     /// Of a queue's creation: whether its commands arrive complete.
     fn is_fetched(&self) -> bool {
-        self.code & 0x80 != 0
+        self.code & (FETCHED | NETWORK) != 0
     }
 
     /// What it says about the run, if it is nothing for the drive.
@@ -551,7 +564,11 @@ impl Tape {
         let new = |kind| Record::new(at, kind);
         self.write(match *control {
             Control::CreateQueue(queue) => Record {
-                code: queue.priority as u8 | u8::from(queue.kind == QueueKind::Fetched) << 7,
+                code: queue.priority as u8 | kind_bits(queue.kind),
+                tag: match queue.kind {
+                    QueueKind::Network { port } => port.into(),
+                    QueueKind::Memory | QueueKind::Fetched => 0,
+                },
                 queue: queue.id.0,
                 namespace: queue.flow.0.into(),
                 sectors: queue.completion_entries,
@@ -1025,15 +1042,16 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
         Kind::CreateQueue => {
             let priority = [Priority::Urgent, Priority::High, Priority::Medium, Priority::Low]
                 .into_iter()
-                .find(|&priority| priority as u8 == record.code & 0x7f)
+                .find(|&priority| priority as u8 == record.code & !(FETCHED | NETWORK))
                 .ok_or(FeedError::Code(record.code))?;
             drive.control(
                 at,
                 Control::CreateQueue(Queue {
                     id: queue,
-                    kind: match record.is_fetched() {
-                        true => QueueKind::Fetched,
-                        false => QueueKind::Memory,
+                    kind: match record.code & (FETCHED | NETWORK) {
+                        0 => QueueKind::Memory,
+                        NETWORK => QueueKind::Network { port: record.tag.min(255) as u8 },
+                        _ => QueueKind::Fetched,
                     },
                     flow: record.flow(),
                     priority,

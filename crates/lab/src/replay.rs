@@ -145,7 +145,7 @@ pub fn replay(
         let recorded = header.state_hash.clone();
         return Err(RecordingError::OtherState { recorded, here }.into());
     }
-    let mut listener = Listener::new(&header, request_log)?;
+    let mut listener = Listener::new(&header, request_log, device.config().ethernet.is_some())?;
     listener.search(&device, prepared.0.as_ref());
     watch(Step::Started);
     recording.replay(&mut device, |device, event| listener.hear(device, &event, watch))?;
@@ -221,7 +221,7 @@ pub fn resimulate(
         None => begin_other(file.config, path, &header, &recorded, &mut recording)?,
     };
     let ours = Header { drive_hash: file.hash, ..header };
-    let mut listener = Listener::new(&ours, None)?;
+    let mut listener = Listener::new(&ours, None, false)?;
     listener.header.notes.append(&mut notes);
     watch(Step::Started);
     let hear = |device: &mut Drive, event: Replayed<'_>| listener.hear(device, &event, watch);
@@ -310,11 +310,15 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(header: &Header, request_log: Option<&Path>) -> Result<Listener, SimulationError> {
+    fn new(
+        header: &Header,
+        request_log: Option<&Path>,
+        has_link: bool,
+    ) -> Result<Listener, SimulationError> {
         let log = match request_log {
             Some(path) => {
                 let file = PendingFile::create(path)?;
-                let log = RequestLog::create(&file, &header.flows).map_err(log_error)?;
+                let log = RequestLog::create(&file, &header.flows, has_link).map_err(log_error)?;
                 Some((log, file))
             }
             None => None,
@@ -396,8 +400,13 @@ impl Listener {
                 if let (Some(request), Some(flow)) = (request, flow) {
                     let (flow, bytes) = (usize::from(flow.0), request.sectors * 512);
                     self.recorder.record(flow, request.operation, bytes, created, completion);
+                    let link = device.polled_link_spans();
+                    if let Some(link) = link {
+                        let operation = request.operation;
+                        self.recorder.record_link(flow, operation, created, completion, link);
+                    }
                     if let Some((log, _)) = &mut self.log
-                        && let Err(error) = log.record(flow, &request, created, completion)
+                        && let Err(error) = log.record(flow, &request, created, (completion, link))
                     {
                         self.log_failed = Some(error);
                         return false;

@@ -379,6 +379,13 @@ pub(crate) fn stage_colour(stage: Stage) -> &'static str {
         Stage::Late => "#111827",
         Stage::NetworkResponse => "#8577e0",
         Stage::HostComplete => "#9aa5b5",
+        Stage::Nic => "#3b3fae",
+        Stage::Axi => "#4c7a34",
+        Stage::Transport => "#7c4a21",
+        Stage::Capsule => "#996633",
+        Stage::BlockLayer => "#a67c52",
+        Stage::NvmeLayer => "#bf9b7a",
+        Stage::BufferWait => "#5b2333",
     }
 }
 

@@ -8,6 +8,7 @@
 //! `created_ns` to `completed_ns`. The columns are always the same, also where a stage
 //! cannot occur.
 
+use crate::observers::Completed;
 use crate::output::PendingFile;
 use crate::recorder::{Kind, status_name};
 use mynah_model::io::{Completion, Operation, Request};
@@ -36,29 +37,41 @@ pub struct RequestLog<W: Write = BufWriter<File>> {
     /// Names of the flows, quoted where CSV asks for it.
     flows: Vec<String>,
     next_id: u64,
+    has_link: bool,
 }
 
 impl RequestLog {
-    /// Begins `file` with the header. `flows` are the names of the flows.
-    pub fn create(file: &PendingFile, flows: &[String]) -> Result<RequestLog, RequestLogError> {
+    /// Begins `file` with the header. `flows` are the names of the flows;
+    /// `has_link` says whether the drive's link is Ethernet, which has stages of its own.
+    pub fn create(
+        file: &PendingFile,
+        flows: &[String],
+        has_link: bool,
+    ) -> Result<RequestLog, RequestLogError> {
         let path = file.path();
         let out =
             file.file().map_err(|source| RequestLogError { path: path.to_owned(), source })?;
-        RequestLog::new(BufWriter::with_capacity(1 << 18, out), path, flows)
+        RequestLog::new(BufWriter::with_capacity(1 << 18, out), path, flows, has_link)
     }
 }
 
 impl<W: Write> RequestLog<W> {
     /// Writes the header to `out`, which errors call `path`.
-    pub fn new(out: W, path: &Path, flows: &[String]) -> Result<Self, RequestLogError> {
+    pub fn new(
+        out: W,
+        path: &Path,
+        flows: &[String],
+        has_link: bool,
+    ) -> Result<Self, RequestLogError> {
         let mut log = RequestLog {
             path: path.to_owned(),
             out,
             row: Vec::with_capacity(512),
             flows: flows.iter().map(|name| quoted(name)).collect(),
             next_id: 0,
+            has_link,
         };
-        log.row.extend_from_slice(header().as_bytes());
+        log.row.extend_from_slice(header(has_link).as_bytes());
         log.flush_row()?;
         Ok(log)
     }
@@ -77,9 +90,9 @@ impl<W: Write> RequestLog<W> {
         flow: usize,
         request: &Request,
         created: Time,
-        completion: &Completion,
+        completed: Completed<'_>,
     ) -> Result<(), RequestLogError> {
-        self.row_of(flow, operation_name(request.operation), request, created, completion)
+        self.row_of(flow, operation_name(request.operation), request, created, completed)
     }
 
     /// Writes the row of a completed key-value command: as its sector the number of its key, as its
@@ -95,7 +108,7 @@ impl<W: Write> RequestLog<W> {
         created: Time,
         completion: &Completion,
     ) -> Result<(), RequestLogError> {
-        self.row_of(flow, kind.name(), shown, created, completion)
+        self.row_of(flow, kind.name(), shown, created, (completion, None))
     }
 
     #[inline]
@@ -105,7 +118,7 @@ impl<W: Write> RequestLog<W> {
         name: &str,
         request: &Request,
         created: Time,
-        completion: &Completion,
+        (completion, link): Completed<'_>,
     ) -> Result<(), RequestLogError> {
         let row = &mut self.row;
         push_number(row, self.next_id);
@@ -128,6 +141,9 @@ impl<W: Write> RequestLog<W> {
             let more = if stage == Stage::HostQueue { host_queue } else { Span::ZERO };
             push_ns(row, (span + more).as_ps());
         }
+        for stage in Stage::OF_LINK.into_iter().filter(|_| self.has_link) {
+            push_ns(row, link.map_or(Span::ZERO, |link| link.get(stage)).as_ps());
+        }
         self.flush_row()
     }
 
@@ -147,12 +163,15 @@ impl<W: Write> RequestLog<W> {
     }
 }
 
-/// The header line, without its end.
-pub fn header() -> String {
+/// The header line, without its end; with the stages of an Ethernet link or without.
+pub fn header(has_link: bool) -> String {
     let mut line = "id,flow,queue,op,sector,sectors,status,\
                     created_ns,inserted_ns,completed_ns,latency_ns"
         .to_owned();
     for stage in Stage::ALL {
+        if Stage::OF_LINK.contains(&stage) && !has_link {
+            continue;
+        }
         line.push(',');
         line.push_str(stage.name());
         line.push_str("_ns");
@@ -222,9 +241,9 @@ mod tests {
 
     fn log_of(flows: &[String], rows: &[(usize, Request, Time, Completion)]) -> String {
         let mut bytes = Vec::new();
-        let mut log = RequestLog::new(&mut bytes, Path::new("log.csv"), flows).unwrap();
+        let mut log = RequestLog::new(&mut bytes, Path::new("log.csv"), flows, false).unwrap();
         for (flow, request, created, completion) in rows {
-            log.record(*flow, request, *created, completion).unwrap();
+            log.record(*flow, request, *created, (completion, None)).unwrap();
         }
         assert_eq!(log.finish().unwrap(), rows.len() as u64);
         String::from_utf8(bytes).unwrap()
@@ -251,7 +270,7 @@ mod tests {
         let row = (0, request(Operation::Read), Time::from_ns(4_000), done);
         let text = log_of(&["a, \"b\"".to_owned()], &[row]);
         let (first, second) = text.trim_end().split_once('\n').unwrap();
-        assert_eq!(first, header());
+        assert_eq!(first, header(false));
         assert!(
             second.starts_with(
                 "0,\"a, \"\"b\"\"\",3,read,2048,8,success,\
@@ -265,7 +284,7 @@ mod tests {
     #[test]
     fn an_error_names_the_file() {
         let full = PendingFile::create(Path::new("/dev/full")).unwrap();
-        let log = RequestLog::create(&full, &[]).unwrap();
+        let log = RequestLog::create(&full, &[], false).unwrap();
         let error = log.finish().unwrap_err();
         assert!(error.to_string().contains("/dev/full"), "{error}");
     }
@@ -275,9 +294,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.csv");
         let file = PendingFile::create(&path).unwrap();
-        let mut log = RequestLog::create(&file, &["a".to_owned()]).unwrap();
+        let mut log = RequestLog::create(&file, &["a".to_owned()], false).unwrap();
         let done = completion(Time::ZERO, StageSpans::default());
-        log.record(0, &request(Operation::Trim), Time::ZERO, &done).unwrap();
+        log.record(0, &request(Operation::Trim), Time::ZERO, (&done, None)).unwrap();
         assert_eq!(log.finish().unwrap(), 1);
         file.keep().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);

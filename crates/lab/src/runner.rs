@@ -43,7 +43,7 @@ pub(crate) use key_table::KeySpace;
 use keys::Keys;
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
-use mynah_model::io::{Brief, Completed, Control, FlowId, Queue, QueueId, QueueKind, Request};
+use mynah_model::io::{Brief, Completed, Control, FlowId, Queue, QueueId, Request};
 use mynah_model::keys::PairCounts;
 use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
@@ -828,7 +828,7 @@ impl Runner {
             let spec = &self.specs[self.jobs[at].flow as usize];
             let queue = Queue {
                 id: self.jobs[at].queue,
-                kind: QueueKind::Memory,
+                kind: self.drive.config().host_queues(spec.port),
                 flow: FlowId(self.jobs[at].flow as u16),
                 priority: spec.priority,
                 completion_entries: entries,
@@ -931,8 +931,12 @@ impl Runner {
         self.completed += 1;
         let flow = job.flow as usize;
         self.recorder.record(flow, request.operation, bytes, created, completion);
+        let link = self.drive.link_spans(completed);
+        if let Some(link) = link {
+            self.recorder.record_link(flow, request.operation, created, completion, link);
+        }
         if let Some(observers) = &mut self.observers {
-            observers.completed(flow, request, created, completion)?;
+            observers.completed(flow, request, created, (completion, link))?;
         }
         self.drive.seen(completed, created)?;
         self.drive.free(job.queue)?;
@@ -1075,6 +1079,9 @@ impl Runner {
         self.pending[tag as usize] = Pending { request, created };
         if self.drive_fetches {
             return self.drive.submit(now, job.queue, request);
+        }
+        if self.drive.config().ethernet.is_some() {
+            return self.drive.command(now, job.queue, request);
         }
         job.submitted.push_back(tag);
         self.drive.ring(now, job.queue)

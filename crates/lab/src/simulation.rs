@@ -528,20 +528,21 @@ impl Simulation {
         runner: &mut Runner,
         pending: &mut Vec<PendingFile>,
     ) -> Result<(), SimulationError> {
+        let has_link = self.config.ethernet.is_some();
         let names = || self.flows.iter().map(|flow| flow.name.clone()).collect::<Vec<_>>();
         let ramp = !self.options.ramp_time.is_zero();
         let mut observers = Observers::default();
         let mut any = false;
         if let Some(path) = &self.request_log {
             let file = PendingFile::create(path)?;
-            let log = RequestLog::create(&file, &names()).map_err(log_error)?;
+            let log = RequestLog::create(&file, &names(), has_link).map_err(log_error)?;
             observers.log = Some(log);
             pending.push(file);
             any = true;
         }
         if let Some(path) = &self.profile {
             let file = PendingFile::create(path)?;
-            observers.profile = Some(ProfileLog::create(&file, &self.name, &names())?);
+            observers.profile = Some(ProfileLog::create(&file, &self.name, &names(), has_link)?);
             pending.push(file);
             any = true;
         }

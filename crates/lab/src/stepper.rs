@@ -4,8 +4,7 @@
 
 use mynah_model::config::{Config, Priority};
 use mynah_model::io::{
-    Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind,
-    Request, Tag,
+    Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, Request, Tag,
 };
 use mynah_model::precondition::{Occupancy, PreconditionError, Preconditioned};
 use mynah_model::stats::Counters;
@@ -56,7 +55,7 @@ impl Stepper {
         let mut drive = Drive::new(config)?;
         let queue = Queue {
             id: QUEUE,
-            kind: QueueKind::Memory,
+            kind: drive.config().host_queues(0),
             flow: FlowId(0),
             priority: Priority::default(),
             completion_entries: entries,

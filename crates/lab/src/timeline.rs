@@ -9,13 +9,14 @@
 mod proto;
 pub(crate) mod trace;
 
+use crate::observers::Completed;
 use crate::output::OutputError;
 use crate::recorder::Kind;
 use mynah_model::config::Geometry;
 use mynah_model::io::{Completion, Request};
 use mynah_model::stats::Holder;
 use mynah_model::{Activity, ActivityKind, Drive};
-use mynah_stamp::{Span, Stage, Time};
+use mynah_stamp::{LinkSpans, Span, Stage, Time};
 use std::path::Path;
 use trace::{Trace, track_of};
 
@@ -135,10 +136,10 @@ impl Timeline {
         flow: usize,
         request: &Request,
         created: Time,
-        completion: &Completion,
+        completed: Completed<'_>,
     ) {
         let shown = [("sector", request.sector), ("bytes", u64::from(request.sectors) * 512)];
-        self.draw_io(flow, Kind::from(request.operation), shown, created, completion);
+        self.draw_io(flow, Kind::from(request.operation), shown, created, completed);
     }
 
     /// A key-value command of `flow` has completed: the number of its key, and the bytes that it
@@ -151,7 +152,8 @@ impl Timeline {
         created: Time,
         completion: &Completion,
     ) {
-        self.draw_io(flow, kind, [("key", key), ("bytes", bytes.into())], created, completion);
+        let shown = [("key", key), ("bytes", bytes.into())];
+        self.draw_io(flow, kind, shown, created, (completion, None));
     }
 
     fn draw_io(
@@ -160,7 +162,7 @@ impl Timeline {
         kind: Kind,
         shown: [(&'static str, u64); 2],
         created: Time,
-        completion: &Completion,
+        (completion, link): Completed<'_>,
     ) {
         if created < self.window.from || completion.at > self.window.to {
             return;
@@ -180,7 +182,9 @@ impl Timeline {
         self.trace.begin(track, kind.name(), created, &shown, &[]);
         let mut at = created;
         let host_queue = completion.rung.saturating_since(created);
-        for (stage, span) in completion.stages.iter() {
+        // Those of an Ethernet link, of which there are more than one each, come last.
+        let of_link = link.into_iter().flat_map(LinkSpans::iter);
+        for (stage, span) in completion.stages.iter().chain(of_link) {
             let more = if stage == Stage::HostQueue { host_queue } else { Span::ZERO };
             let span = span + more;
             if !span.is_zero() {

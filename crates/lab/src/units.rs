@@ -43,6 +43,14 @@ pub struct TransferRate(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bandwidth(pub u64);
 
+/// Bits a second on a wire: `25Gbit/s`, `100Gb/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct BitRate(pub u64);
+
+/// Cycles a second: `500MHz`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Frequency(pub u64);
+
 /// Operations a second: `500k`, `1.5M`, `1200`; k is 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Iops(pub u64);
@@ -119,6 +127,17 @@ const BANDWIDTH: Units = &[
     ("GB/s", 1_000_000_000),
     ("TB/s", 1_000_000_000_000),
 ];
+const BIT_RATE: Units = &[
+    ("bit/s", 1),
+    ("kbit/s", 1_000),
+    ("Mbit/s", 1_000_000),
+    ("Gbit/s", 1_000_000_000),
+    ("b/s", 1),
+    ("kb/s", 1_000),
+    ("Mb/s", 1_000_000),
+    ("Gb/s", 1_000_000_000),
+];
+const FREQUENCY: Units = &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)];
 const IOPS: Units = &[
     ("", 1),
     ("k", 1_000),
@@ -152,6 +171,16 @@ const BANDWIDTH_KIND: Kind = Kind {
     expected: "a bandwidth such as `1GB/s`",
     units: BANDWIDTH,
     base: "a whole number of bytes a second",
+};
+const BIT_RATE_KIND: Kind = Kind {
+    expected: "a rate such as `25Gbit/s`",
+    units: BIT_RATE,
+    base: "a whole number of bits a second",
+};
+const FREQUENCY_KIND: Kind = Kind {
+    expected: "a frequency such as `500MHz`",
+    units: FREQUENCY,
+    base: "a whole number of Hz",
 };
 const IOPS_KIND: Kind = Kind {
     expected: "a rate of operations such as `500k`",
@@ -332,6 +361,36 @@ impl fmt::Display for Bandwidth {
     }
 }
 
+impl FromStr for BitRate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<BitRate, UnitError> {
+        BIT_RATE_KIND.parse(text).map(BitRate)
+    }
+}
+
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: &[(&str, u64)] =
+            &[("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("bit/s", 1)];
+        f.pad(&shortest(self.0, SHOWN))
+    }
+}
+
+impl FromStr for Frequency {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Frequency, UnitError> {
+        FREQUENCY_KIND.parse(text).map(Frequency)
+    }
+}
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: &[(&str, u64)] =
+            &[("GHz", 1_000_000_000), ("MHz", 1_000_000), ("kHz", 1_000), ("Hz", 1)];
+        f.pad(&shortest(self.0, SHOWN))
+    }
+}
+
 impl FromStr for Iops {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Iops, UnitError> {
@@ -503,6 +562,26 @@ as_text!(
         "description": "Bytes a second: `1GB/s`, `800MiB/s`.",
         "type": "string",
         "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([kKMGT]?B|[KMGT]iB)/s\s*$",
+    })
+);
+as_text!(
+    BitRate,
+    "BitRate",
+    BIT_RATE_KIND.expected,
+    json_schema!({
+        "description": "Bits a second: `25Gbit/s`, `100Gb/s`.",
+        "type": "string",
+        "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]?b(it)?/s\s*$",
+    })
+);
+as_text!(
+    Frequency,
+    "Frequency",
+    FREQUENCY_KIND.expected,
+    json_schema!({
+        "description": "Cycles a second: `500MHz`.",
+        "type": "string",
+        "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]?Hz\s*$",
     })
 );
 as_text!(

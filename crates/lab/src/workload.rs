@@ -42,6 +42,8 @@ pub struct FlowSpec {
     pub namespace: NamespaceId,
     /// Priority class of its queues.
     pub priority: Priority,
+    /// The port of an Ethernet drive that its queues use, from 1; 0: they take them in turn.
+    pub port: u8,
     /// Queue pairs, each with its own stream and its own limits; at least 1.
     pub jobs: u32,
     /// Where the requests come from.

@@ -4,9 +4,12 @@
 //! messages that point into a file belong to the code that reads drive files; this module
 //! only refuses what the model could not simulate ([`Config::check`]).
 
+mod ethernet;
 mod key_value;
 
+use crate::io::QueueKind;
 pub use crate::victim::VictimPolicy;
+pub use ethernet::{Axi, AxiCounting, Cost, Ethernet, Framing, Layer, Nic, Target, TargetLayer};
 pub use key_value::{KeyIndex, KeyIndexKind, KeyTime, KeyTimes, KeyValue, NamespaceKind};
 use mynah_stamp::{Span, Time};
 
@@ -21,6 +24,8 @@ pub struct Config {
     pub bus: Bus,
     /// The link between host and controller.
     pub link: Link,
+    /// What there is in its place, of an Ethernet drive; `link` does not count then.
+    pub ethernet: Option<Ethernet>,
     /// Submission and completion queues.
     pub queues: Queues,
     /// The controller's processors.
@@ -54,6 +59,15 @@ pub struct Config {
 }
 
 impl Config {
+    /// The queues that hosts have: in their memory, or over an Ethernet drive's network, at this
+    /// port of it (0: the next in turn).
+    pub fn host_queues(&self, port: u8) -> QueueKind {
+        match self.ethernet {
+            Some(_) => QueueKind::Network { port },
+            None => QueueKind::Memory,
+        }
+    }
+
     /// Planes that a mapping unit lies across: 1 unless it is larger than a page.
     pub fn planes_per_unit(&self) -> u32 {
         (self.mapping.unit_bytes / self.geometry.page_bytes).max(1)

@@ -18,7 +18,7 @@ use crate::observe::Observe;
 use crate::observe::blame::Flows;
 use crate::observe::stats::{Blame, Counters};
 use crate::validate::ConfigError;
-use mynah_stamp::Time;
+use mynah_stamp::{LinkSpans, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::hint::cold_path;
@@ -59,6 +59,12 @@ pub enum InputError {
     /// command does.
     #[error("command {0:?} does not wait for this decision")]
     NoDecisionExpected(Tag),
+    /// The link has no queues of this kind: an Ethernet drive's are [`QueueKind::Network`], which
+    /// no other drive has.
+    ///
+    /// [`QueueKind::Network`]: crate::io::QueueKind::Network
+    #[error("queue {0:?} is of a kind that the drive's link does not carry")]
+    OtherLink(QueueId),
     /// There are too many flows.
     #[error("flow numbers end at {max}")]
     TooManyFlows {
@@ -192,14 +198,24 @@ impl Drive {
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         let at = self.kernel.now;
+        self.host.note_polled(None);
         Some(match self.poll_brief()? {
             Brief::Fetch { queue } => Output::Fetch { at, queue },
-            Brief::Complete(completed) => Output::Complete(*self.completion(completed)),
+            Brief::Complete(completed) => {
+                self.host.note_polled(Some(completed));
+                Output::Complete(*self.completion(completed))
+            }
             Brief::Move { tag, queue, first_sector, sectors, direction } => {
                 Output::Move { at, tag, queue, first_sector, sectors, direction }
             }
             Brief::Decide { tag, queue } => Output::Decide { at, tag, queue },
         })
+    }
+
+    /// [`Drive::link_spans`] of the completion that [`Drive::poll`] returned last, as long as nothing
+    /// has been given to the drive since.
+    pub fn polled_link_spans(&self) -> Option<&LinkSpans> {
+        self.link_spans(self.host.polled()?)
     }
 
     /// What the drive has counted since it was built or [`Drive::restart_counters`].
@@ -327,6 +343,8 @@ impl Drive {
             Event::CompletionAtAdapter { command } => self.completion_at_adapter(command),
             Event::DoorbellAtHost { queue, count } => self.doorbell_at_host(queue, count),
             Event::CompletionDoorbell { queue } => self.completion_doorbell(queue),
+            Event::Hop { command, hop } => self.hop(command, hop),
+            Event::LineTurn { line } => self.line_turn(line),
             Event::TrimStep { command } => self.trim_step(command),
             Event::IdleCheck { plane } => self.idle_check(plane),
             Event::Fault { index } => self.fault(index),

@@ -67,6 +67,13 @@ pub enum QueueKind {
     /// A queue whose commands arrive complete, write data included (NVMe over fabrics).
     /// Nothing crosses the host link.
     Fetched,
+    /// A queue pair over the network of an Ethernet drive: commands, data and responses cross its
+    /// port, and the NVMe-oF target in the drive. Commands are given with [`crate::Drive::submit`]
+    /// or [`crate::Drive::command`], which are the same here.
+    Network {
+        /// Its port, from 1; 0 for the next in turn.
+        port: u8,
+    },
 }
 
 /// A queue pair to create.

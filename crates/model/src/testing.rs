@@ -56,6 +56,7 @@ pub fn small() -> Config {
             arbitration: BusArbitration::CommandFirst,
         },
         link: plain_link(),
+        ethernet: None,
         queues: Queues {
             fetch_size: 1024,
             entries: 1024,

@@ -189,6 +189,13 @@ impl Config {
         within("link.max_payload_bytes", self.link.max_payload_bytes.into(), 16..=8192)?;
         within("link.packet_overhead_bytes", self.link.packet_overhead_bytes.into(), 0..=256)?;
         within("link.submission_entry_bytes", self.link.submission_entry_bytes.into(), 16..=256)?;
+        if let Some(ethernet) = &self.ethernet {
+            ethernet.check()?;
+            if self.namespaces.iter().any(|space| space.kind == NamespaceKind::Pairs) {
+                let problem = "key-value namespaces are not reached over an Ethernet link";
+                return fail("ethernet", problem);
+            }
+        }
         within("queues.fetch_size", self.queues.fetch_size.into(), 1..=65_536)?;
         within("queues.entries", self.queues.entries.into(), 2..=65_536)?;
         within("queues.arbitration_burst", self.queues.arbitration_burst.into(), 1..=64)?;

@@ -15,7 +15,7 @@ mod target;
 pub use host::{Ended, Flight, Flights, HostProfile, HostProfiles, ProfileError, host_header};
 pub use query::{Queries, Scope};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
-pub use target::TargetProfile;
+pub use target::{Profiled, TargetProfile};
 
 pub(crate) use notes::{Note, Noted};
 pub(crate) use query::Situation;

@@ -15,7 +15,7 @@ use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
 use crate::pair_store;
-use crate::profile::{Queries, RingError, Scope, TargetProfile};
+use crate::profile::{Profiled, Queries, RingError, Scope, TargetProfile};
 use crate::quota::{Bounds, Quotas};
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 use mynah_device::{
@@ -156,6 +156,12 @@ pub enum ServeError {
     /// A folder cannot be listened in.
     #[error("cannot listen: {0}")]
     Folder(#[from] ListenError),
+    /// The drive has no PCIe link.
+    #[error(
+        "--vfio-user: this drive's link is Ethernet, so that no guest can have it as a PCIe device: \
+         serve it with --tcp, or give it `--set link.protocol=pcie` and what that needs"
+    )]
+    NoPcie,
     /// There can be no function.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -427,6 +433,12 @@ impl Server {
         self.trouble.tell(tell);
     }
 
+    /// What profiles are of.
+    fn profiled(&self) -> Profiled {
+        let has_link = self.subsystem.drive().config().ethernet.is_some();
+        Profiled { drive: self.identity.name.clone(), has_link }
+    }
+
     /// Has the store note that it is in use: the last thing before hosts are told that they can
     /// come. A start that fails before this leaves the store and the drive's state as they are.
     ///
@@ -434,7 +446,7 @@ impl Server {
     /// If that cannot be noted.
     pub fn begin(&mut self) -> Result<(), ServeError> {
         if let (Some(path), None) = (&self.options.profile, &self.profile) {
-            let mut profile = TargetProfile::create(path, &self.identity.name, self.rate())?;
+            let mut profile = TargetProfile::create(path, self.profiled(), self.rate())?;
             profile.choose(self.options.profile_choice.clone())?;
             self.profile = Some(profile);
         }
@@ -471,8 +483,11 @@ impl Server {
     /// If the operating system fails.
     pub fn run(mut self) -> Result<Served, ServeError> {
         self.begin()?;
-        let rate = self.rate();
-        let settings = self.options.connection;
+        let (rate, profiled) = (self.rate(), self.profiled());
+        let mut settings = self.options.connection;
+        if let Some(ethernet) = &self.subsystem.drive().config().ethernet {
+            settings.transfer_bytes = settings.transfer_bytes.min(ethernet.max_transfer_bytes);
+        }
         let transport = Transport {
             in_capsule_bytes: settings.capsule_data_bytes,
             max_transfer_bytes: settings.transfer_bytes,
@@ -510,7 +525,7 @@ impl Server {
             false => None,
         };
         let clock = Clock::start(rate);
-        let mut queries = Queries::new(scope, &self.identity.name, rate);
+        let mut queries = Queries::new(scope, profiled, rate);
         queries.starts(&clock);
         hub.answer_queries(queries);
         if let Some(mut profile) = self.profile {
@@ -668,6 +683,9 @@ fn functions(
 ) -> Result<Vec<Port>, ServeError> {
     let start = Now { wall: Time::ZERO, model: Time::ZERO };
     let mut ports = Vec::new();
+    if subsystem.drive().config().ethernet.is_some() && !options.vfio_user.is_empty() {
+        return Err(ServeError::NoPcie);
+    }
     for (number, folder) in options.vfio_user.iter().enumerate() {
         let listener = Listener::new(folder)?;
         let of = (number, quotas);

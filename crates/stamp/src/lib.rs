@@ -10,5 +10,5 @@
 mod stage;
 mod time;
 
-pub use stage::{Stage, StageSpans};
+pub use stage::{LinkSpans, Stage, StageSpans};
 pub use time::{Span, Time};

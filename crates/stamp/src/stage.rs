@@ -90,6 +90,22 @@ stages! {
     NetworkResponse = "network_response",
     /// Host software from the response's arrival to the application (fabrics).
     HostComplete = "host_complete",
+    /// What the network interface of an Ethernet drive adds to the time of its packets on the
+    /// wire, waits for it included.
+    Nic = "nic",
+    /// Capsules, data and responses on the AXI bus of an Ethernet drive, waits for it included.
+    Axi = "axi",
+    /// The transport layer of the NVMe-oF target in an Ethernet drive, in and out.
+    Transport = "transport",
+    /// Its capsule layer.
+    Capsule = "capsule",
+    /// Its block layer.
+    BlockLayer = "block_layer",
+    /// Its NVMe layer.
+    NvmeLayer = "nvme_layer",
+    /// Waiting for a receive buffer or a data buffer of that target, or for one of the RDMA READs
+    /// that a queue pair may have outstanding.
+    BufferWait = "buffer_wait",
 }
 
 impl Stage {
@@ -112,22 +128,66 @@ impl Stage {
         Stage::DataOut,
         Stage::Completion,
     ];
+
+    /// The stages that only an Ethernet link has, behind all others.
+    pub const OF_LINK: [Stage; 7] = [
+        Stage::Nic,
+        Stage::Axi,
+        Stage::Transport,
+        Stage::Capsule,
+        Stage::BlockLayer,
+        Stage::NvmeLayer,
+        Stage::BufferWait,
+    ];
 }
 
-/// How long one I/O spent in each stage.
+/// Stages that any I/O can pass; those behind them are of an Ethernet link.
+const COMMON: usize = Stage::COUNT - Stage::OF_LINK.len();
+
+/// How long one I/O spent in each stage that is not an Ethernet link's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageSpans {
-    spans: [Span; Stage::COUNT],
+    spans: [Span; COMMON],
+}
+
+/// How long one I/O spent in each stage of an Ethernet link ([`Stage::OF_LINK`]): beside its
+/// [`StageSpans`], as other links have none of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkSpans {
+    spans: [Span; Stage::OF_LINK.len()],
+}
+
+impl LinkSpans {
+    /// The time spent in `stage`: none if it is no stage of an Ethernet link.
+    pub fn get(&self, stage: Stage) -> Span {
+        let at = (stage as usize).checked_sub(COMMON);
+        at.and_then(|at| self.spans.get(at)).copied().unwrap_or_default()
+    }
+
+    /// Adds `span` to the time spent in `stage`, which is one of an Ethernet link.
+    pub fn add(&mut self, stage: Stage, span: Span) {
+        self.spans[stage as usize - COMMON] += span;
+    }
+
+    /// The sum over all stages.
+    pub fn total(&self) -> Span {
+        self.spans.iter().copied().sum()
+    }
+
+    /// Every stage with its time.
+    pub fn iter(&self) -> impl Iterator<Item = (Stage, Span)> + '_ {
+        Stage::OF_LINK.into_iter().zip(self.spans)
+    }
 }
 
 impl StageSpans {
-    /// The time spent in `stage`.
+    /// The time spent in `stage`: none in a stage of an Ethernet link.
     #[inline]
     pub fn get(&self, stage: Stage) -> Span {
-        self.spans[stage as usize]
+        self.spans.get(stage as usize).copied().unwrap_or_default()
     }
 
-    /// Adds `span` to the time spent in `stage`.
+    /// Adds `span` to the time spent in `stage`, which is none of an Ethernet link.
     #[inline]
     pub fn add(&mut self, stage: Stage, span: Span) {
         self.spans[stage as usize] += span;
@@ -144,7 +204,8 @@ impl StageSpans {
         self.spans.iter().copied().sum()
     }
 
-    /// Every stage with its time, in the order in which an I/O passes them.
+    /// Every stage with its time, in the order in which an I/O passes them, but for those of an
+    /// Ethernet link.
     pub fn iter(&self) -> impl Iterator<Item = (Stage, Span)> + '_ {
         Stage::ALL.into_iter().zip(self.spans)
     }
@@ -167,6 +228,7 @@ mod tests {
     fn the_drives_stages_follow_one_another() {
         let first = Stage::OF_DRIVE[0] as usize;
         assert_eq!(Stage::ALL[first..][..Stage::OF_DRIVE.len()], Stage::OF_DRIVE);
+        assert_eq!(Stage::ALL[COMMON..], Stage::OF_LINK);
     }
 
     #[test]

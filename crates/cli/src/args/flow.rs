@@ -217,6 +217,10 @@ flow_args! {
     #[arg(long, value_name = "CLASS")]
     #[arg(hide_possible_values = true, value_parser = suggest::values(&["urgent", "high", "medium", "low"]))]
     priority,
+    /// The port of an Ethernet drive that the flow's queues use, 1 or 2 [default: in turn]
+    #[arg(long, value_name = "N")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["1", "2"]))]
+    port,
     /// The percentage of the namespace that preconditioning fills [default: 100]
     #[arg(long, value_name = "PERCENT")]
     occupancy,

@@ -8,7 +8,7 @@ use crate::nvm::protection::Check;
 use crate::output::{CommandKind, Completion};
 use crate::slots::NONE;
 use mynah_model::io::{self, NamespaceId, Operation};
-use mynah_stamp::{StageSpans, Time};
+use mynah_stamp::{LinkSpans, StageSpans, Time};
 use mynah_wire::nvme::command::BlockCommand;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::VecDeque;
@@ -141,6 +141,8 @@ pub(crate) struct Command {
     pub(super) due: Option<Time>,
     /// What the model's earlier steps took, or all of them if the store is not done.
     pub(super) stages: Option<Box<StageSpans>>,
+    /// What of it went to stages of an Ethernet link.
+    pub(super) link: Option<Box<LinkSpans>>,
     /// Further steps of the model, one after the other.
     pub(super) steps: VecDeque<Step>,
     pub(super) work: Work,
@@ -173,6 +175,7 @@ impl Command {
             arrival,
             due: None,
             stages: None,
+            link: None,
             steps: VecDeque::new(),
             work: Work::None,
             held: None,
@@ -336,6 +339,11 @@ impl Command {
         self.stages.as_deref().copied().unwrap_or_default()
     }
 
+    /// What of it went to stages of an Ethernet link.
+    pub(crate) fn take_link(&mut self) -> Option<Box<LinkSpans>> {
+        self.link.take()
+    }
+
     /// It waits for something more: a job of the store, the model, another command.
     #[inline]
     pub(crate) fn wait(&mut self) {
@@ -427,7 +435,11 @@ impl Command {
     }
 
     /// An operation of the model has ended, and took so long.
-    pub(crate) fn step_took(&mut self, ended: &io::Completion) {
+    pub(crate) fn step_took(&mut self, ended: &io::Completion, link: Option<&LinkSpans>) {
+        if let Some(took) = link {
+            let link = self.link.get_or_insert_default();
+            took.iter().for_each(|(stage, span)| link.add(stage, span));
+        }
         let stages = self.stages.get_or_insert_default();
         for (stage, span) in ended.stages.iter() {
             stages.add(stage, span);

@@ -26,9 +26,10 @@ impl Subsystem {
         let media = Media { at: command.at, bytes: command.bytes, job: command.job };
         let (queue, kind, bytes) = (Queue(command.queue), command.kind, command.bytes);
         let (arrival, transfer, direct) = (command.arrival, command.transfer, command.direct);
+        let link = self.model.drive().polled_link_spans().map(|link| Box::new(*link));
         self.commands.release(index);
         // Made where it goes: it is large.
-        let completion = || Completion {
+        let completion = move || Completion {
             queue,
             flow,
             entry,
@@ -38,6 +39,7 @@ impl Subsystem {
             arrival,
             due: Some(ended.at),
             stages: ended.stages,
+            link,
             transfer,
             direct,
             _held: None,
@@ -102,6 +104,7 @@ impl Subsystem {
             arrival: command.arrival,
             due: command.due,
             stages: command.stages.map_or_else(Default::default, |stages| *stages),
+            link: command.link,
             transfer: command.transfer,
             direct: command.direct,
             _held: command.held,

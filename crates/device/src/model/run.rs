@@ -92,9 +92,15 @@ impl Subsystem {
             return;
         }
         let completion_entries = slot.entries().max(2);
+        // What a transport carries has come already; an Ethernet drive has it come by its own port.
+        let config = self.model.drive().config();
+        let kind = match config.ethernet {
+            Some(_) => config.host_queues(0),
+            None => QueueKind::Fetched,
+        };
         self.control(Control::CreateQueue(mynah_model::io::Queue {
             id: QueueId(queue as u16),
-            kind: QueueKind::Fetched,
+            kind,
             flow,
             priority: Default::default(),
             completion_entries,
@@ -175,7 +181,7 @@ impl Subsystem {
         if command.ends_plainly_with(completion) {
             return self.finish_plain(index, completion);
         }
-        command.step_took(completion);
+        command.step_took(completion, self.model.drive.polled_link_spans());
         if completion.status != io::Status::Success {
             command.fail(status_of(completion.status));
         }

@@ -229,7 +229,7 @@ impl Subsystem {
         let Work::Fused(entry) = command.take_work() else { return };
         let (queue, bytes) = (command.queue(), command.bytes());
         let (arrival, due) = (command.arrival(), command.due());
-        let stages = command.stages();
+        let (stages, link) = (command.stages(), command.take_link());
         let mut status = second_status;
         if !command.status().is_success() && second_status.is_success() {
             // The write failed, not the comparison.
@@ -261,6 +261,7 @@ impl Subsystem {
             arrival,
             due,
             stages,
+            link,
             transfer: NONE,
             direct: false,
             _held: None,

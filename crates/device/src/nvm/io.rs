@@ -161,6 +161,7 @@ impl Subsystem {
             arrival,
             due: None,
             stages: StageSpans::default(),
+            link: None,
             transfer: NONE,
             direct: false,
             _held: None,

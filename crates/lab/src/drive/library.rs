@@ -37,5 +37,10 @@ pub fn shipped() -> &'static [Shipped] {
         "kv-tlc",
         "moke",
         "samsung-kv",
+        "eemu-baseline",
+        "eemu-samsung",
+        "samsung-ethernet",
+        "offloaded-target",
+        "kioxia-em6",
     ]
 }

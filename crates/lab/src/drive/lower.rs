@@ -4,6 +4,7 @@
 //! nothing is a mistake too, unless it stands in the file and an override has taken its effect.
 
 mod controller;
+mod ethernet;
 mod ftl;
 mod key_value;
 mod room;
@@ -98,6 +99,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         flash: check.flash(file),
         bus: check.bus(file, &geometry),
         link: check.link(file),
+        ethernet: check.ethernet(file),
         queues: check.queues(file),
         firmware: check.firmware(&file.firmware),
         cache: check.cache(file, &geometry),

@@ -15,6 +15,7 @@ mod library;
 mod lower;
 mod render;
 mod schema;
+mod way;
 
 use std::fmt::Write;
 use std::path::Path;
@@ -381,6 +382,10 @@ impl DriveFile {
         let width = derived.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in &derived {
             let _ = writeln!(text, "{name:width$}  {value}");
+        }
+        if let Some(way) = way::show(&self.config) {
+            text.push('\n');
+            text.push_str(&way);
         }
         let plain = |value: &str| value.replace('"', "");
         let path_width = self.settings.iter().map(|s| s.path.len()).max().unwrap_or(0);

@@ -62,7 +62,7 @@ pub(super) fn derived(config: &Config) -> Vec<(&'static str, String)> {
     let packet = payload + u64::from(config.link.packet_overhead_bytes);
     let link = u128::from(config.link.bytes_per_s) * u128::from(payload) / u128::from(packet);
     let rate = |bytes: u128| format!("{}/s", super::lower::approximate(bytes));
-    vec![
+    let mut facts = vec![
         ("raw capacity", size(raw)),
         ("user capacity", size(user)),
         (
@@ -94,6 +94,9 @@ pub(super) fn derived(config: &Config) -> Vec<(&'static str, String)> {
                 rate(u128::from(channel) * u128::from(geometry.channels))
             ),
         ),
-        ("peak payload of the link", format!("{} in each direction", rate(link))),
-    ]
+    ];
+    if config.ethernet.is_none() {
+        facts.push(("peak payload of the link", format!("{} in each direction", rate(link))));
+    }
+    facts
 }

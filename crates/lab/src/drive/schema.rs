@@ -4,15 +4,17 @@
 //! Schema. Nothing here is checked beyond its type; [`lower`](super::lower) turns a [`File`]
 //! into the model's configuration.
 
+mod ethernet;
 mod key_value;
 mod value;
 mod words;
 
+pub(super) use ethernet::*;
 pub(super) use key_value::*;
 pub(super) use value::*;
 pub(super) use words::*;
 
-use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
+use crate::units::{Bandwidth, BitRate, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -176,7 +178,8 @@ pub(super) struct Cycles {
 }
 
 /// The link between host and controller. PCIe: `generation` and `lanes`, or `bandwidth`. SATA:
-/// `generation` 1 to 3, for 1.5, 3 and 6 Gb/s.
+/// `generation` 1 to 3, for 1.5, 3 and 6 Gb/s. Ethernet: ports in place of either, of 25 Gb/s if
+/// `rate` does not say otherwise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
@@ -210,6 +213,42 @@ pub(super) struct Link {
     pub(super) interrupt: Maybe<Duration>,
     /// How transfer times are computed. Default: exact.
     pub(super) rounding: Maybe<RoundingName>,
+    /// Ethernet: bits a second of a port, in each direction, 1 to 400 Gbit/s. Default: 25Gbit/s.
+    pub(super) rate: Maybe<BitRate>,
+    /// Ethernet: ports, 1 or 2, which queues take in turn. Default: 1.
+    pub(super) ports: Maybe<u32>,
+    /// Ethernet: what carries NVMe. Default: rocev2.
+    pub(super) framing: Maybe<FramingName>,
+    /// Ethernet: with RoCE the path MTU, 256, 512, 1024, 2048 or 4096 bytes of payload; with TCP
+    /// that of the network, 576 to 9216. Default: 1KiB, with TCP 1500.
+    pub(super) mtu: Maybe<Bytes>,
+    /// Ethernet: whether frames carry a VLAN tag. Default: false.
+    pub(super) vlan: Maybe<bool>,
+    /// Ethernet: whether packets are IPv6's. Default: false.
+    pub(super) ipv6: Maybe<bool>,
+    /// RoCE: whether each message is acknowledged. Default: true.
+    pub(super) acks: Maybe<bool>,
+    /// RoCE: whether responses invalidate the host's memory key. Default: false.
+    pub(super) invalidate: Maybe<bool>,
+    /// RoCE: RDMA READs that a queue pair has outstanding, at most. Default: 16.
+    pub(super) rdma_reads: Maybe<u32>,
+    /// NVMe/TCP: whether the last data of a read stand for its completion. Default: false.
+    pub(super) success_flag: Maybe<bool>,
+    /// Ethernet: write data that come within the command, at most. Default: 4KiB, with TCP 8KiB.
+    pub(super) in_capsule: Maybe<Bytes>,
+    /// Ethernet: queue pairs take turns on the wire after so many bytes. Default: 4KiB.
+    pub(super) burst: Maybe<Bytes>,
+    /// Ethernet: the largest transfer of a command. Default: 1020KiB, that of nvme-rdma in Linux
+    /// 4.19.
+    pub(super) max_transfer: Maybe<Bytes>,
+    /// Ethernet: what passes on the wire after each packet, beside the standard's gap. Default: 0.
+    pub(super) gap: Maybe<Duration>,
+    /// Ethernet: the network interface. Default: it costs nothing.
+    pub(super) nic: Maybe<Nic>,
+    /// Ethernet: the bus behind it. Default: it costs nothing.
+    pub(super) axi: Maybe<Axi>,
+    /// Ethernet: the NVMe-oF target. Default: it costs nothing.
+    pub(super) target: Maybe<Target>,
 }
 
 /// Submission and completion queues.

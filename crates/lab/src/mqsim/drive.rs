@@ -162,6 +162,7 @@ pub(super) fn read<'d>(
         flash: flash_timing,
         bus: back_end::bus(&device, rate_mts, as_mqsim)?,
         link,
+        ethernet: None,
         queues: Queues {
             fetch_size: device.count("Queue_Fetch_Size", 1..=65_535)?.unwrap_or(512) as u32,
             entries: device.count("IO_Queue_Depth", 2..=65_535)?.unwrap_or(1024) as u32,

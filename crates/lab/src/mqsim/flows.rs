@@ -362,6 +362,7 @@ fn flow<'d>(
             name: format!("flow-{}", index + 1),
             namespace: NamespaceId(index as u32 + 1),
             priority: priority.unwrap_or_default(),
+            port: 0,
             jobs: 1,
             source,
             limits,

@@ -1,11 +1,12 @@
 //! The profile of a simulation: the same records as those of a drive that is served, on virtual
 //! time.
 
+use crate::observers::Completed;
 use crate::output::{OutputError, PendingFile};
 use crate::recorder::Kind;
-use mynah_model::io::{Completion, Request, Status};
+use mynah_model::io::{Request, Status};
 use mynah_profile::{Head, Header, Side, TimeBase, Writer};
-use mynah_stamp::{Stage, Time};
+use mynah_stamp::{Span, Stage, Time};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -17,25 +18,35 @@ const NO_OPCODE: u8 = 0xff;
 pub(crate) struct ProfileLog {
     path: PathBuf,
     writer: Writer<BufWriter<File>>,
+    /// Whether the drive's link is Ethernet, which has stages of its own.
+    has_link: bool,
     /// Which command of its flow comes next.
     next: Vec<u32>,
 }
 
 impl ProfileLog {
-    /// Begins `file`, for a drive of this name and flows of these.
+    /// Begins `file`, for a drive of this name, which has an Ethernet link or not, and flows of
+    /// these.
     pub(crate) fn create(
         file: &PendingFile,
         drive: &str,
         flows: &[String],
+        has_link: bool,
     ) -> Result<ProfileLog, OutputError> {
         let mut header = Header::new(Side::Simulation, drive, TimeBase::Virtual);
         header.kinds = Kind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
-        let stages = std::iter::once(Stage::HostQueue).chain(Stage::OF_DRIVE);
+        let of_link = Stage::OF_LINK.into_iter().filter(|_| has_link);
+        let stages = std::iter::once(Stage::HostQueue).chain(Stage::OF_DRIVE).chain(of_link);
         header.stages = stages.map(|stage| stage.name().to_owned()).collect();
         header.sessions = flows.to_vec();
         let begun = file.file().and_then(|out| {
             let writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header)?;
-            Ok(ProfileLog { path: file.path().to_owned(), writer, next: vec![0; flows.len()] })
+            Ok(ProfileLog {
+                path: file.path().to_owned(),
+                writer,
+                next: vec![0; flows.len()],
+                has_link,
+            })
         });
         begun.map_err(|error| file.error(error))
     }
@@ -48,7 +59,7 @@ impl ProfileLog {
         bytes: u32,
         request: &Request,
         created: Time,
-        completion: &Completion,
+        (completion, link): Completed<'_>,
     ) -> Result<(), OutputError> {
         if flow >= self.next.len() {
             self.next.resize(flow + 1, 0);
@@ -71,7 +82,9 @@ impl ProfileLog {
         };
         let waited = completion.rung.since(created);
         let of_drive = Stage::OF_DRIVE.into_iter().map(|stage| completion.stages.get(stage));
-        let stages = std::iter::once(waited).chain(of_drive);
+        let of_link = Stage::OF_LINK.into_iter().filter(|_| self.has_link);
+        let of_link = of_link.map(|stage| link.map_or(Span::ZERO, |link| link.get(stage)));
+        let stages = std::iter::once(waited).chain(of_drive).chain(of_link);
         let path = &self.path;
         let fail = |error| OutputError { path: path.clone(), error, at_start: false };
         self.writer.record(head, stages, &[]).map_err(fail)

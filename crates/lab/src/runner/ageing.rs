@@ -38,6 +38,7 @@ pub(crate) fn random_writes(config: &Config, flows: &[FlowSpec]) -> Vec<FlowSpec
             name: format!("random-writes-{}", index + 1),
             namespace: flow.namespace,
             priority: Priority::default(),
+            port: 0,
             jobs: 1,
             source: Source::Synthetic(synthetic),
             limits: Limits { runtime: Some(FOR_EVER), ..Limits::default() },

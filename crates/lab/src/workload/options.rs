@@ -179,6 +179,9 @@ flow_options! {
     namespace,
     /// Priority class of the flow's queues: `urgent`, `high`, `medium` or `low`.
     priority,
+    /// The port of an Ethernet drive that the flow's queues use, 1 or 2; they take them in turn
+    /// otherwise.
+    port,
     /// Seed of this flow's streams.
     randseed,
     /// The percentage of the namespace that preconditioning fills.
@@ -199,6 +202,9 @@ pub struct OptionError {
 
 /// The highest rate of requests: one in each picosecond.
 pub(super) const RATE_MAX: u64 = 1_000_000_000_000;
+
+/// Ports, by what people call them.
+pub(super) const PORTS: [(&str, u8); 2] = [("1", 1), ("2", 2)];
 
 pub(super) const PRIORITIES: [(&str, Priority); 4] = [
     ("urgent", Priority::Urgent),
@@ -285,6 +291,7 @@ impl FlowOptions {
             name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
             namespace: NamespaceId(self.positive("namespace", 1, u32::MAX)?),
             priority: self.choice("priority", &PRIORITIES)?.unwrap_or_default(),
+            port: self.choice("port", &PORTS)?.unwrap_or_default(),
             jobs: self.positive("numjobs", 1, 65_535)?,
             source,
             limits: self.limits()?,

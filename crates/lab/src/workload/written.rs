@@ -5,7 +5,7 @@
 //! default is written.
 
 use super::key_value::{KeyDefaults, KeySize, KeyValueFlow, ValueSize, list_keys_text};
-use super::options::{ACTIONS, KEYS, PRIORITIES, RATE_MAX, TICKS};
+use super::options::{ACTIONS, KEYS, PORTS, PRIORITIES, RATE_MAX, TICKS};
 use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode,
     Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
@@ -29,6 +29,9 @@ impl FlowOptions {
         options.numjobs = unless(flow.jobs, 1);
         if flow.priority != Priority::default() {
             options.priority = named(&PRIORITIES, flow.priority);
+        }
+        if flow.port > 0 {
+            options.port = named(&PORTS, flow.port);
         }
         options.number_ios = flow.limits.requests.map(|requests| requests.to_string());
         options.io_size = flow.limits.bytes.map(|amount| match amount {

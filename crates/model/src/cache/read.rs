@@ -104,7 +104,7 @@ impl Drive {
     pub(crate) fn cache_access_done(&mut self, command: CommandIndex) {
         let span = self.kernel.now.since(self.host.command(command).mark);
         for (first_sector, sectors) in std::mem::take(&mut self.host.command_mut(command).pieces) {
-            self.send_piece(command, first_sector, sectors);
+            self.send_cached_piece(command, first_sector, sectors);
         }
         self.part_done(command, |stages| stages.add(Stage::Cache, span));
     }

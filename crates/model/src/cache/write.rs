@@ -9,6 +9,7 @@ use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::io::{Operation, Status};
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, WriteIndex};
+use crate::observe::blame::GARBAGE_COLLECTION;
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 
@@ -339,10 +340,21 @@ impl Drive {
         {
             return self.take_out_of_dram(at);
         }
+        if self.host.has_bus() && self.comes_from_dram(at) {
+            return self.take_out_of_dram(at);
+        }
         self.queue_for_plane(at);
     }
 
-    /// A unit's data leave the cache's DRAM for the flash.
+    /// Whether a unit's data come over the bus of an Ethernet drive: those of hosts. Mapping pages,
+    /// and what collection moves, stay with the flash controllers.
+    #[cold]
+    fn comes_from_dram(&self, at: WriteIndex) -> bool {
+        let u = self.ftl.unit(at);
+        matches!(u.content, Content::Unit(_)) && u.holder != GARBAGE_COLLECTION
+    }
+
+    /// A unit's data leave DRAM for the flash.
     #[inline(never)]
     fn take_out_of_dram(&mut self, at: WriteIndex) {
         let now = self.kernel.now;
@@ -350,14 +362,20 @@ impl Drive {
         u.state = UnitState::Leaving;
         let bits = self.shape.unit_sectors.min(64);
         let bytes = self.shape.unit_bytes / bits * u.mask.count_ones().min(bits);
-        let cache = self.cache.as_mut().expect("a cache");
-        if let Some(place) = cache.place(at) {
-            cache.touch(place, 0, bytes);
+        let mut end = now;
+        if u.cached
+            && let Some(cache) = self.cache.as_mut().filter(|cache| cache.dram.takes_all())
+        {
+            if let Some(place) = cache.place(at) {
+                cache.touch(place, 0, bytes);
+            }
+            let length = cache.access_time(bytes);
+            end = cache.dram.book(now, length, u.holder, |_, _| {}).end;
         }
-        let length = cache.access_time(bytes);
-        let booking = cache.dram.book(now, length, u.holder, |_, _| {});
-        u.dram = booking.end.since(now);
-        self.kernel.events.push(booking.end, Event::UnitOutOfDram { unit: at });
+        // The bus is busy while the DRAM gives them.
+        let end = self.host.cross_bus(now, bytes, u.holder).max(end);
+        u.dram = end.since(now);
+        self.kernel.events.push(end, Event::UnitOutOfDram { unit: at });
     }
 
     /// What the cache has of a unit is not what it will be on flash.

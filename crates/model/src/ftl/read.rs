@@ -46,7 +46,7 @@ impl Drive {
             Some(ppn) => ppn,
             None => match self.config.mapping.unmapped_reads {
                 UnmappedReads::Zeroes => {
-                    self.send_piece(command, overlap.first_sector, overlap.sectors);
+                    self.send_cached_piece(command, overlap.first_sector, overlap.sectors);
                     return last;
                 }
                 UnmappedReads::Allocate => {

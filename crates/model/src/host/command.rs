@@ -18,6 +18,8 @@ pub(crate) struct Command {
     pub(crate) class: u8,
     /// Over the host link (a memory queue) or not.
     pub(crate) linked: bool,
+    /// Over an Ethernet link.
+    pub(crate) network: bool,
     /// Its queue is gone: it finishes silently.
     pub(crate) orphan: bool,
     /// Its data and its end go another way than those of a read or write: it is an orphan, or a
@@ -72,6 +74,7 @@ impl Default for Command {
             flow: 0,
             class: 0,
             linked: false,
+            network: false,
             orphan: false,
             aside: false,
             done: false,
@@ -112,6 +115,7 @@ impl Command {
         self.key = KeyCommandIndex::NONE;
         self.queue = queue;
         self.flow = flow;
+        self.network = false;
         self.done = true;
         self.completion.tag = request.tag;
         self.completion.queue = id;

@@ -391,13 +391,32 @@ impl Drive {
     #[inline(always)]
     pub(crate) fn send_piece(&mut self, command: CommandIndex, first_sector: u32, sectors: u32) {
         if self.config.link.stream_data || !self.host.commands[command].linked {
-            self.send_data(command, first_sector, sectors);
+            self.send_data(command, first_sector, sectors, true);
+        }
+    }
+
+    /// The same of data that are in DRAM already, or nowhere.
+    #[inline(always)]
+    pub(crate) fn send_cached_piece(
+        &mut self,
+        command: CommandIndex,
+        first_sector: u32,
+        sectors: u32,
+    ) {
+        if self.config.link.stream_data || !self.host.commands[command].linked {
+            self.send_data(command, first_sector, sectors, false);
         }
     }
 
     /// Moves read data to the host; returns when it is there.
     #[inline(always)]
-    fn send_data(&mut self, command: CommandIndex, first_sector: u32, sectors: u32) -> Time {
+    fn send_data(
+        &mut self,
+        command: CommandIndex,
+        first_sector: u32,
+        sectors: u32,
+        from_flash: bool,
+    ) -> Time {
         let c = &self.host.commands[command];
         if sectors == 0 || c.aside {
             cold_path();
@@ -405,6 +424,9 @@ impl Drive {
         }
         if !c.linked {
             cold_path();
+            if from_flash && c.network {
+                self.data_into_dram(command, sectors);
+            }
             if self.host.report_moves {
                 self.report_data_out(command, first_sector, sectors);
             }
@@ -474,7 +496,7 @@ impl Drive {
                 self.host.link.towards_host().free_at().max(now)
             } else {
                 let sectors = c.request.sectors;
-                self.send_data(command, 0, sectors)
+                self.send_data(command, 0, sectors, false)
             };
             self.host.commands[command].end_stage(Stage::DataOut, arrived);
         }
@@ -510,6 +532,16 @@ impl Drive {
     }
 
     pub(super) fn finish_off_the_link(&mut self, command: CommandIndex) {
+        let c = &mut self.host.commands[command];
+        if c.network {
+            match c.orphan {
+                true => self.give_back_all(command),
+                false => {
+                    self.answer_over_network(command);
+                    return self.fetch();
+                }
+            }
+        }
         let c = &mut self.host.commands[command];
         c.done = c.orphan;
         if c.orphan {
@@ -642,6 +674,7 @@ impl Drive {
                 continue;
             }
             (c.orphan, c.aside) = (true, true);
+            let network = c.network;
             if self.host.awaiting_data.remove(&c.request.tag).is_some() {
                 waiting_for_data.push(index);
             }
@@ -662,8 +695,11 @@ impl Drive {
                 self.host.orphans_answered += 1;
                 // The command itself goes on: its completion needs a place of its own.
                 let answer = self.host.commands.insert_any();
+                if let Some(ethernet) = self.host.ethernet.as_mut().filter(|_| network) {
+                    ethernet.copy_spans(index, answer);
+                }
                 let c = &mut self.host.commands[answer];
-                (c.completion, c.done) = (completion, true);
+                (c.completion, c.network, c.done) = (completion, network, true);
                 self.host.pending.push(Pending::Output(Brief::Complete(Completed(answer))));
             }
         }

@@ -5,7 +5,8 @@ use crate::drive::{Drive, FLOW_MAX, InputError};
 use crate::io::{Brief, Completed, Completion, Control, QueueId, QueueKind, Request, Tag};
 use crate::kernel::event::Event;
 use crate::observe::stats::Resource;
-use mynah_stamp::{Span, Stage, Time};
+use mynah_stamp::{LinkSpans, Span, Stage, Time};
+use std::hint::cold_path;
 
 impl Drive {
     /// Asks for [`Output::Move`](crate::io::Output::Move) outputs, which say when data crosses.
@@ -55,6 +56,10 @@ impl Drive {
             return Err(InputError::Mixed(queue));
         }
         let flow = self.host.interface.queues[usize::from(index)].flow;
+        if self.host.ethernet.is_some() {
+            cold_path();
+            return self.send_over_network(at, index, request);
+        }
         let command = self.host.commands.insert_any();
         self.host.commands[command].begin(request, index, queue, flow, at);
         self.host.interface.submit(index, &mut self.host.commands, command);
@@ -86,6 +91,9 @@ impl Drive {
     ) -> Result<(), InputError> {
         self.reach(at)?;
         let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
+        if self.host.ethernet.is_some() && self.is_on_the_network(index) {
+            return self.send_over_network(at, index, request);
+        }
         let (rung, fetched) =
             self.host.interface.accept(index, at).ok_or(InputError::NotFetched(queue))?;
         let flow = self.host.interface.queues[usize::from(index)].flow;
@@ -121,7 +129,7 @@ impl Drive {
         self.reach(at)?;
         let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
         let pair = &mut self.host.interface.queues[usize::from(index)];
-        if count == 0 || pair.queue.kind == QueueKind::Fetched {
+        if count == 0 || pair.queue.kind != QueueKind::Memory {
             return Ok(());
         }
         let flow = pair.flow;
@@ -146,10 +154,20 @@ impl Drive {
                 if queue.flow.0 > FLOW_MAX {
                     return Err(InputError::TooManyFlows { max: FLOW_MAX });
                 }
+                let over_network = matches!(queue.kind, QueueKind::Network { .. });
+                let linked = queue.kind != QueueKind::Fetched;
+                if linked && over_network != self.host.ethernet.is_some() {
+                    return Err(InputError::OtherLink(queue.id));
+                }
                 let holder = self.kernel.observe.flows().holder_of(queue.flow);
                 self.grow_holders(usize::from(holder) + 1);
                 if !self.host.interface.create(queue, holder) {
                     return Err(InputError::QueueExists(queue.id));
+                }
+                if let (QueueKind::Network { port }, Some(ethernet), Some(index)) =
+                    (queue.kind, &mut self.host.ethernet, self.host.interface.find(queue.id))
+                {
+                    ethernet.connect(index, port);
                 }
             }
             Control::DeleteQueue(id) => {
@@ -203,6 +221,16 @@ impl Drive {
         }
         self.take(step);
         self.settle();
+    }
+
+    /// Where the time of the completion that was polled last went on an Ethernet link, beside the
+    /// stages that all links have: together they are its latency. `None` on another link, and of
+    /// commands that did not come over the network.
+    #[inline]
+    pub fn link_spans(&self, completed: Completed) -> Option<&LinkSpans> {
+        let ethernet = self.host.ethernet.as_ref()?;
+        let came = self.host.commands[completed.0].network;
+        came.then(|| ethernet.spans(completed.0)).flatten()
     }
 
     /// The completion that was polled last, as long as nothing has been done to the drive

@@ -2,6 +2,7 @@
 //! its doorbell to its completion.
 
 pub(crate) mod command;
+pub(crate) mod ethernet;
 pub(crate) mod front;
 mod inputs;
 pub(crate) mod key;
@@ -11,12 +12,14 @@ pub(crate) mod queues;
 pub(crate) mod read;
 
 use crate::config::Config;
-use crate::io::Tag;
+use crate::io::{Completed, Tag};
 use crate::kernel::fifo::Fifo;
 use crate::kernel::pool::Pool;
 use crate::kernel::ring::Ring;
 use crate::number::CommandIndex;
+use crate::observe::blame::HolderIndex;
 use command::{Command, Piece};
+use ethernet::Ethernet;
 use front::{Pending, Step};
 use hashbrown::HashMap;
 use key::KeyCommands;
@@ -33,6 +36,9 @@ pub(crate) struct Host {
     report_moves: bool,
     interface: HostInterface,
     link: Link,
+    /// In place of the link, of an Ethernet drive; whether it has a bus.
+    ethernet: Option<Box<Ethernet>>,
+    has_bus: bool,
     cores: Vec<Fifo>,
     commands: Pool<Command>,
     /// Read data on its way to the host whose arrival is reported.
@@ -55,6 +61,8 @@ impl Host {
             report_moves: false,
             interface: HostInterface::new(config.queues),
             link: Link::new(config.link),
+            ethernet: config.ethernet.as_ref().map(|it| Box::new(Ethernet::new(it))),
+            has_bus: config.ethernet.as_ref().is_some_and(|it| it.axi.is_some()),
             cores: (0..config.firmware.cores).map(|_| Fifo::default()).collect(),
             commands: Pool::default(),
             pieces_out: Pool::default(),
@@ -63,6 +71,33 @@ impl Host {
             orphans_ended: 0,
             orphans_answered: 0,
             powered: true,
+        }
+    }
+
+    /// An output was polled, of an Ethernet drive: a completion, or something else.
+    #[inline]
+    pub(crate) fn note_polled(&mut self, completed: Option<Completed>) {
+        if let Some(ethernet) = &mut self.ethernet {
+            ethernet.polled = completed;
+        }
+    }
+
+    /// The one that was polled last.
+    pub(crate) fn polled(&self) -> Option<Completed> {
+        self.ethernet.as_ref()?.polled
+    }
+
+    /// Whether data cross a bus on their way from DRAM to the flash.
+    #[inline(always)]
+    pub(crate) fn has_bus(&self) -> bool {
+        self.has_bus
+    }
+
+    /// Books that bus for data on their way; returns until when.
+    pub(crate) fn cross_bus(&mut self, now: Time, bytes: u32, holder: HolderIndex) -> Time {
+        match &mut self.ethernet {
+            Some(ethernet) => ethernet.cross_bus(now, bytes, holder, |_, _| {}),
+            None => now,
         }
     }
 
@@ -80,6 +115,9 @@ impl Host {
     /// Nothing is under way on the link or in the firmware at `now`.
     pub(crate) fn clear(&mut self, now: Time) {
         self.link.clear(now);
+        if let Some(ethernet) = &mut self.ethernet {
+            ethernet.clear(now);
+        }
         self.cores.iter_mut().for_each(|core| core.clear(now));
     }
 
@@ -126,6 +164,7 @@ impl Host {
     pub(crate) fn is_at_rest(&self, now: Time) -> bool {
         let mut first_come = self.cores.iter().chain([&self.link.down, &self.link.up]);
         first_come.all(|fifo| fifo.free_at() <= now)
+            && self.ethernet.as_ref().is_none_or(|ethernet| ethernet.is_at_rest(now))
             && self.commands.len() == 0
             && self.pending.is_empty()
             && self.powered
@@ -133,7 +172,10 @@ impl Host {
 
     /// What of the link's time has been booked up to `now`, down and up.
     pub(crate) fn link_booked(&self, now: Time) -> [Span; 2] {
-        [self.link.down.booked(now), self.link.up.booked(now)]
+        match &self.ethernet {
+            Some(ethernet) => ethernet.busy(now),
+            None => [self.link.down.booked(now), self.link.up.booked(now)],
+        }
     }
 
     /// Commands that have ended since the drive was built beside those whose completion was seen,
@@ -149,6 +191,9 @@ impl Host {
 
     pub(crate) fn grow(&mut self, holders: usize) {
         self.link.grow(holders);
+        if let Some(ethernet) = &mut self.ethernet {
+            ethernet.grow(holders);
+        }
         for core in &mut self.cores {
             core.grow(holders);
         }

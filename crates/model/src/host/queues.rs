@@ -440,9 +440,8 @@ impl HostInterface {
     pub(crate) fn accept(&mut self, queue: u16, now: Time) -> Option<(Time, Time)> {
         let pair = &mut self.queues[usize::from(queue)];
         match pair.queue.kind {
-            QueueKind::Fetched => {
-                pair.in_flight += 1;
-                self.commands += 1;
+            QueueKind::Fetched | QueueKind::Network { .. } => {
+                self.enter(queue);
                 Some((now, now))
             }
             QueueKind::Memory => {
@@ -450,6 +449,13 @@ impl HostInterface {
                 pair.fetching.pop_front()
             }
         }
+    }
+
+    /// A command of `queue` is in the controller, or on its way there.
+    #[inline]
+    pub(crate) fn enter(&mut self, queue: u16) {
+        self.queues[usize::from(queue)].in_flight += 1;
+        self.commands += 1;
     }
 
     /// A command of `queue` leaves the controller.

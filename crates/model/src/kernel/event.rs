@@ -57,6 +57,10 @@ pub(crate) enum Event {
     DoorbellAtHost { queue: u16, count: u32 },
     /// A completion queue doorbell that someone waits for has crossed the link.
     CompletionDoorbell { queue: u16 },
+    /// A hop of a command on an Ethernet link has ended; `hop` is its next.
+    Hop { command: CommandIndex, hop: u16 },
+    /// A direction of a port may have its next turn.
+    LineTurn { line: u16 },
     /// A TRIM or format goes on with its next slice.
     TrimStep { command: CommandIndex },
     /// A plane may have been idle long enough for idle garbage collection.

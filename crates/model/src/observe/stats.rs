@@ -39,6 +39,16 @@ pub enum Resource {
     FreeBlock,
     /// The host bus adapter.
     HostAdapter,
+    /// The network interface of an Ethernet drive.
+    Nic,
+    /// Its AXI bus.
+    Axi,
+    /// What its NVMe-oF target runs on.
+    TargetCores,
+    /// RDMA READs that a queue pair may have outstanding.
+    RdmaReads,
+    /// Buffers of the target.
+    Buffers,
     /// The flash channels.
     Channel,
     /// The flash dies.
@@ -47,7 +57,7 @@ pub enum Resource {
 
 impl Resource {
     /// Every resource.
-    pub const ALL: [Resource; 10] = [
+    pub const ALL: [Resource; 15] = [
         Resource::LinkDown,
         Resource::LinkUp,
         Resource::Firmware,
@@ -56,6 +66,11 @@ impl Resource {
         Resource::Mapping,
         Resource::FreeBlock,
         Resource::HostAdapter,
+        Resource::Nic,
+        Resource::Axi,
+        Resource::TargetCores,
+        Resource::RdmaReads,
+        Resource::Buffers,
         Resource::Channel,
         Resource::Die,
     ];
@@ -71,6 +86,11 @@ impl Resource {
             Resource::Mapping => "mapping",
             Resource::FreeBlock => "free_block",
             Resource::HostAdapter => "host_adapter",
+            Resource::Nic => "nic",
+            Resource::Axi => "axi",
+            Resource::TargetCores => "target_cores",
+            Resource::RdmaReads => "rdma_reads",
+            Resource::Buffers => "buffers",
             Resource::Channel => "channel",
             Resource::Die => "die",
         }

@@ -273,7 +273,76 @@ fn random_config(random: &mut Random) -> Config {
         }
     }
     make_valid(&mut config);
+    // Drawn apart: what the other draws are does not depend on it.
+    let mut apart = Random(config.seed ^ 0x5e7);
+    if apart.chance(0.25) {
+        config.ethernet = Some(random_ethernet(&mut apart));
+    }
     config
+}
+
+/// An Ethernet link with some of what it can have.
+fn random_ethernet(random: &mut Random) -> Ethernet {
+    let span = |random: &mut Random, most: u64| Span::from_ps(random.pick(&[0, 0, most / 3, most]));
+    let framing = match random.chance(0.7) {
+        true => Framing::RoceV2 {
+            acks: random.chance(0.8),
+            invalidate: random.chance(0.5),
+            rdma_reads: random.pick(&[1, 2, 16]),
+        },
+        false => Framing::Tcp { success_flag: random.chance(0.5) },
+    };
+    let roce = matches!(framing, Framing::RoceV2 { .. });
+    let cost = |random: &mut Random| match random.below(3) {
+        0 => Cost::NOTHING,
+        1 => Cost::Affine { fixed: span(random, 9_000_000), per_byte: span(random, 900) },
+        _ => Cost::Table(vec![(512, Span::from_us(1)), (1 << 30, Span::from_ms(2))]),
+    };
+    let mut layers: [Option<Layer>; 4] = Default::default();
+    for layer in &mut layers {
+        if random.chance(0.6) {
+            let engines = random.pick(&[None, None, Some(1), Some(3)]);
+            let (input, output) = (cost(random), cost(random));
+            *layer = Some(Layer { input, output, engines, merged: random.chance(0.2) });
+        }
+    }
+    Ethernet {
+        rate_bits_per_s: random.pick(&[1_000_000_000, 25_000_000_000, 33_000_000_000]),
+        ports: random.range(1, 2) as u32,
+        framing,
+        mtu_bytes: if roce { random.pick(&[256, 1024, 4096]) } else { random.pick(&[1500, 9000]) },
+        vlan: random.chance(0.3),
+        ipv6: random.chance(0.3),
+        in_capsule_bytes: random.pick(&[0, 4096, 16_384]),
+        burst_bytes: random.pick(&[256, 4096, 1 << 20]),
+        max_transfer_bytes: 1 << 30,
+        gap: span(random, 30_000),
+        nic: Nic {
+            receive: span(random, 900_000),
+            transmit: span(random, 900_000),
+            message: span(random, 300_000),
+            serial: random.chance(0.3),
+        },
+        axi: random.chance(0.6).then(|| Axi {
+            width_bytes: random.pick(&[8, 128]),
+            clock_hz: 500_000_000,
+            counting: match random.chance(0.3) {
+                true => AxiCounting::SimpleSsd,
+                false => AxiCounting::Bursts {
+                    beats: random.pick(&[1, 16, 256]),
+                    boundary_bytes: random.pick(&[None, Some(4096)]),
+                    setup: span(random, 60_000),
+                },
+            },
+            arbitration: span(random, 90_000),
+        }),
+        target: Target {
+            cores: random.pick(&[None, Some(1), Some(4)]),
+            receive_buffers: random.pick(&[None, Some(1), Some(8)]),
+            data_buffers: random.pick(&[None, Some(1), Some(8)]),
+            layers,
+        },
+    }
 }
 
 /// As much over-provisioning as it takes.
@@ -415,6 +484,7 @@ impl Run {
         let allocates = config.mapping.unmapped_reads == UnmappedReads::Allocate;
         let unit_sectors = u64::from(config.mapping.unit_bytes / 512);
         let namespaces = config.namespaces.len();
+        let linked = config.host_queues(0);
         let mut host = Host::without_queues(config, manner);
         let units = (1..=namespaces)
             .map(|id| {
@@ -425,7 +495,10 @@ impl Run {
             .collect();
         let queues: Vec<_> = (1..=random.range(1, 4) as u16)
             .map(|id| Queue {
-                kind: if random.chance(0.7) { QueueKind::Memory } else { QueueKind::Fetched },
+                kind: match random.chance(0.7) {
+                    true => linked,
+                    false => QueueKind::Fetched,
+                },
                 priority: random.pick(&[
                     Priority::Urgent,
                     Priority::High,
@@ -901,8 +974,9 @@ fn blame_is_conserved() {
         config.mapping.table = MappingTable::Ideal;
         let firmware = config.firmware.read;
         let unit = u64::from(config.mapping.unit_bytes / 512);
+        let kind = config.host_queues(0);
         let mut host = Host::new(config);
-        host.create(memory_queue(2));
+        host.create(Queue { kind, ..memory_queue(2) });
         fill(&mut host);
         let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / unit;
         let (mut waited, mut on_cores, mut reads) = (Span::ZERO, Span::ZERO, 0);

@@ -11,6 +11,7 @@
 //! - `amplification`: garbage collection against theory;
 //! - `scheduling`, `media`, `host`: what the rules of the scheduler, the kinds of memory and
 //!   the host's side do, in numbers;
+//! - `ethernet`: an Ethernet link: closed forms, ceilings, the effect of each of its fields;
 //! - `cache`, `warm_partial`: the cache and its DRAM, in numbers; as it is found;
 //! - `hybrid`, `large_units`: mappings other than by page;
 //! - `pairs`: key-value namespaces: exact times, the index, capacity, and any sequence of commands;
@@ -25,6 +26,7 @@ mod ceilings;
 mod closed_forms;
 mod collection;
 mod contract;
+mod ethernet;
 mod host;
 mod hot_cold;
 mod hybrid;

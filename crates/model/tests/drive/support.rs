@@ -6,7 +6,7 @@ use mynah_model::config::*;
 use mynah_model::io::*;
 use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 pub(crate) use mynah_model::testing::{cache, cached_table, page_times, small};
-use mynah_stamp::{Span, Time};
+use mynah_stamp::{LinkSpans, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) const NAMESPACE: NamespaceId = NamespaceId(1);
@@ -138,6 +138,8 @@ pub(crate) struct Host {
     manner: Manner,
     random: Random,
     next_tag: u32,
+    /// Where the time of the last completion went on an Ethernet link.
+    pub(crate) link: LinkSpans,
     /// Whether completion queue entries are freed.
     pub(crate) frees: bool,
 }
@@ -149,8 +151,9 @@ impl Host {
     }
 
     pub(crate) fn with(config: Config, manner: Manner) -> Host {
+        let kind = config.host_queues(0);
         let mut host = Host::without_queues(config, manner);
-        host.create(memory_queue(1));
+        host.create(Queue { kind, ..memory_queue(1) });
         host
     }
 
@@ -167,6 +170,7 @@ impl Host {
             random: Random(manner.slices.unwrap_or(0)),
             manner,
             next_tag: 0,
+            link: LinkSpans::default(),
             frees: true,
         }
     }
@@ -223,7 +227,12 @@ impl Host {
                 self.waiting.entry(queue).or_default().push_back(request);
                 self.drive.ring(now, queue, 1).expect("a queue to ring");
             }
-            QueueKind::Fetched => self.drive.command(now, queue, request).expect("a queue"),
+            QueueKind::Network { .. } if self.manner.submits => {
+                self.drive.submit(now, queue, request).expect("a queue to submit to");
+            }
+            QueueKind::Fetched | QueueKind::Network { .. } => {
+                self.drive.command(now, queue, request).expect("a queue");
+            }
         }
     }
 
@@ -302,22 +311,28 @@ impl Host {
     fn drain(&mut self) {
         if self.manner.late {
             loop {
-                let outputs: Vec<_> = std::iter::from_fn(|| self.drive.poll()).collect();
+                let outputs: Vec<_> = std::iter::from_fn(|| self.poll()).collect();
                 if outputs.is_empty() {
                     return;
                 }
                 let _ = self.drive.next_at();
-                for output in outputs {
-                    self.answer(output);
+                for (output, link) in outputs {
+                    self.answer(output, link);
                 }
             }
         }
-        while let Some(output) = self.drive.poll() {
-            self.answer(output);
+        while let Some((output, link)) = self.poll() {
+            self.answer(output, link);
         }
     }
 
-    fn answer(&mut self, output: Output) {
+    /// The next output, and the stages of a completion that are an Ethernet link's.
+    fn poll(&mut self) -> Option<(Output, LinkSpans)> {
+        let output = self.drive.poll()?;
+        Some((output, self.drive.polled_link_spans().copied().unwrap_or_default()))
+    }
+
+    fn answer(&mut self, output: Output, link: LinkSpans) {
         assert_eq!(output.at(), self.now(), "an output of another instant");
         match output {
             Output::Fetch { at, queue } => {
@@ -336,10 +351,11 @@ impl Host {
             }
             Output::Complete(completion) => {
                 assert_eq!(
-                    completion.stages.total(),
+                    completion.stages.total() + link.total(),
                     completion.at.since(completion.rung),
-                    "the stages of {completion:?} do not fill its time"
+                    "the stages of {completion:?} and {link:?} do not fill its time"
                 );
+                self.link = link;
                 self.outstanding -= 1;
                 if self.frees && self.kinds.get(&completion.queue) == Some(&QueueKind::Memory) {
                     // A queue that was deleted in the same instant frees nothing.

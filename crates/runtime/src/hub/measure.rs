@@ -236,6 +236,9 @@ impl Measure {
             stages,
         };
         self.recorder.record(flow, operation, completion.bytes, rung, &modelled);
+        if let Some(link) = &completion.link {
+            self.recorder.record_link(flow, operation, rung, &modelled, link);
+        }
         late
     }
 }

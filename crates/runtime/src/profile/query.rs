@@ -7,7 +7,7 @@
 //! not leave it on. A profile in a file is the operator's, and goes on as it was begun.
 
 use super::ring::Ring;
-use super::target::{TargetProfile, header};
+use super::target::{Profiled, TargetProfile, header};
 use crate::clock::{Clock, Rate};
 use mynah_device::Query;
 use mynah_lab::histogram::Histogram;
@@ -144,7 +144,7 @@ pub(crate) struct Situation<'a> {
 #[derive(Debug)]
 pub struct Queries {
     scope: Scope,
-    drive: String,
+    drive: Profiled,
     rate: Rate,
     /// What profiles are told by, once it runs.
     clock: Option<Clock>,
@@ -162,10 +162,10 @@ type Outcome = (u16, Vec<u8>);
 
 impl Queries {
     /// Answers what is asked about a drive of this name.
-    pub fn new(scope: Scope, drive: &str, rate: Rate) -> Queries {
+    pub fn new(scope: Scope, drive: impl Into<Profiled>, rate: Rate) -> Queries {
         Queries {
             scope,
-            drive: drive.to_owned(),
+            drive: drive.into(),
             rate,
             clock: None,
             tenants: vec![],

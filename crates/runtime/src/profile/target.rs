@@ -27,7 +27,23 @@ const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
 /// system's buffer, while the model had it already; how long the send call took that had its answer's
 /// last byte; bytes in the output before the answer; and requests for data.
 const BESIDE: [&str; 5] = ["arrival_gap_ps", "unseen_ps", "send_call_ps", "bytes_ahead", "r2ts"];
-const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + BEHIND.len();
+const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + Stage::OF_LINK.len() + BEHIND.len();
+
+/// Whose I/Os a profile has.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// The drive's name.
+    pub drive: String,
+    /// Whether its link is Ethernet, which has stages of its own.
+    pub has_link: bool,
+}
+
+impl From<&str> for Profiled {
+    /// A drive on another link.
+    fn from(drive: &str) -> Profiled {
+        Profiled { drive: drive.to_owned(), has_link: false }
+    }
+}
 
 /// An answer that has been sent.
 pub(crate) struct Sent<'a> {
@@ -48,6 +64,7 @@ pub(crate) struct Sent<'a> {
 pub struct TargetProfile {
     ring: Ring,
     header: Header,
+    has_link: bool,
     /// What decides which I/Os have records; or where hosts decide that for themselves, by tenant:
     /// the I/Os of others have none.
     chooser: Chooser,
@@ -72,8 +89,12 @@ impl TargetProfile {
     ///
     /// # Errors
     /// If that cannot be.
-    pub fn create(path: &Path, drive: &str, rate: Rate) -> Result<TargetProfile, RingError> {
-        let header = header(drive);
+    pub fn create(
+        path: &Path,
+        drive: impl Into<Profiled>,
+        rate: Rate,
+    ) -> Result<TargetProfile, RingError> {
+        let header = header(&drive.into());
         let ring = Ring::create(path, &header, RING_BYTES)?;
         Ok(TargetProfile::over(ring, header, rate))
     }
@@ -84,7 +105,7 @@ impl TargetProfile {
     /// # Errors
     /// If there is none.
     pub(super) fn in_memory(
-        drive: &str,
+        drive: &Profiled,
         rate: Rate,
         until: Time,
         is_shared: bool,
@@ -102,6 +123,7 @@ impl TargetProfile {
         TargetProfile {
             owners: vec![NOBODY; ring.slots() as usize].into(),
             ring,
+            has_link: header.stages.iter().any(|stage| stage == Stage::Nic.name()),
             header,
             chooser,
             own: None,
@@ -284,7 +306,8 @@ impl TargetProfile {
         let begin = head.begin;
         let mut stages = [Span::ZERO; STAGES];
         let (before, rest) = stages.split_at_mut(BEFORE.len());
-        let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len());
+        let of_link = if self.has_link { Stage::OF_LINK.len() } else { 0 };
+        let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len() + of_link);
         let asked = note.asked.unwrap_or(begin).clamp(begin, note.arrived);
         before[0] = asked.since(begin);
         before[1] = note.arrived.since(asked);
@@ -295,6 +318,13 @@ impl TargetProfile {
             for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
                 *into = rate.wall_span(completion.stages.get(stage));
                 at += *into;
+            }
+            if let Some(link) = completion.link.as_ref().filter(|_| self.has_link) {
+                for (into, (_, span)) in drive[Stage::OF_DRIVE.len()..].iter_mut().zip(link.iter())
+                {
+                    *into = rate.wall_span(span);
+                    at += *into;
+                }
             }
             behind[1] = note.done.saturating_since(at);
         } else {
@@ -310,7 +340,7 @@ impl TargetProfile {
         let slot = self.ring.counts().recorded % self.owners.len() as u64;
         self.owners[slot as usize] = sent.tenant;
         if !head.kept {
-            let of_drive = stages[BEFORE.len()..][..Stage::OF_DRIVE.len()].iter();
+            let of_drive = stages[BEFORE.len()..][..Stage::OF_DRIVE.len() + of_link].iter();
             let in_drive = of_drive.fold(Span::ZERO, |sum, &span| sum + span);
             for watcher in &mut self.watchers {
                 watcher.saw(sent.tenant, &head, in_drive);
@@ -323,16 +353,18 @@ impl TargetProfile {
             note.ahead.into(),
             note.requests.into(),
         ];
-        self.ring.record(&head, &stages, &beside);
+        let count = STAGES - Stage::OF_LINK.len() + of_link;
+        self.ring.record(&head, &stages[..count], &beside);
     }
 }
 
 /// What a target's profile says of itself.
-pub(super) fn header(drive: &str) -> Header {
-    let mut header = Header::new(Side::Target, drive, TimeBase::Monotonic);
+pub(super) fn header(of: &Profiled) -> Header {
+    let mut header = Header::new(Side::Target, &of.drive, TimeBase::Monotonic);
     header.kinds = io_kinds();
     let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
-    let stages = BEFORE.into_iter().chain(drive).chain(BEHIND);
+    let link = Stage::OF_LINK.iter().map(|stage| stage.name()).filter(|_| of.has_link);
+    let stages = BEFORE.into_iter().chain(drive).chain(link).chain(BEHIND);
     header.stages = stages.map(str::to_owned).collect();
     header.beside = BESIDE.map(str::to_owned).to_vec();
     header

@@ -10,6 +10,10 @@ pub(crate) const NCQ_TAGS: u32 = 32;
 impl Check<'_> {
     pub(super) fn link(&mut self, file: &File) -> Link {
         let link = file.link.get();
+        if Self::is_ethernet(file) {
+            return self.no_link(file);
+        }
+        self.without_ethernet(link);
         if or(&link.protocol, schema::LinkProtocolName::Pcie) == schema::LinkProtocolName::Sata {
             return self.sata(link, file.link.span());
         }
@@ -201,7 +205,7 @@ impl Check<'_> {
         let arbitration = self.arbitration(queues);
         let protocol = or(&file.link.get().protocol, schema::LinkProtocolName::Pcie);
         let slots = match protocol {
-            schema::LinkProtocolName::Pcie => u32::MAX,
+            schema::LinkProtocolName::Pcie | schema::LinkProtocolName::Ethernet => u32::MAX,
             schema::LinkProtocolName::Sata => NCQ_TAGS,
         };
         let mut count = |name, value: &Maybe<u32>, range, default| {

@@ -1,11 +1,11 @@
 //! Every setting of a configuration, as key and value of a drive file.
 
 use mynah_model::config::{
-    Arbitration, Bus, CachedTable, Caching, CellType, CollectionUnit, Config, DataCache, Dram,
-    Energy as EnergyModel, Fault, FaultExtent, Firmware, FlashTiming, Gc, Geometry, KeyIndexKind,
-    KeyTime, KeyValue, Link, LinkProtocol, MappingScheme, MappingTable, MediaOperation, Namespace,
-    NamespaceKind, PageTimes, Queues, RowPolicy, Scheduler, VictimPolicy, Wear, WornReads,
-    WriteBack, WriteFrontiers,
+    Arbitration, AxiCounting, Bus, CachedTable, Caching, CellType, CollectionUnit, Config, Cost,
+    DataCache, Dram, Energy as EnergyModel, Ethernet, Fault, FaultExtent, Firmware, FlashTiming,
+    Framing, Gc, Geometry, KeyIndexKind, KeyTime, KeyValue, Link, LinkProtocol, MappingScheme,
+    MappingTable, MediaOperation, Namespace, NamespaceKind, PageTimes, Queues, RowPolicy,
+    Scheduler, TargetLayer, VictimPolicy, Wear, WornReads, WriteBack, WriteFrontiers,
 };
 use mynah_stamp::{Span, Time};
 
@@ -15,7 +15,9 @@ use crate::drive::schema::{
     GranularityName, NamespaceKindName, PlacementName, PrecedenceName, RoundingName, SharingName,
     TrafficName, UnmappedReadsName,
 };
-use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
+use crate::units::{
+    Bandwidth, BitRate, Bytes, Duration, Energy, Fraction, Frequency, Power, TransferRate,
+};
 
 /// A key of a drive file and its value as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +76,16 @@ pub(in crate::drive) fn settings(config: &Config) -> Vec<Setting> {
     geometry(&mut all, &config.geometry);
     flash_timing(&mut all, &config.flash);
     bus(&mut all, &config.bus);
-    link(&mut all, &config.link);
-    queues(&mut all, &config.queues);
+    match &config.ethernet {
+        Some(link) => {
+            ethernet(&mut all, link);
+            all.put("queues.entries", config.queues.entries.to_string());
+        }
+        None => {
+            link(&mut all, &config.link);
+            queues(&mut all, &config.queues);
+        }
+    }
     firmware(&mut all, &config.firmware);
     match &config.cache {
         None => all.put("cache.size", bytes(0)),
@@ -159,6 +169,92 @@ fn bus(all: &mut Settings, b: &Bus) {
     all.put("bus.cycles.t_cals", span(c.t_cals));
     all.put("bus.cycles.t_wpst", span(c.t_wpst));
     all.put("bus.cycles.t_wpsth", span(c.t_wpsth));
+}
+
+fn ethernet(all: &mut Settings, l: &Ethernet) {
+    all.put("link.protocol", quoted("ethernet"));
+    all.put("link.rate", quoted(BitRate(l.rate_bits_per_s)));
+    all.put("link.ports", l.ports.to_string());
+    all.put("link.mtu", bytes(l.mtu_bytes.into()));
+    all.put("link.vlan", l.vlan.to_string());
+    all.put("link.ipv6", l.ipv6.to_string());
+    match l.framing {
+        Framing::RoceV2 { acks, invalidate, rdma_reads } => {
+            all.put("link.framing", quoted("rocev2"));
+            all.put("link.acks", acks.to_string());
+            all.put("link.invalidate", invalidate.to_string());
+            all.put("link.rdma_reads", rdma_reads.to_string());
+        }
+        Framing::Tcp { success_flag } => {
+            all.put("link.framing", quoted("tcp"));
+            all.put("link.success_flag", success_flag.to_string());
+        }
+    }
+    all.put("link.in_capsule", bytes(l.in_capsule_bytes.into()));
+    all.put("link.burst", bytes(l.burst_bytes.into()));
+    all.put("link.max_transfer", bytes(l.max_transfer_bytes.into()));
+    all.put("link.gap", span(l.gap));
+    all.put("link.nic.receive", span(l.nic.receive));
+    all.put("link.nic.transmit", span(l.nic.transmit));
+    all.put("link.nic.message", span(l.nic.message));
+    if l.nic.receive + l.nic.transmit + l.nic.message > Span::ZERO {
+        let how = if l.nic.serial { "serial" } else { "overlapped" };
+        all.put("link.nic.pipelining", quoted(how));
+    }
+    if let Some(axi) = &l.axi {
+        all.put("link.axi.width_bits", (axi.width_bytes * 8).to_string());
+        all.put("link.axi.clock", quoted(Frequency(axi.clock_hz)));
+        match axi.counting {
+            AxiCounting::SimpleSsd => all.put("link.axi.counting", quoted("simplessd")),
+            AxiCounting::Bursts { beats, boundary_bytes, setup } => {
+                all.put("link.axi.counting", quoted("bursts"));
+                all.put("link.axi.beats", beats.to_string());
+                all.put("link.axi.boundary", bytes(boundary_bytes.unwrap_or(0).into()));
+                all.put("link.axi.setup", span(setup));
+            }
+        }
+        all.put("link.axi.arbitration", span(axi.arbitration));
+    }
+    let t = &l.target;
+    let counts = [
+        ("cores", t.cores),
+        ("receive_buffers", t.receive_buffers),
+        ("data_buffers", t.data_buffers),
+    ];
+    for (key, count) in counts {
+        if let Some(count) = count {
+            all.put(&format!("link.target.{key}"), count.to_string());
+        }
+    }
+    for (layer, config) in TargetLayer::ALL.into_iter().zip(&t.layers) {
+        let Some(config) = config else { continue };
+        let put = |all: &mut Settings, key: &str, value: String| {
+            all.put(&format!("link.target.{}.{key}", layer.name()), value);
+        };
+        put(all, "in", cost(&config.input));
+        put(all, "out", cost(&config.output));
+        if let Some(engines) = config.engines {
+            put(all, "engines", engines.to_string());
+        }
+        if config.merged {
+            put(all, "merge", "true".to_owned());
+        }
+    }
+}
+
+/// What a layer costs, as it is written.
+fn cost(cost: &Cost) -> String {
+    match cost {
+        Cost::Affine { fixed, per_byte } if per_byte.is_zero() => span(*fixed),
+        Cost::Affine { fixed, per_byte } => {
+            format!("{{ fixed = {}, per_byte = {} }}", span(*fixed), span(*per_byte))
+        }
+        Cost::Table(table) => {
+            let sizes: Vec<_> = table.iter().map(|&(size, _)| size.to_string()).collect();
+            let times: Vec<_> = table.iter().map(|&(_, time)| span(time)).collect();
+            format!("{{ bytes = [{}], times = [{}] }}", sizes.join(", "), times.join(", "))
+        }
+    }
 }
 
 fn link(all: &mut Settings, l: &Link) {

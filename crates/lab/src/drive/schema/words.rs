@@ -129,6 +129,35 @@ names! {
         Pcie = "pcie",
         /// SATA with native command queuing: one direction at a time.
         Sata = "sata",
+        /// NVMe-oF over Ethernet ports, with the target in the drive.
+        Ethernet = "ethernet",
+    }
+}
+names! {
+    /// What carries NVMe over Ethernet.
+    FramingName {
+        /// RDMA over UDP.
+        RoceV2 = "rocev2",
+        /// NVMe/TCP.
+        Tcp = "tcp",
+    }
+}
+names! {
+    /// How a network interface's work and the wire follow one another.
+    PipeliningName {
+        /// It works on a packet while another is on the wire.
+        Overlapped = "overlapped",
+        /// One after the other.
+        Serial = "serial",
+    }
+}
+names! {
+    /// How a transfer's time on an AXI bus is counted.
+    AxiCountingName {
+        /// A cycle for each beat, and a setup for each burst.
+        Bursts = "bursts",
+        /// As SimpleSSD: two cycles for each beat and three for each burst.
+        SimpleSsd = "simplessd",
     }
 }
 names! {
