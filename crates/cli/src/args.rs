@@ -1,5 +1,6 @@
 //! The command line.
 
+mod calibrate;
 mod flow;
 mod kv;
 mod suggest;
@@ -13,6 +14,7 @@ use mynah_lab::profile::GroupBy;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+pub(crate) use calibrate::Calibrate;
 pub(crate) use flow::{FlowArgs, LoadArgs};
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
@@ -207,6 +209,16 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         what: Option<Drives>,
     },
+    /// Fit a drive to measurements: a stage's costs to times by size, or any keys to IOPS and
+    /// latencies
+    ///
+    /// With --target and --vary, keys of a drive are searched so that the simulated drive does what
+    /// a real one was measured to do. With FILE…, times of a stage become its table in a drive file.
+    #[command(
+        after_help = "More with --help: examples, formats, exit codes.",
+        after_long_help = calibrate::EXAMPLES
+    )]
+    Calibrate(Box<Calibrate>),
     /// Show what Mynah does: a drive, two flows, and who delays whom
     Demo(Demo),
     /// Print a script that completes Mynah's commands in a shell

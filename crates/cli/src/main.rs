@@ -3,6 +3,7 @@
 mod args;
 mod batch;
 mod bench;
+mod calibrate;
 mod compare;
 mod demo;
 mod drives;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
             Some(task) => profile::task::run(task, &attach),
             None => profile::attach::run(&attach),
         },
+        Verb::Calibrate(args) => return calibrate::run(&args).unwrap_or_else(Failure::report),
         Verb::Drives { what } => drives::run(what),
         Verb::Completions { shell } => shell::completions(shell),
         Verb::Man { dir } => shell::man(&dir),

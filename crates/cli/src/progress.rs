@@ -1,6 +1,7 @@
 //! Progress on a terminal, and interruptions.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mynah_lab::calibrate::inverse::Phase;
 use mynah_lab::simulation::Step;
 use mynah_runtime::host::load::Progress;
 use std::io::IsTerminal;
@@ -219,6 +220,50 @@ impl BatchBar {
 }
 
 impl Drop for BatchBar {
+    fn drop(&mut self) {
+        RUNNING.store(false, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows how far a search is.
+pub(crate) struct SearchBar {
+    bar: Option<ProgressBar>,
+}
+
+impl SearchBar {
+    /// A bar for about so many points.
+    pub(crate) fn new(quiet: bool, points: usize) -> SearchBar {
+        RUNNING.store(true, Ordering::Relaxed);
+        let shown = !quiet && std::io::stderr().is_terminal();
+        let bar = shown.then(|| {
+            let bar = ProgressBar::new(points as u64);
+            bar.set_style(style("{spinner} {msg} {wide_bar} {pos} of {len} points, {eta} left"));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        SearchBar { bar }
+    }
+
+    /// So many points have ended; false if the search is to end.
+    pub(crate) fn step(&self, phase: Phase, points: usize) -> bool {
+        if let Some(bar) = &self.bar
+            && points > 0
+        {
+            bar.set_message(match phase {
+                Phase::Spread => "looking all over the ranges",
+                Phase::Descent => "improving the best",
+                Phase::Around | Phase::Inside => "looking around what was found",
+            });
+            bar.inc(points as u64);
+        }
+        !INTERRUPTED.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for SearchBar {
     fn drop(&mut self) {
         RUNNING.store(false, Ordering::Relaxed);
         if let Some(bar) = &self.bar {

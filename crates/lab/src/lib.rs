@@ -22,6 +22,7 @@
 //! request; [`runner::Runner`] is what lies below both results. Any number of drives live in
 //! one process: nothing is shared.
 
+pub mod calibrate;
 pub mod experiment;
 #[doc(hidden)]
 pub mod fuzzing;

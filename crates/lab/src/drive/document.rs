@@ -114,7 +114,7 @@ impl Diagnostic for Problem {
 
 /// An override as TOML: as it was typed, or with its value in quotes if only that is TOML,
 /// so that `flash.read=75us` needs no quotes.
-pub(super) fn override_text(assignment: &str) -> String {
+pub(crate) fn override_text(assignment: &str) -> String {
     let verbatim = DeTable::parse(assignment).is_ok_and(|table| table.get_ref().len() == 1);
     match assignment.split_once('=') {
         Some((key, value)) if !verbatim => {

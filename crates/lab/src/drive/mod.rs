@@ -30,7 +30,8 @@ pub use caution::Caution;
 pub use difference::{Difference, Differences, Remark, differences};
 pub use document::DriveError;
 pub(crate) use document::choices;
-use document::{Document, Problem, nearest, override_text};
+pub(crate) use document::override_text;
+use document::{Document, Problem, nearest};
 pub use identity::drive_hash;
 pub use library::{Shipped, shipped};
 pub use lower::{

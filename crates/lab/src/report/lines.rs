@@ -24,7 +24,7 @@ pub(crate) struct Chart<'a> {
     pub(crate) marks: Option<Vec<f64>>,
     /// Where the measurement began, if not at the left end.
     pub(crate) measured_from: Option<f64>,
-    /// Whether points are drawn as dots, too.
+    /// Whether points are drawn as dots, too. Those that stand alone always are.
     pub(crate) dots: bool,
     /// Whether heights are drawn by their logarithm, and the horizontal axis, too.
     pub(crate) logarithmic: (bool, bool),
@@ -174,7 +174,7 @@ impl Chart<'_> {
                     write!(out, "{:.1},{:.1} ", across.place(*x), up.place(*y))?;
                 }
                 writeln!(out, "\"/>")?;
-                for (x, y) in stretch.iter().filter(|_| self.dots) {
+                for (x, y) in stretch.iter().filter(|_| self.dots || stretch.len() == 1) {
                     let (x, y) = (across.place(*x), up.place(*y));
                     writeln!(
                         out,

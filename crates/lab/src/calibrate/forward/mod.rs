@@ -1,0 +1,290 @@
+//! Stages of an Ethernet drive, from times by size: what was measured becomes the stage's table in a
+//! drive file.
+//!
+//! Samples ([`samples`]) come from a table ([`table`]), from the kernel's ftrace ([`ftrace`]) or from
+//! `nvme read --latency` ([`nvme_latency`]); another source is another arm of [`samples::Source`]. Of
+//! every size the arithmetic mean is fitted: it is what the model's times add up to, and has no bias
+//! where the mean of logarithms lies below it. The curve is a cubic smoothing spline of the logarithm of
+//! the mean over that of the size ([`spline`]), and the table as many points of it as linear
+//! interpolation needs ([`points`]).
+
+mod ftrace;
+mod nvme_latency;
+mod points;
+mod report;
+mod samples;
+mod spline;
+mod table;
+
+pub use ftrace::{BytesRule, StageMap};
+pub use samples::{Direction, STAGES};
+
+use super::text::DriveText;
+use super::{CalibrateError, Input};
+use crate::drive;
+use crate::input::FileError;
+use crate::units::Duration;
+use mynah_stamp::Span;
+use samples::{Of, Samples};
+use serde::Serialize;
+use toml_edit::{Array, InlineTable, Value};
+
+/// The schema of what `--json` writes.
+pub const SCHEMA: &str = "mynah.stages/1";
+/// A curve needs so many sizes.
+const SIZES_MIN: usize = 5;
+/// And has at most so many.
+const SIZES_MAX: usize = 512;
+/// Means that lie so far above the median are named: a few samples may have made them.
+const SKEWED: f64 = 0.1;
+
+/// What is to be fitted.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    /// The base drive: a shipped drive's name, or the path of a drive file.
+    pub drive: String,
+    /// Changes to it.
+    pub set: Vec<String>,
+    /// Measurements.
+    pub inputs: Vec<Input>,
+    /// What stands for which stage where measurements do not name stages.
+    pub maps: Vec<StageMap>,
+    /// How long the commands were where measurements do not say: one for all files, or one each.
+    pub bytes: Vec<BytesRule>,
+}
+
+/// Stages that were fitted.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageFits {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The base drive.
+    pub drive: String,
+    /// [`drive::drive_hash`] of the drive with the tables.
+    pub drive_hash: String,
+    /// Files of measurements, and SHA-256 of each.
+    pub inputs: Vec<super::Hashed>,
+    /// The stages.
+    pub stages: Vec<StageFit>,
+    /// What was left out, and what should be known.
+    pub notes: Vec<String>,
+    /// The drive file.
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// A stage in one direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageFit {
+    /// Its name.
+    pub stage: String,
+    /// Its direction, `in` or `out`.
+    pub direction: String,
+    /// What was measured at each size, and the curve there.
+    pub sizes: Vec<SizeFit>,
+    /// How much it was smoothed: what bends weigh beside what is left of the points.
+    pub smoothing: f64,
+    /// How far the curve without a size is off there, as a root mean square over all sizes.
+    pub left_out_error: f64,
+    /// How far the curve is off the means, as a root mean square.
+    pub residual: f64,
+    /// The drive file's table: bytes and nanoseconds.
+    pub table: Vec<(u64, f64)>,
+    /// How far interpolation in it is off the curve at most, at multiples of 512 bytes.
+    pub table_error: f64,
+    #[serde(skip)]
+    curve: spline::Curve,
+}
+
+/// A size of a stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct SizeFit {
+    /// The size.
+    pub bytes: u64,
+    /// How often it was measured.
+    pub repeats: usize,
+    /// The arithmetic mean of that, in nanoseconds.
+    pub mean_ns: f64,
+    /// The median, in nanoseconds.
+    pub median_ns: f64,
+    /// The standard deviation as a share of the mean; 0 of one sample.
+    pub spread: f64,
+    /// What the curve has.
+    pub fitted_ns: f64,
+}
+
+impl SizeFit {
+    /// The curve over the mean, less one.
+    pub fn error(&self) -> f64 {
+        self.fitted_ns / self.mean_ns - 1.0
+    }
+}
+
+impl Forward {
+    /// Fits all stages that were measured.
+    ///
+    /// # Errors
+    /// If what was given cannot be used.
+    pub fn fit(&self) -> Result<StageFits, CalibrateError> {
+        let mut samples = Samples::default();
+        samples::read_all(self, &mut samples)?;
+        if samples.is_empty() {
+            let help = "FILE…: a table (stage,direction,bytes,latency_ns), ftrace's text, or what \
+                        `nvme read --latency` prints";
+            return Err(CalibrateError::asked("there are no measurements", help));
+        }
+        let mut notes = std::mem::take(&mut samples.notes);
+        let mut stages = Vec::new();
+        for (of, sizes) in samples.by_size() {
+            stages.push(stage(of, &sizes, &samples, &mut notes)?);
+        }
+        let base = drive::load(&self.drive, &self.set)?;
+        let text = self.text(&base.text, &stages)?;
+        let written = drive::parse("the drive with these stages", &text, &[])?;
+        Ok(StageFits {
+            schema: SCHEMA,
+            drive: base.name,
+            drive_hash: written.hash,
+            inputs: self.inputs.iter().map(super::Hashed::of).collect(),
+            stages,
+            notes,
+            text,
+        })
+    }
+
+    /// The base drive's text with the stages' tables, and where they come from.
+    fn text(&self, base: &str, stages: &[StageFit]) -> Result<String, CalibrateError> {
+        let mut text = DriveText::new(base)?;
+        for setting in &self.set {
+            text.set(setting)?;
+        }
+        let inputs: Vec<String> = self.inputs.iter().map(Input::source).collect();
+        for fit in stages {
+            let path = ["link", "target", fit.stage.as_str(), fit.direction.as_str()];
+            text.put(&path.map(String::from), Value::InlineTable(fit.toml()));
+            let source = format!("measured; a curve through {}", inputs.join("; "));
+            text.source(&path.join("."), &source);
+        }
+        Ok(text.finish())
+    }
+}
+
+/// Fits one stage.
+fn stage(
+    of: Of,
+    sizes: &[(u64, Vec<f64>)],
+    samples: &Samples,
+    notes: &mut Vec<String>,
+) -> Result<StageFit, FileError> {
+    let name = format!("{} {}", of.stage(), of.direction.name());
+    let whole = |message: String, help: &str| Err(samples.whole(of, message).with_help(help));
+    if sizes.len() < SIZES_MIN {
+        let message = format!("{name} was measured at {} sizes, and a curve needs 5", sizes.len());
+        let help = "measure more sizes between the smallest and the largest that the drive is used \
+                    with";
+        return whole(message, help);
+    }
+    if sizes.len() > SIZES_MAX {
+        let message =
+            format!("{name} was measured at {} sizes, more than {SIZES_MAX}", sizes.len());
+        return whole(
+            message,
+            "some 20 to 60 of them, evenly spread by their logarithm, are enough",
+        );
+    }
+    let mut fits: Vec<SizeFit> = Vec::new();
+    for (bytes, times) in sizes {
+        let fit = size(*bytes, times);
+        if !(fit.mean_ns > 0.0 && fit.mean_ns.is_finite()) {
+            let message = format!("{name} at {bytes} bytes took no time that could be measured");
+            return whole(message, "a clock with finer steps, or leave the size out");
+        }
+        fits.push(fit);
+    }
+    let above = |fit: &SizeFit| fit.mean_ns / fit.median_ns - 1.0;
+    let skewed = || fits.iter().filter(|fit| fit.repeats > 2).map(above).filter(|it| *it > SKEWED);
+    if let Some(most) = skewed().reduce(f64::max) {
+        notes.push(format!(
+            "{name} at {} of {} sizes: means lie up to {:.0} % above medians, so a few slow samples \
+             count much",
+            skewed().count(),
+            fits.len(),
+            most * 100.0
+        ));
+    }
+    let x: Vec<f64> = fits.iter().map(|fit| libm::log(fit.bytes as f64)).collect();
+    let y: Vec<f64> = fits.iter().map(|fit| libm::log(fit.mean_ns)).collect();
+    let repeats = fits.iter().map(|fit| fit.repeats as f64);
+    let average = repeats.clone().sum::<f64>() / fits.len() as f64;
+    let weights: Vec<f64> = repeats.map(|repeats| repeats / average).collect();
+    let Some(smooth) = spline::cross_validated(&x, &y, &weights) else {
+        return whole(format!("{name}: no curve could be put through these sizes"), "check them");
+    };
+    for (fit, x) in fits.iter_mut().zip(&x) {
+        fit.fitted_ns = libm::exp(smooth.curve.at(*x));
+    }
+    let at = |bytes: u64| libm::exp(smooth.curve.at(libm::log(bytes as f64)));
+    let (table, table_error) = points::chosen(sizes[0].0, sizes[sizes.len() - 1].0, &at);
+    let squares = fits.iter().map(|fit| fit.error() * fit.error()).sum::<f64>();
+    Ok(StageFit {
+        stage: of.stage().to_owned(),
+        direction: of.direction.name().to_owned(),
+        smoothing: smooth.smoothing,
+        left_out_error: smooth.left_out_error,
+        residual: (squares / fits.len() as f64).sqrt(),
+        sizes: fits,
+        table,
+        table_error,
+        curve: smooth.curve,
+    })
+}
+
+/// Mean, median and spread of a size's samples.
+fn size(bytes: u64, times: &[f64]) -> SizeFit {
+    let repeats = times.len();
+    let mean = times.iter().sum::<f64>() / repeats as f64;
+    let squares = times.iter().map(|time| (time - mean) * (time - mean)).sum::<f64>();
+    let deviation = match repeats {
+        0 | 1 => 0.0,
+        more => (squares / (more as f64 - 1.0)).sqrt(),
+    };
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+    let median = (middle((repeats.max(1) - 1) / 2) + middle(repeats / 2)) / 2.0;
+    let spread = deviation / mean;
+    SizeFit { bytes, repeats, mean_ns: mean, median_ns: median, spread, fitted_ns: mean }
+}
+
+impl StageFit {
+    /// The curve at a size in the measured range, in nanoseconds.
+    pub fn at(&self, bytes: u64) -> f64 {
+        libm::exp(self.curve.at(libm::log(bytes as f64)))
+    }
+
+    /// The table as drive files have it: `{ bytes = […], times = […] }`.
+    fn toml(&self) -> InlineTable {
+        let mut bytes = Array::new();
+        let mut times = Array::new();
+        for (size, ns) in &self.table {
+            bytes.push(*size as i64);
+            times.push(Duration(Span::from_ps(libm::round(ns * 1000.0) as u64)).to_string());
+        }
+        let mut table = InlineTable::new();
+        table.insert("bytes", Value::Array(bytes));
+        table.insert("times", Value::Array(times));
+        table
+    }
+}
+
+impl StageFits {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a fit is plain data");
+        text.push('\n');
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;

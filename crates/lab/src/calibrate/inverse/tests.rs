@@ -1,0 +1,137 @@
+//! Searches on figures that a known drive makes.
+
+use super::*;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A drive that is simulated in no time.
+const SMALL: [&str; 3] =
+    ["geometry.blocks_per_plane=48", "geometry.pages_per_block=16", "over_provisioning=20%"];
+
+fn small() -> Vec<String> {
+    SMALL.map(String::from).to_vec()
+}
+
+/// What the drive with `settings` does under 4 KiB reads at each depth, with noise on all figures.
+fn made(settings: &[&str], depths: &[u32], noise: f64) -> Input {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut uniform = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let mut text = "rw,bs,iodepth,numjobs,iops,lat_mean_us\n".to_owned();
+    let changes: Vec<String> =
+        small().into_iter().chain(settings.iter().map(|s| (*s).into())).collect();
+    for depth in depths {
+        let simulation = crate::Simulation::on_changed("samsung-980-pro", &changes).unwrap();
+        let load = format!("rw=randread bs=4k iodepth={depth} number_ios=60000");
+        let simulation = simulation.precondition(Precondition::Fill).flow("f", &load).unwrap();
+        let read = simulation.run().unwrap().result.flows[0].read.clone();
+        // Of a normal distribution (Box and Muller).
+        let error = noise
+            * (-2.0 * libm::log(1.0 - uniform())).sqrt()
+            * libm::cos(2.0 * std::f64::consts::PI * uniform());
+        // The figures of a closed loop belong together.
+        let (iops, mean) = (read.iops * (1.0 - error), read.lat_ns.unwrap().mean * (1.0 + error));
+        text.push_str(&format!("randread,4k,{depth},1,{iops},{}\n", mean / 1000.0));
+    }
+    Input { name: "made.csv".to_owned(), text }
+}
+
+fn inverse(input: Input, vary: &[&str]) -> Inverse {
+    Inverse {
+        drive: "samsung-980-pro".to_owned(),
+        set: small(),
+        inputs: vec![input],
+        vary: vary.iter().map(|vary| Vary::parse(vary).unwrap()).collect(),
+        within: 0.05,
+        evaluations: 80,
+        requests: 8000,
+        seed: None,
+        precondition: Precondition::Fill,
+        threads: 2,
+    }
+}
+
+fn ns(text: &str) -> f64 {
+    text.parse::<crate::units::Duration>().unwrap().0.as_ns_f64()
+}
+
+#[test]
+fn a_stage_and_the_flash_come_back() {
+    let truth = ["firmware.read=45us", "flash.read=37us"];
+    let input = made(&truth, &[1, 2, 4, 8, 16, 32, 64, 128], 0.005);
+    let search = inverse(input, &["firmware.read=5us..100us", "flash.read=10us..120us"]);
+    let fitted = search.fit(&|_, _| true).unwrap().unwrap();
+    assert!(fitted.holds(), "{}", fitted.told());
+    for (parameter, truth) in fitted.parameters.iter().zip([45_000.0, 37_000.0]) {
+        let off = ns(&parameter.value) / truth - 1.0;
+        assert!(off.abs() < 0.02, "{}: {off}\n{}", parameter.key, fitted.told());
+        let interval = parameter.interval.as_ref().unwrap();
+        assert!(interval.determined && ns(&interval.low) < ns(&interval.high));
+        assert!(parameter.sensitivity.abs() > 0.1, "{}", fitted.told());
+    }
+    assert!(fitted.undetermined.is_empty(), "{}", fitted.told());
+    // The file is the drive, and says where its numbers are from.
+    let file = crate::drive::parse("f.toml", &fitted.text, &[]).unwrap();
+    assert_eq!(file.hash, fitted.drive_hash);
+    assert!(file.show().contains("fitted to made.csv, sha256 "), "{}", file.show());
+    assert!(fitted.html().contains("Measured and modelled"));
+    // The same again is the same.
+    assert_eq!(search.fit(&|_, _| true).unwrap().unwrap().to_json(), fitted.to_json());
+}
+
+#[test]
+fn what_the_data_do_not_tell_apart_is_named() {
+    // At a depth of one only the sum of these is seen, and erases are not at all.
+    let input = made(&["firmware.read=13us", "flash.read=37us"], &[1], 0.0);
+    let vary = ["firmware.read=2us..60us", "flash.read=10us..120us", "flash.erase=1ms..5ms"];
+    let search = Inverse { evaluations: 40, ..inverse(input, &vary) };
+    let fitted = search.fit(&|_, _| true).unwrap().unwrap();
+    let named: Vec<Vec<String>> = fitted.undetermined.iter().map(|it| it.keys.clone()).collect();
+    assert!(named.contains(&vec!["flash.erase".to_owned()]), "{}", fitted.told());
+    assert!(named.iter().any(|keys| keys.len() == 2), "{}", fitted.told());
+    let interval = |index: usize| fitted.parameters[index].interval.as_ref().unwrap();
+    assert!((0..3).all(|index| !interval(index).determined), "{}", fitted.told());
+    assert_eq!((interval(2).low.as_str(), interval(2).high.as_str()), ("1ms", "5ms"));
+    assert!(fitted.told().contains("not determined: flash.erase"), "{}", fitted.told());
+}
+
+#[test]
+fn what_cannot_be_reached_is_said_first() {
+    let input = made(&["firmware.read=13us", "flash.read=37us"], &[1, 8], 0.0);
+    let search = Inverse { evaluations: 20, ..inverse(input, &["firmware.read=1us..3us"]) };
+    let fitted = search.fit(&|_, _| true).unwrap().unwrap();
+    assert!(!fitted.holds());
+    assert!(fitted.told().starts_with("NOT within 5 %"), "{}", fitted.told());
+    assert_eq!(fitted.parameters[0].interval.as_ref().unwrap().at_end, Some(true));
+    assert!(fitted.told().contains("at the upper end of what was searched"));
+}
+
+#[test]
+fn an_ended_search_keeps_the_best() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let input = made(&["firmware.read=13us"], &[1], 0.0);
+    let search = inverse(input, &["firmware.read=2us..60us"]);
+    let ended = AtomicUsize::new(0);
+    let after = |most: usize| {
+        ended.store(0, Ordering::Relaxed);
+        search.fit(&|_, points| ended.fetch_add(points, Ordering::Relaxed) + points < most)
+    };
+    assert!(after(0).unwrap().is_none());
+    let fitted = after(12).unwrap().unwrap();
+    assert!(fitted.interrupted && fitted.told().contains("this is the best until then"));
+    assert!(fitted.evaluations <= 13 && crate::drive::parse("f", &fitted.text, &[]).is_ok());
+}
+
+#[test]
+fn what_the_drive_refuses_is_refused_before_the_search() {
+    let input =
+        || Input { name: "t.csv".to_owned(), text: "rw,bs,iops\nrandread,4k,16000\n".to_owned() };
+    let said = |vary: &str| {
+        let error = inverse(input(), &[vary]).fit(&|_, _| panic!("nothing is simulated"));
+        let error = error.unwrap_err();
+        assert!(error.is_usage());
+        error.to_string()
+    };
+    assert!(said("flash.raed=1us..2us").contains("raed"));
+    assert!(said("flash.read=1KiB..2KiB").contains("time"));
+    assert!(said("geometry.channels=1..100000").contains("channels"));
+}

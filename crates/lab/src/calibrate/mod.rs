@@ -1,0 +1,152 @@
+//! Drives fitted to measurements, in two ways.
+//!
+//! [`forward`]: what a stage of an Ethernet drive was measured to take, by size, becomes the stage's
+//! table in a drive file. [`inverse`]: numbers of any drive are searched so that the simulated drive
+//! does what a real one was measured to do, and it is said which of them the data determine.
+//!
+//! Both end in a drive file: the text of another with some keys changed ([`text`]), each with its
+//! source, and in a page of pictures ([`page`]).
+
+pub mod forward;
+pub mod inverse;
+mod page;
+mod text;
+
+use crate::drive::DriveError;
+pub use crate::input::FileError;
+use crate::input::read_text;
+use crate::simulation::SimulationError;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::ops::Range;
+use std::path::Path;
+
+/// Why nothing could be fitted.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum CalibrateError {
+    /// A measurement.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
+    /// The drive, or a key that is varied.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Drive(#[from] DriveError),
+    /// A simulation.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Simulation(#[from] SimulationError),
+    /// Something that was asked for.
+    #[error("{message}")]
+    Asked {
+        /// What is wrong.
+        message: String,
+        /// What would be valid.
+        #[help]
+        help: Option<String>,
+    },
+}
+
+impl CalibrateError {
+    fn asked(message: impl Into<String>, help: impl Into<String>) -> CalibrateError {
+        CalibrateError::Asked { message: message.into(), help: Some(help.into()) }
+    }
+
+    /// Whether what the user gave is at fault, and not the run or the machine.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            CalibrateError::Simulation(error) => error.is_usage(),
+            _ => true,
+        }
+    }
+}
+
+/// A file of measurements, as it was read.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its path, as it was given.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+impl Input {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, is longer than 16 MiB, or is no text.
+    pub fn read(path: &Path) -> Result<Input, CalibrateError> {
+        let name = path.display().to_string();
+        match read_text(path) {
+            Ok(text) => Ok(Input { name, text }),
+            Err(error) => Err(FileError::whole(&name, error.to_string()).into()),
+        }
+    }
+
+    /// SHA-256 of its bytes.
+    pub fn sha256(&self) -> String {
+        let mut text = String::new();
+        for byte in Sha256::digest(self.text.as_bytes()) {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
+    /// The file's own name, without folders.
+    fn short(&self) -> String {
+        let name = Path::new(&self.name).file_name();
+        name.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// What drive files call it in `[sources]`.
+    fn source(&self) -> String {
+        format!("{}, sha256 {}", self.short(), self.sha256())
+    }
+}
+
+/// A file and its hash.
+#[derive(Clone, Debug, Serialize)]
+pub struct Hashed {
+    /// Its path, as it was given.
+    pub file: String,
+    /// SHA-256.
+    pub sha256: String,
+}
+
+impl Hashed {
+    fn of(input: &Input) -> Hashed {
+        Hashed { file: input.name.clone(), sha256: input.sha256() }
+    }
+}
+
+/// A line of a table (CSV), and where it is.
+struct Row<'t> {
+    /// Counted from 1.
+    line: usize,
+    span: Range<usize>,
+    /// Its values without spaces around, and where each is.
+    cells: Vec<(Range<usize>, &'t str)>,
+}
+
+/// The lines of a table, without those that are empty or begin with `#`.
+fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
+    let mut start = 0;
+    let lines = text.split_inclusive('\n').enumerate().map(move |(index, line)| {
+        let at = start;
+        start += line.len();
+        (index + 1, at, line.trim_end())
+    });
+    let kept = lines.filter(|(_, _, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    kept.map(|(number, at, line)| {
+        let mut start = at;
+        let cell = |cell: &'_ str| {
+            let begin = start + (cell.len() - cell.trim_start().len());
+            start += cell.len() + 1;
+            begin..begin + cell.trim().len()
+        };
+        let spans: Vec<_> = line.split(',').map(cell).collect();
+        let cells = spans.into_iter().zip(line.split(',').map(str::trim)).collect();
+        Row { line: number, span: at..at + line.len(), cells }
+    })
+}
