@@ -34,7 +34,7 @@ pub const SCHEMA: &str = "mynah.stages/1";
 /// A curve needs so many sizes.
 const SIZES_MIN: usize = 5;
 /// And has at most so many.
-const SIZES_MAX: usize = 512;
+const SIZES_MAX: usize = 256;
 /// Means that lie so far above the median are named: a few samples may have made them.
 const SKEWED: f64 = 0.1;
 
@@ -175,13 +175,8 @@ pub(crate) fn read_any(input: Input) {
     let map = |text| StageMap::parse(text).ok();
     let maps = ["transport.in=a..b", "capsule.out=recv..init"].into_iter().filter_map(map);
     let rule = |text| BytesRule::parse_all(text).unwrap_or_default();
-    let fit = |maps, bytes, inputs| Forward {
-        drive: String::new(),
-        set: vec![],
-        inputs,
-        maps,
-        bytes,
-    };
+    let fit =
+        |maps, bytes, inputs| Forward { drive: String::new(), set: vec![], inputs, maps, bytes };
     for fit in [
         fit(vec![], vec![], vec![input.clone()]),
         fit(maps.collect(), rule("(len+1)*512"), vec![input.clone()]),

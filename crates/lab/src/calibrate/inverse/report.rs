@@ -94,7 +94,7 @@ impl Fitted {
         let worst = &self.worst;
         let error = page::signed(worst.error);
         let place = format!("{} of {} ({})", worst.figure, worst.load, worst.target);
-        let within = self.within * 100.0;
+        let within = (self.within * 1e6).round() / 1e4;
         match self.holds() {
             true => format!("fitted within {within} %: the worst is {error}, {place}"),
             false => format!("NOT within {within} %: {place} is {error} off"),
