@@ -28,7 +28,9 @@ fn listed(keys: &[String]) -> String {
 impl Combination {
     fn told(&self) -> String {
         match &self.keys[..] {
-            [only] => format!("{only}: these figures hardly change with it"),
+            [only] => {
+                format!("{only}: these figures, as well as they are met, do not say what it is")
+            }
             keys => format!(
                 "{}: these figures do not tell them apart; only what they come to together is known",
                 listed(keys)
