@@ -7,7 +7,7 @@ use mynah_lab::drive;
 use mynah_lab::replay::replay;
 use mynah_lab::result::Result;
 use mynah_lab::simulation::Simulation;
-use mynah_lab::steady::Precondition;
+use mynah_lab::experiment::Precondition;
 use mynah_model::ceilings::{Asked, ceilings};
 use mynah_profile::Profile;
 
@@ -37,8 +37,12 @@ fn random_reads(set: &[String]) -> f64 {
 }
 
 fn sequential(set: &[String], rw: &str) -> f64 {
-    let load = format!("rw={rw} bs=128k iodepth=32 number_ios=8000");
-    let result = run("samsung-ethernet", set, Precondition::Fill, &load);
+    // Behind the cache, which takes the first of the writes.
+    let load = match rw {
+        "read" => "rw=read bs=128k iodepth=32 number_ios=8000",
+        _ => "rw=write bs=128k iodepth=16 number_ios=20000 ramp_time=300ms",
+    };
+    let result = run("samsung-ethernet", set, Precondition::Fill, load);
     let flow = &result.flows[0];
     if rw == "read" { flow.read.bw_bytes_per_s } else { flow.write.bw_bytes_per_s }
 }
@@ -82,7 +86,7 @@ fn fitted_constants_are_found_again() {
         });
         near("program time", found, program, 0.01);
     }
-    // Random writes scatter by 2 %, and their slope is steep: a look at either side will do.
+    // Random writes scatter by 3 % from seed to seed: they are found between half and twice.
     for (spare, above) in [(spare - 0.015, false), (spare + 0.015, true)] {
         let writes = random_writes(&[format!("over_provisioning={spare}")]);
         assert_eq!(writes > RANDOM_WRITES, above, "{writes} at {spare}");

@@ -65,11 +65,11 @@ pub(super) fn read(input: &Input) -> Result<Vec<Target>, FileError> {
                     "run them one after the other (`stonewall`), or in files of their own",
                 ));
             }
+            None if groups.len() == MOST => {
+                return Err(whole(format!("more than {MOST} groups of jobs")));
+            }
             None => groups.push(Group { name, id, jobs: vec![job] }),
         }
-    }
-    if groups.len() > MOST {
-        return Err(whole(format!("more than {MOST} groups of jobs")));
     }
     if groups.is_empty() {
         return Err(whole("it has no jobs".to_owned()));
