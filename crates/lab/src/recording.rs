@@ -54,7 +54,7 @@ use mynah_model::keys::{Decision, KeyRequest, PairToFill};
 use mynah_model::precondition::PreconditionError;
 use mynah_model::warm::Access;
 use mynah_model::{Drive, InputError};
-use mynah_stamp::Time;
+use mynah_stamp::{LinkSpans, Time};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -673,6 +673,8 @@ pub enum Replayed<'a> {
     Completed {
         /// How.
         completion: &'a Completion,
+        /// Where its time went on an Ethernet link.
+        link: Option<&'a LinkSpans>,
         /// What it was; unknown if the drive took it before the recording began, or it is no
         /// host's I/O.
         request: Option<Request>,
@@ -887,8 +889,9 @@ impl Recording {
             again.run_to(drive, record.at);
             match record.kind {
                 Kind::Completed => {
-                    let completion = again.completion(&record).map_err(diverged)?;
-                    let replayed = again.completed(&mut self.keys, &record, &completion);
+                    let (completion, link) = again.completion(&record).map_err(diverged)?;
+                    let replayed =
+                        again.completed(&mut self.keys, &record, &completion, link.as_ref());
                     if !watch(drive, replayed) {
                         return Ok(());
                     }

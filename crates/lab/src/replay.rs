@@ -393,14 +393,13 @@ impl Listener {
                 }
                 true
             }
-            Replayed::Completed { completion, request, created, flow } => {
+            Replayed::Completed { completion, link, request, created, flow } => {
                 self.completes(device, completion);
                 // What a place in a queue stands for is recorded by itself.
                 let request = request.filter(|it| it.operation != Operation::Other);
                 if let (Some(request), Some(flow)) = (request, flow) {
                     let (flow, bytes) = (usize::from(flow.0), request.sectors * 512);
                     self.recorder.record(flow, request.operation, bytes, created, completion);
-                    let link = device.polled_link_spans();
                     if let Some(link) = link {
                         let operation = request.operation;
                         self.recorder.record_link(flow, operation, created, completion, link);

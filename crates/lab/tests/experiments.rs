@@ -44,6 +44,9 @@ fn every_experiment_can_be_run() {
                 folders.push(path);
                 continue;
             }
+            if path.extension().is_none_or(|extension| extension != "toml") {
+                continue;
+            }
             let text = std::fs::read_to_string(&path).unwrap();
             if text.contains("schema = \"mynah.profile-task/1\"") {
                 // It runs on the machine's clock: that it can be read is shown where views are.

@@ -4,7 +4,7 @@ use super::key::KeysReplayed;
 use super::{FeedError, Kind, RING_MAX, Record, Replayed, feed};
 use mynah_model::Drive;
 use mynah_model::io::{Completion, FlowId, NamespaceId, Output, Request};
-use mynah_stamp::Time;
+use mynah_stamp::{LinkSpans, Time};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(super) struct Again {
     /// What the drive has completed that has not been compared.
-    completions: VecDeque<Completion>,
+    completions: VecDeque<(Completion, Option<LinkSpans>)>,
     /// Whose each queue is, and whether its commands arrive complete.
     flows: FxHashMap<u16, (FlowId, bool)>,
     /// Commands under way that are hosts' I/O, by tag.
@@ -25,7 +25,8 @@ impl Again {
         loop {
             while let Some(output) = drive.poll() {
                 if let Output::Complete(completion) = output {
-                    self.completions.push_back(completion);
+                    let link = drive.polled_link_spans().copied();
+                    self.completions.push_back((completion, link));
                 }
             }
             if drive.now() >= at {
@@ -40,8 +41,11 @@ impl Again {
     }
 
     /// The completion that was recorded so, or what is different.
-    pub(super) fn completion(&mut self, record: &Record) -> Result<Completion, String> {
-        let completion = self
+    pub(super) fn completion(
+        &mut self,
+        record: &Record,
+    ) -> Result<(Completion, Option<LinkSpans>), String> {
+        let (completion, link) = self
             .completions
             .pop_front()
             .ok_or_else(|| format!("tag {} does not complete at {}", record.tag, record.at))?;
@@ -51,7 +55,7 @@ impl Again {
             && completion.rung.as_ps() == record.sector
             && completion.status as u8 == record.code;
         match same {
-            true => Ok(completion),
+            true => Ok((completion, link)),
             false => Err(format!(
                 "tag {} completes at {}ps, recorded was tag {} at {}ps",
                 completion.tag.0,
@@ -68,6 +72,7 @@ impl Again {
         keys: &mut KeysReplayed,
         record: &Record,
         completion: &'a Completion,
+        link: Option<&'a LinkSpans>,
     ) -> Replayed<'a> {
         let created = u64::from(record.sectors) << 32 | u64::from(record.namespace);
         let created = Time::from_ps(created);
@@ -75,7 +80,7 @@ impl Again {
         let request = self.requests.remove(&record.tag);
         match keys.completed(record.tag) {
             Some(done) => Replayed::CompletedKey { completion, done, created, flow },
-            None => Replayed::Completed { completion, request, created, flow },
+            None => Replayed::Completed { completion, link, request, created, flow },
         }
     }
 
@@ -83,7 +88,7 @@ impl Again {
     pub(super) fn ends(&mut self, record: &Record) -> Result<(), String> {
         // The run may have ended before it looked at this instant's outputs.
         match self.completions.pop_front() {
-            Some(completion) if completion.at < record.at => {
+            Some((completion, _)) if completion.at < record.at => {
                 Err(format!("tag {} completes, which was not recorded", completion.tag.0))
             }
             _ => Ok(()),

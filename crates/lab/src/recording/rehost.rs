@@ -361,6 +361,7 @@ impl Rehost {
         completion: &Completion,
         watch: &mut impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<bool, FeedError> {
+        let link = drive.polled_link_spans().copied();
         // Fails only where the queue has gone, and its completion queue with it.
         let _ = drive.cq_freed(completion.at, completion.queue, 1);
         let Some(command) = self.commands.remove(&completion.tag.0) else {
@@ -374,7 +375,10 @@ impl Rehost {
         };
         let replayed = match command.what {
             What::Key(done) => Replayed::CompletedKey { completion, done, created, flow },
-            _ => Replayed::Completed { completion, request, created, flow },
+            _ => {
+                let link = link.as_ref();
+                Replayed::Completed { completion, link, request, created, flow }
+            }
         };
         let go_on = watch(drive, replayed);
         if command.owed
