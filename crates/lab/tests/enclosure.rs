@@ -92,7 +92,8 @@ fn what_an_enclosure_cannot_be_is_refused() {
     let other = Simulation::on("samsung-pm9a3").unwrap();
     let mut other = other.flow("load", "rw=randread number_ios=10").unwrap();
     other.enclosure = of(2, None, 0);
-    let error = other.run().err().expect("no Ethernet drive").to_string();
+    let Err(error) = other.run() else { panic!("it is no Ethernet drive") };
+    let error = error.to_string();
     assert!(error.contains("another link"), "{error}");
     let open = Simulation::on("samsung-ethernet").unwrap();
     let mut open = open.flow("load", "rw=randread rate_iops=100 number_ios=10").unwrap();

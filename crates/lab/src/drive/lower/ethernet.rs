@@ -310,8 +310,8 @@ impl Check<'_> {
         for (at, (name, layer)) in written.into_iter().enumerate() {
             let Some(layer) = layer else { continue };
             let is_first = layers[..at].iter().all(Option::is_none);
-            let before = written[..at].iter().filter_map(|it| it.1.as_ref()).map(At::span);
-            layers[at] = self.layer(name, layer.get(), is_first, before.last(), max_transfer);
+            let mut before = written[..at].iter().filter_map(|it| it.1.as_ref()).map(At::span);
+            layers[at] = self.layer(name, layer.get(), is_first, before.next_back(), max_transfer);
             if layers[at].is_none() {
                 bypass = layer.get().bypass.as_ref().map(At::span);
             }
