@@ -210,8 +210,7 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         what: Option<Drives>,
     },
-    /// Fit a drive to measurements: a stage's costs to times by size, or any keys to IOPS and
-    /// latencies
+    /// Fit a drive to measurements: keys to loads, or stages to times by size
     ///
     /// With --target and --vary, keys of a drive are searched so that the simulated drive does what
     /// a real one was measured to do. With FILE…, times of a stage become its table in a drive file.

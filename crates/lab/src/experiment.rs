@@ -32,6 +32,16 @@
 //! Keys are `flow.NAME.OPTION` (the name `*` is every flow), `set.KEY`, and `drive`, `seed`,
 //! `precondition`, `settle`, `ramp_time`, `precision`; the last key varies fastest.
 //!
+//! Several drives with an Ethernet link, behind a switch (an EBOF):
+//!
+//! ```toml
+//! drives = 24                     # every flow runs on each of them, with all of its jobs
+//!
+//! [switch]
+//! uplink = "400Gbit/s"            # of hosts, each way; without it there is none that limits
+//! latency = "600ns"               # of the switch, each way
+//! ```
+//!
 //! A flow that does not say how much it does has the runtime `auto`: it ends when its figures are
 //! known with this precision ([`crate::precision`]).
 //!
@@ -42,11 +52,12 @@
 mod sweep;
 mod written;
 
+use crate::enclosure::{DRIVES_MAX, Enclosure};
 pub use crate::input::FileError as ExperimentError;
 use crate::input::{self, Text};
 use crate::precision::Goal;
 use crate::quantity::{parse_count, parse_time};
-use crate::units::Duration;
+use crate::units::{BitRate, Duration};
 use crate::workload::{FlowOptions, FlowSpec, Limits, OptionError, Source};
 use mynah_model::config::{Config, Namespace};
 use mynah_model::io::NamespaceId;
@@ -167,6 +178,8 @@ pub struct Experiment {
     pub ramp_time: Option<Span>,
     /// How precisely the figures of flows are to be known whose end is not given.
     pub precision: Option<Goal>,
+    /// How many drives there are, and the switch before them, if not one alone.
+    pub enclosure: Option<Enclosure>,
     /// The flows. At least one.
     pub flows: Vec<ExperimentFlow>,
 }
@@ -219,6 +232,8 @@ struct Raw {
     settle: Option<Spanned<Value>>,
     ramp_time: Option<Spanned<Value>>,
     precision: Option<Spanned<Value>>,
+    drives: Option<Spanned<Value>>,
+    switch: Option<Spanned<RawSwitch>>,
     set: Option<Spanned<Value>>,
     #[serde(default)]
     flow: Vec<Spanned<RawFlow>>,
@@ -227,6 +242,13 @@ struct Raw {
     /// What a sweep lays over `set`.
     #[serde(skip)]
     more: Vec<Override>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSwitch {
+    uplink: Option<Spanned<BitRate>>,
+    latency: Option<Spanned<Duration>>,
 }
 
 type RawFlow = BTreeMap<Spanned<String>, Spanned<Value>>;
@@ -344,6 +366,7 @@ impl Experiment {
                 Some(parsed.map_err(|m| file.error(seed.span(), format!("seed: {m}")))?)
             }
         };
+        let enclosure = enclosure(file, raw.drives.as_ref(), raw.switch.as_ref())?;
         let mut overrides = match &raw.set {
             None => Vec::new(),
             Some(set) => overrides(set.get_ref()).map_err(|m| file.error(set.span(), m))?,
@@ -373,6 +396,7 @@ impl Experiment {
             settle,
             ramp_time,
             precision,
+            enclosure,
             flows,
         })
     }
@@ -393,6 +417,47 @@ impl Experiment {
         };
         self.flows.iter().map(place).collect()
     }
+}
+
+/// Several drives behind a switch.
+fn enclosure(
+    file: &Text<'_>,
+    drives: Option<&Spanned<Value>>,
+    switch: Option<&Spanned<RawSwitch>>,
+) -> Result<Option<Enclosure>, ExperimentError> {
+    let Some(drives) = drives else {
+        return match switch {
+            None => Ok(None),
+            Some(switch) => {
+                let message = "[switch] has no effect without several drives: add `drives = 24`";
+                Err(file.error(switch.span(), message))
+            }
+        };
+    };
+    let count = scalar(drives.get_ref()).and_then(|text| parse_count(&text));
+    let count = count.map_err(|m| file.error(drives.span(), format!("drives: {m}")))?;
+    if !(1..=DRIVES_MAX).contains(&count) {
+        let message = format!("drives: from 1 to {DRIVES_MAX}, not {count}");
+        return Err(file.error(drives.span(), message));
+    }
+    let mut enclosure = Enclosure { drives: count as u32, ..Enclosure::default() };
+    if let Some(raw) = switch {
+        if let Some(rate) = &raw.get_ref().uplink {
+            enclosure.uplink_bits_per_s = Some(rate.get_ref().0);
+            if !(1_000_000_000..=10_000_000_000_000).contains(&rate.get_ref().0) {
+                let message = "uplink: from 1 Gbit/s to 10000 Gbit/s";
+                return Err(file.error(rate.span(), message));
+            }
+        }
+        if let Some(latency) = &raw.get_ref().latency {
+            enclosure.latency = latency.get_ref().0;
+            if enclosure.latency > Span::from_ms(100) {
+                let message = "latency: at most 100ms, each way";
+                return Err(file.error(latency.span(), message));
+            }
+        }
+    }
+    Ok(Some(enclosure))
 }
 
 /// Whether this is an experiment at all: of another file every key would be wrong.

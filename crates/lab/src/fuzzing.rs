@@ -61,6 +61,14 @@ pub fn fio_job(data: &[u8]) {
     }
 }
 
+/// Reads measurements that drives are fitted to: times of stages, and what loads were measured to do.
+pub fn calibration(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let input = crate::calibrate::Input { name: "fuzz".to_owned(), text: text.to_owned() };
+    let _ = crate::calibrate::inverse::Target::read(&input);
+    crate::calibrate::forward::read_any(input);
+}
+
 /// Reads an SSD configuration and a workload of MQSim; a zero byte separates them.
 pub fn mqsim_files(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);

@@ -37,6 +37,7 @@ pub mod comparison;
 pub mod confidence;
 pub mod drive;
 pub mod emulation;
+pub mod enclosure;
 pub mod evidence;
 pub mod fault;
 pub mod fio;

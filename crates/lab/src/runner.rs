@@ -8,6 +8,7 @@
 
 mod ageing;
 mod closed_loop;
+pub(crate) mod enclosure;
 mod error;
 mod job;
 mod key_table;
@@ -156,6 +157,41 @@ pub struct Outcome {
     pub in_ramp: bool,
     /// Why the drive's state could not be saved at the end, if it was to be.
     pub unsaved: Option<RunError>,
+}
+
+impl Outcome {
+    /// Of several drives, whose counts are nobody's.
+    fn of_many(
+        recorder: Recorder,
+        blame_before: Vec<Blame>,
+        blame: Vec<Blame>,
+        end: Time,
+        interrupted: bool,
+    ) -> Outcome {
+        Outcome {
+            recorder,
+            counters_before: Counters::default(),
+            counters: Counters::default(),
+            blame_before,
+            steady: None,
+            steadiness: None,
+            settled: None,
+            trace_writes: vec![],
+            precision: None,
+            stopped: None,
+            blame,
+            key_value: None,
+            preconditioned: None,
+            end,
+            remapped: 0,
+            notes: vec![],
+            series: None,
+            interrupted,
+            unanswered: None,
+            in_ramp: false,
+            unsaved: None,
+        }
+    }
 }
 
 /// What the flows of a run leave in key-value namespaces.
@@ -405,6 +441,12 @@ impl Runner {
             }
         }
         Ok(runner)
+    }
+
+    /// The prepared drive, and the jobs in front of it.
+    fn into_drive_and_jobs(mut self) -> Result<(Drive, Vec<Job>), RunError> {
+        self.warm_cache()?;
+        Ok((self.drive.into_drive(), self.jobs))
     }
 
     /// Who else watches the run.

@@ -7,6 +7,7 @@
 
 use crate::capture::Capture;
 use crate::drive::{self, DriveError, drive_hash};
+use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
 use crate::fault::{self, FaultError};
 use crate::fio::{FioError, FioJob};
@@ -21,6 +22,7 @@ use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{
     KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Verdict,
 };
+use crate::runner::enclosure;
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy, random_writes};
 use crate::saved_state::{self, SavedStateError};
 use crate::series::Sampler;
@@ -183,6 +185,8 @@ pub struct Simulation {
     pub flows: Vec<FlowSpec>,
     /// Preconditioning and ramp. The run's seed is [`Simulation::seed`].
     pub options: RunOptions,
+    /// Several such drives behind a switch, in place of one.
+    pub enclosure: Option<Enclosure>,
     /// Whether each flow also runs by itself, for slowdown, fairness and weighted speedup.
     pub alone: bool,
     /// A result of a drive that is not at rest, or of which that cannot be said, is not trusted.
@@ -250,6 +254,7 @@ impl Simulation {
             config,
             flows: Vec::new(),
             options: RunOptions::default(),
+            enclosure: None,
             alone: false,
             require_steady: false,
             request_log: None,
@@ -363,6 +368,7 @@ impl Simulation {
             source: Some((experiment.drive.clone(), changes)),
             ..Simulation::with(&file.name, file.config)
         };
+        simulation.enclosure = experiment.enclosure;
         simulation.flows = experiment.place(&mut simulation.config);
         simulation.options.precondition = experiment.precondition.unwrap_or_default();
         simulation.options.settle = experiment.settle.unwrap_or_default();
@@ -447,6 +453,7 @@ impl Simulation {
             settle: (self.options.settle != Settle::default()).then_some(self.options.settle),
             ramp_time: (!ramp.is_zero()).then_some(ramp),
             precision: self.is_auto().then_some(self.options.precision),
+            enclosure: self.enclosure,
             flows: flows.collect(),
         };
         let text = it.to_toml(remark).map_err(|flow| {
@@ -488,6 +495,9 @@ impl Simulation {
         watch: &mut dyn FnMut(Step<'_>) -> bool,
     ) -> Result<Measured, SimulationError> {
         watch(Step::Preparing);
+        if let Some(enclosure) = self.enclosure {
+            return self.run_enclosure(enclosure, watch);
+        }
         let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
         let mut pending = Vec::new();
         // A file that cannot be written is found before anything runs.
@@ -539,6 +549,41 @@ impl Simulation {
     pub fn ethernet(&self) -> Result<&Ethernet, SimulationError> {
         let no_frames = || SimulationError::NoFrames(self.name.clone());
         self.config.ethernet.as_ref().ok_or_else(no_frames)
+    }
+
+    /// The same of several drives behind a switch.
+    fn run_enclosure(
+        &self,
+        enclosure: Enclosure,
+        watch: &mut dyn FnMut(Step<'_>) -> bool,
+    ) -> Result<Measured, SimulationError> {
+        let looked_at = [
+            (self.alone, "each flow alone"),
+            (self.request_log.is_some(), "a request log"),
+            (self.profile.is_some(), "a profile"),
+            (self.record.is_some(), "a recording"),
+            (self.intervals.is_some() || self.over_time, "intervals"),
+            (self.timeline.is_some(), "a timeline"),
+            (self.pcap.is_some(), "a capture"),
+            (self.save_state.is_some(), "a saved state"),
+            (self.require_steady, "the verdict on the steady state"),
+        ];
+        if let Some((_, what)) = looked_at.iter().find(|it| it.0) {
+            return Err(RunError::Enclosure(format!("{what} is of one drive")).into());
+        }
+        watch(Step::Started);
+        let ran = enclosure::run(&self.config, &self.flows, &self.options, enclosure, |progress| {
+            watch(Step::Running(progress))
+        });
+        let (outcome, notes) = ran?;
+        watch(Step::Finished);
+        let mut measured = self.measured(outcome, None);
+        measured.result.device = None;
+        measured.result.notes.extend(notes);
+        if measured.interrupted {
+            measured.result.notes.push(INTERRUPTED.into());
+        }
+        Ok(measured)
     }
 
     /// Lets those watch the run who were asked to.
@@ -713,6 +758,7 @@ impl Simulation {
             settle: Some(self.options.settle),
             ramp_time: None,
             precision: None,
+            enclosure: None,
             flows: flows.collect(),
         };
         it.to_toml("").map_err(|flow| {

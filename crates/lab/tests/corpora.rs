@@ -18,6 +18,11 @@ fn fio_jobs() {
 }
 
 #[test]
+fn calibrations() {
+    replay("calibration", fuzzing::calibration);
+}
+
+#[test]
 fn profiles() {
     replay("profile", fuzzing::profile);
 }

@@ -170,6 +170,12 @@ impl Drive {
         }
     }
 
+    /// Whether there is something to poll.
+    #[inline]
+    pub fn has_outputs(&self) -> bool {
+        !self.host.has_nothing_pending()
+    }
+
     /// Moves time forward to `to`, or to the first instant that has outputs. Take the
     /// outputs with [`Drive::poll`], answer them, and call again.
     pub fn advance(&mut self, to: Time) {

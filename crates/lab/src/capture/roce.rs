@@ -11,7 +11,7 @@ use etherparse::{IpNumber, UdpHeader};
 use mynah_model::config::Ethernet;
 use mynah_model::io::{Direction, Operation, Request};
 use mynah_model::packets::{Leg, Packet, Part};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The UDP port of RoCEv2 (annex A17).
 const PORT: u16 = 4791;
@@ -58,7 +58,7 @@ struct Pair {
     next: [u32; 2],
     /// Messages that have come whole.
     messages: [u32; 2],
-    marks: HashMap<u32, Marks>,
+    marks: BTreeMap<u32, Marks>,
 }
 
 impl Pair {

@@ -1,7 +1,8 @@
 //! The table `[sweep]` of an experiment file: what is varied, and the file as it would be
 //! written for one point.
 
-use super::{ExperimentError, Override, Raw, Text, scalar};
+use super::{ExperimentError, Override, Raw, RawSwitch, Text, scalar};
+use crate::units::UnitError;
 use serde_spanned::Spanned;
 use std::ops::Range;
 use toml::Value;
@@ -24,7 +25,17 @@ enum Target<'k> {
     Flow(&'k str, &'k str),
 }
 
-const TOP: [&str; 6] = ["drive", "seed", "precondition", "settle", "ramp_time", "precision"];
+const TOP: [&str; 9] = [
+    "drive",
+    "seed",
+    "precondition",
+    "settle",
+    "ramp_time",
+    "precision",
+    "drives",
+    "switch.uplink",
+    "switch.latency",
+];
 
 fn target(key: &str) -> Option<Target<'_>> {
     if let Some(top) = TOP.into_iter().find(|top| *top == key) {
@@ -113,6 +124,21 @@ fn change(
         Some(Target::Top("settle")) => raw.settle = Some(Spanned::new(span(), value.clone())),
         Some(Target::Top("ramp_time")) => raw.ramp_time = Some(Spanned::new(span(), value.clone())),
         Some(Target::Top("precision")) => raw.precision = Some(Spanned::new(span(), value.clone())),
+        Some(Target::Top("drives")) => raw.drives = Some(Spanned::new(span(), value.clone())),
+        Some(Target::Top(key @ ("switch.uplink" | "switch.latency"))) => {
+            let none = || Spanned::new(span(), RawSwitch { uplink: None, latency: None });
+            let switch = raw.switch.get_or_insert_with(none).get_mut();
+            match key {
+                "switch.uplink" => {
+                    let rate = text.parse().map_err(|e: UnitError| e.to_string())?;
+                    switch.uplink = Some(Spanned::new(span(), rate));
+                }
+                _ => {
+                    let latency = text.parse().map_err(|e: UnitError| e.to_string())?;
+                    switch.latency = Some(Spanned::new(span(), latency));
+                }
+            }
+        }
         Some(Target::Top(_)) => raw.seed = Some(Spanned::new(span(), value.clone())),
         Some(Target::Set(key)) => {
             raw.more.push(Override { key: key.to_owned(), value: text });

@@ -1,7 +1,8 @@
 //! An experiment as a file: what [`Experiment::parse`] reads, written.
 
 use super::{Experiment, ExperimentFlow, SCHEMA};
-use crate::units::Duration;
+use crate::enclosure::Enclosure;
+use crate::units::{BitRate, Duration};
 use crate::workload::FlowOptions;
 use std::fmt::Write;
 use toml::Value;
@@ -20,6 +21,7 @@ impl Experiment {
             settle,
             ramp_time,
             precision,
+            enclosure,
             flows,
         } = self;
         let mut text = String::new();
@@ -46,9 +48,19 @@ impl Experiment {
         if let Some(precision) = precision {
             let _ = writeln!(text, "precision = {}", quoted(&precision.to_string()));
         }
+        if let Some(enclosure) = enclosure {
+            let _ = writeln!(text, "drives = {}", enclosure.drives);
+        }
         if !overrides.is_empty() {
             let all: Vec<_> = overrides.iter().map(|one| quoted(&one.to_string())).collect();
             let _ = writeln!(text, "set = [{}]", all.join(", "));
+        }
+        if let Some(Enclosure { uplink_bits_per_s, latency, .. }) = enclosure {
+            text.push_str("\n[switch]\n");
+            if let Some(rate) = uplink_bits_per_s {
+                let _ = writeln!(text, "uplink = \"{}\"", BitRate(*rate));
+            }
+            let _ = writeln!(text, "latency = \"{}\"", Duration(*latency));
         }
         for ExperimentFlow { spec, own_namespace } in flows {
             let options = FlowOptions::of(spec).ok_or_else(|| spec.name.clone())?;

@@ -17,6 +17,10 @@ pub const MORE_ROOM: &str = "more over-provisioning, or a larger mapping.cmt.siz
 /// Why a run could not start or go on.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RunError {
+    /// Several drives cannot be run so.
+    #[error("several drives behind a switch: {0}")]
+    #[diagnostic(help("leave `drives` and `[switch]` out for one drive alone"))]
+    Enclosure(String),
     /// The drive cannot be built.
     #[error("the drive cannot be built: {0}")]
     #[diagnostic(help("change `{}` in the drive file, or with --set", .0.key))]

@@ -236,7 +236,17 @@ impl Job {
     /// A closed loop's next request, if it issues one now.
     #[inline]
     pub(super) fn draw_now(&mut self, drive: &Drive, arrivals: &mut Arrivals) -> Option<Planned> {
-        let now = drive.now();
+        self.draw_at(drive.now(), drive, arrivals)
+    }
+
+    /// The same of a host whose clock is at `now`.
+    #[inline(always)]
+    pub(super) fn draw_at(
+        &mut self,
+        now: Time,
+        drive: &Drive,
+        arrivals: &mut Arrivals,
+    ) -> Option<Planned> {
         if now >= self.stops_at && self.is_held(now, arrivals) {
             return None;
         }

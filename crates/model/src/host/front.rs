@@ -283,6 +283,9 @@ impl Drive {
     }
 
     pub(crate) fn data_is_here(&mut self, command: CommandIndex) {
+        if self.host.commands[command].network && self.data_at_port(command) {
+            return;
+        }
         let now = self.kernel.now;
         self.host.commands[command].end_stage(Stage::DataIn, now);
         match self.host.commands[command].request.operation {

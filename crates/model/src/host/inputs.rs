@@ -15,6 +15,16 @@ impl Drive {
         self.host.report_moves = report;
     }
 
+    /// Of a drive with an Ethernet link: what write data the drive asks for takes a way to its port
+    /// that is not modelled here, a switch say. The drive says so with
+    /// [`Output::Move`](crate::io::Output::Move) when the request has left the port; the answer,
+    /// [`Drive::data_arrived`], may come later, and the data are on the port's wire from then on.
+    pub fn hold_data(&mut self, hold: bool) {
+        if let Some(ethernet) = &mut self.host.ethernet {
+            ethernet.holds_data = hold;
+        }
+    }
+
     /// Whether [`Output::Move`](crate::io::Output::Move) outputs were asked for.
     pub fn reports_moves(&self) -> bool {
         self.host.report_moves

@@ -175,7 +175,7 @@ impl<'t> Event<'t> {
         while let Some(found) = line.get(from..)?.find(" [") {
             let start = from + found;
             from = start + 2;
-            let Some((number, rest)) = line[from..].split_once(']') else { return None };
+            let (number, rest) = line[from..].split_once(']')?;
             let Ok(processor) = number.parse::<u32>() else { continue };
             let Some((_, task)) = line[..start].trim_end().rsplit_once('-') else { continue };
             // Kernels that show thread groups: `task-12 ( 12) [000]`.

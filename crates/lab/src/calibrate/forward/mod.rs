@@ -21,7 +21,7 @@ pub use samples::{Direction, STAGES};
 
 use super::text::DriveText;
 use super::{CalibrateError, Input};
-use crate::drive;
+use crate::drive::{self, DriveError};
 use crate::input::FileError;
 use crate::units::Duration;
 use mynah_stamp::Span;
@@ -34,7 +34,7 @@ pub const SCHEMA: &str = "mynah.stages/1";
 /// A curve needs so many sizes.
 const SIZES_MIN: usize = 5;
 /// And has at most so many.
-const SIZES_MAX: usize = 512;
+const SIZES_MAX: usize = 256;
 /// Means that lie so far above the median are named: a few samples may have made them.
 const SKEWED: f64 = 0.1;
 
@@ -140,7 +140,8 @@ impl Forward {
         }
         let base = drive::load(&self.drive, &self.set)?;
         let text = self.text(&base.text, &stages)?;
-        let written = drive::parse("the drive with these stages", &text, &[])?;
+        let written = drive::parse("the drive with these stages", &text, &[]);
+        let written = written.map_err(|error| too_short(&stages, error))?;
         Ok(StageFits {
             schema: SCHEMA,
             drive: base.name,
@@ -167,6 +168,47 @@ impl Forward {
         }
         Ok(text.finish())
     }
+}
+
+/// Reads any file of samples, and fits what is in it; for fuzzing.
+pub(crate) fn read_any(input: Input) {
+    let map = |text| StageMap::parse(text).ok();
+    let maps = ["transport.in=a..b", "capsule.out=recv..init"].into_iter().filter_map(map);
+    let rule = |text| BytesRule::parse_all(text).unwrap_or_default();
+    let fit =
+        |maps, bytes, inputs| Forward { drive: String::new(), set: vec![], inputs, maps, bytes };
+    for fit in [
+        fit(vec![], vec![], vec![input.clone()]),
+        fit(maps.collect(), rule("(len+1)*512"), vec![input.clone()]),
+        fit(map("transport.in").into_iter().collect(), rule("4k"), vec![input]),
+    ] {
+        let mut samples = Samples::default();
+        if samples::read_all(&fit, &mut samples).is_ok() {
+            for (of, sizes) in samples.by_size().iter().filter(|(_, sizes)| sizes.len() < 40) {
+                let _ = stage(*of, sizes, &samples, &mut Vec::new());
+            }
+        }
+    }
+}
+
+/// What a drive says of tables that end before its longest command does, in the words of what was
+/// measured.
+fn too_short(stages: &[StageFit], error: DriveError) -> CalibrateError {
+    let short = |fit: &&StageFit| {
+        let key = format!("`link.target.{}.{}` does not reach", fit.stage, fit.direction);
+        error.messages().any(|message| message.starts_with(&key))
+    };
+    let Some(fit) = stages.iter().find(short) else { return error.into() };
+    let last = fit.sizes.last().map_or(0, |size| size.bytes);
+    CalibrateError::asked(
+        format!(
+            "{} {} was measured up to {last} bytes, and the drive takes longer commands: {error}",
+            fit.stage, fit.direction
+        ),
+        format!(
+            "measure up to that size, or have it take no longer ones: --set link.max_transfer={last}B"
+        ),
+    )
 }
 
 /// Fits one stage.

@@ -47,6 +47,9 @@ impl Of {
     }
 }
 
+/// Sizes in their order, and the times of each.
+pub(super) type Sizes = Vec<(u64, Vec<f64>)>;
+
 /// Everything that was measured.
 #[derive(Default)]
 pub(super) struct Samples {
@@ -69,7 +72,7 @@ impl Samples {
     }
 
     /// Every stage with its sizes in order, and the times of each.
-    pub(super) fn by_size(&self) -> Vec<(Of, Vec<(u64, Vec<f64>)>)> {
+    pub(super) fn by_size(&self) -> Vec<(Of, Sizes)> {
         let sizes = |sizes: &BTreeMap<u64, Vec<f64>>| {
             sizes.iter().map(|(bytes, times)| (*bytes, times.clone())).collect()
         };
@@ -105,7 +108,7 @@ impl Source {
         if lines.clone().any(|line| nvme_latency::time(line).is_some()) {
             return Some(Source::NvmeLatency);
         }
-        lines.any(|line| ftrace::is_event(line)).then_some(Source::Ftrace)
+        lines.any(ftrace::is_event).then_some(Source::Ftrace)
     }
 }
 

@@ -240,3 +240,43 @@ fn pictures_are_well_formed() {
     let toml = fits.stages[0].toml().to_string();
     assert!(toml.starts_with("{ bytes = [512, ") && toml.contains("times = [\"2."), "{toml}");
 }
+
+/// A stage of an Ethernet drive, from samples to a drive that takes what was measured.
+#[test]
+fn stages_become_tables_of_a_drive() {
+    let head = "stage,direction,bytes,latency_ns\n";
+    let ns = |bytes: u64| 2000.0 + 0.35 * bytes as f64;
+    let line = |bytes: &u64| format!("transport,in,{bytes},{}\n", ns(*bytes));
+    let text = head.to_owned() + &sizes().iter().map(line).collect::<String>();
+    let forward = |text: &str| Forward {
+        drive: "eemu-samsung".to_owned(),
+        ..forward(&[("t.csv", text)], &[], "")
+    };
+    let fits = forward(&text).fit().unwrap();
+    let fitted = crate::drive::parse("f.toml", &fits.text, &[]).unwrap();
+    assert_eq!(fitted.hash, fits.drive_hash);
+    assert!(fitted.show().contains("measured; a curve through t.csv, sha256 "));
+    // At one command at a time a read is longer by what its stage now costs more: in place of 0.5 us.
+    let mean = |text: &str| {
+        let config = crate::drive::parse("f.toml", text, &[]).unwrap().config;
+        let simulation = crate::Simulation::with("f", config);
+        let simulation = simulation.precondition(crate::experiment::Precondition::None);
+        let load = "rw=randread bs=64k iodepth=1 number_ios=50";
+        let measured = simulation.flow("f", load).unwrap().run().unwrap();
+        measured.result.flows[0].read.lat_ns.unwrap().mean
+    };
+    let base = crate::drive::load("eemu-samsung", &[]).unwrap();
+    let more = mean(&fits.text) - mean(&base.text);
+    assert!(
+        (more / (ns(0) - 500.0) - 1.0).abs() < 0.002
+            || (more / (ns(65536) - 500.0) - 1.0).abs() < 0.002,
+        "{more}"
+    );
+    // Shorter than the longest command.
+    let short = head.to_owned() + &sizes()[..9].iter().map(line).collect::<String>();
+    let error = forward(&short).fit().unwrap_err();
+    assert!(
+        error.is_usage() && error.to_string().contains("transport in was measured up to"),
+        "{error}"
+    );
+}

@@ -54,6 +54,7 @@ pub(super) fn read(input: &Input) -> Result<Vec<Target>, FileError> {
             return Err(whole(format!("the job `{name}` ended with an error"))
                 .with_help("only results of jobs that ran through are targets"));
         }
+        let count = groups.len();
         match groups.iter_mut().find(|group| group.id == id) {
             Some(group) if group.name == name => group.jobs.push(job),
             Some(group) => {
@@ -65,11 +66,11 @@ pub(super) fn read(input: &Input) -> Result<Vec<Target>, FileError> {
                     "run them one after the other (`stonewall`), or in files of their own",
                 ));
             }
+            None if count == MOST => {
+                return Err(whole(format!("more than {MOST} groups of jobs")));
+            }
             None => groups.push(Group { name, id, jobs: vec![job] }),
         }
-    }
-    if groups.len() > MOST {
-        return Err(whole(format!("more than {MOST} groups of jobs")));
     }
     if groups.is_empty() {
         return Err(whole("it has no jobs".to_owned()));

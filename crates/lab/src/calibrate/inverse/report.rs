@@ -28,7 +28,9 @@ fn listed(keys: &[String]) -> String {
 impl Combination {
     fn told(&self) -> String {
         match &self.keys[..] {
-            [only] => format!("{only}: these figures hardly change with it"),
+            [only] => {
+                format!("{only}: these figures, as well as they are met, do not say what it is")
+            }
             keys => format!(
                 "{}: these figures do not tell them apart; only what they come to together is known",
                 listed(keys)
@@ -94,7 +96,7 @@ impl Fitted {
         let worst = &self.worst;
         let error = page::signed(worst.error);
         let place = format!("{} of {} ({})", worst.figure, worst.load, worst.target);
-        let within = self.within * 100.0;
+        let within = (self.within * 1e6).round() / 1e4;
         match self.holds() {
             true => format!("fitted within {within} %: the worst is {error}, {place}"),
             false => format!("NOT within {within} %: {place} is {error} off"),

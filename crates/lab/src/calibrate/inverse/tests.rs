@@ -14,13 +14,17 @@ fn small() -> Vec<String> {
 
 /// What the drive with `settings` does under 4 KiB reads at each depth, with noise on all figures.
 fn made(settings: &[&str], depths: &[u32], noise: f64) -> Input {
+    made_of("samsung-980-pro", settings, depths, noise)
+}
+
+fn made_of(drive: &str, settings: &[&str], depths: &[u32], noise: f64) -> Input {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut uniform = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     let mut text = "rw,bs,iodepth,numjobs,iops,lat_mean_us\n".to_owned();
     let changes: Vec<String> =
         small().into_iter().chain(settings.iter().map(|s| (*s).into())).collect();
     for depth in depths {
-        let simulation = crate::Simulation::on_changed("samsung-980-pro", &changes).unwrap();
+        let simulation = crate::Simulation::on_changed(drive, &changes).unwrap();
         let load = format!("rw=randread bs=4k iodepth={depth} number_ios=60000");
         let simulation = simulation.precondition(Precondition::Fill).flow("f", &load).unwrap();
         let read = simulation.run().unwrap().result.flows[0].read.clone();
@@ -76,6 +80,28 @@ fn a_stage_and_the_flash_come_back() {
     assert!(fitted.html().contains("Measured and modelled"));
     // The same again is the same.
     assert_eq!(search.fit(&|_, _| true).unwrap().unwrap().to_json(), fitted.to_json());
+}
+
+/// A stage of an Ethernet drive, which bounds it, and its flash come back; a gap of 4 ns a packet does
+/// not.
+#[test]
+fn a_gap_of_a_few_ns_is_not_determined() {
+    let truth = ["flash.read=20us", "link.target.transport.in=12us", "link.gap=4ns"];
+    let input = made_of("eemu-samsung", &truth, &[1, 2, 4, 8, 16, 64, 256], 0.005);
+    let vary = ["flash.read=5us..80us", "link.target.transport.in=1us..40us", "link.gap=0ns..50ns"];
+    let drive = "eemu-samsung".to_owned();
+    let search = Inverse { drive, evaluations: 100, ..inverse(input, &vary) };
+    let fitted = search.fit(&|_, _| true).unwrap().unwrap();
+    assert!(fitted.holds(), "{}", fitted.told());
+    for (parameter, truth) in fitted.parameters.iter().zip([20_000.0, 12_000.0]) {
+        let off = ns(&parameter.value) / truth - 1.0;
+        assert!(off.abs() < 0.02, "{}: {off}\n{}", parameter.key, fitted.told());
+        assert!(parameter.interval.as_ref().unwrap().determined, "{}", fitted.told());
+    }
+    let gap = fitted.parameters[2].interval.as_ref().unwrap();
+    assert!(!gap.determined && ns(&gap.low) <= 4.0 && ns(&gap.high) >= 4.0, "{}", fitted.told());
+    let named = fitted.undetermined.iter().filter(|it| it.keys.contains(&"link.gap".to_owned()));
+    assert_eq!(named.count(), 1, "{}", fitted.told());
 }
 
 #[test]

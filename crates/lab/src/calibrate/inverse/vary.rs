@@ -4,7 +4,9 @@
 //! than a decade. Values are written with five digits, and no finer than their unit is exact.
 
 use crate::calibrate::CalibrateError;
-use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
+use crate::units::{
+    Bandwidth, BitRate, Bytes, Duration, Energy, Fraction, Frequency, Power, TransferRate,
+};
 use mynah_stamp::Span;
 
 /// How many parameters are searched at most.
@@ -20,6 +22,8 @@ enum Kind {
     Share,
     Time,
     Bandwidth,
+    Bits,
+    Frequency,
     Transfers,
     Energy,
     Power,
@@ -28,11 +32,13 @@ enum Kind {
 }
 
 /// In this order: what several can read is the first of them.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 11] = [
     Kind::Whole,
     Kind::Share,
     Kind::Time,
     Kind::Bandwidth,
+    Kind::Bits,
+    Kind::Frequency,
     Kind::Transfers,
     Kind::Energy,
     Kind::Power,
@@ -49,6 +55,8 @@ impl Kind {
             Kind::Share => text.parse::<Fraction>().ok().map(|share| share.0),
             Kind::Time => text.parse::<Duration>().ok().map(|time| time.0.as_ps() as f64),
             Kind::Bandwidth => text.parse::<Bandwidth>().ok().map(|rate| rate.0 as f64),
+            Kind::Bits => text.parse::<BitRate>().ok().map(|rate| rate.0 as f64),
+            Kind::Frequency => text.parse::<Frequency>().ok().map(|clock| clock.0 as f64),
             Kind::Transfers => text.parse::<TransferRate>().ok().map(|rate| f64::from(rate.0)),
             Kind::Energy => text.parse::<Energy>().ok().map(|energy| energy.0 as f64),
             Kind::Power => text.parse::<Power>().ok().map(|power| power.0 as f64),
@@ -65,6 +73,8 @@ impl Kind {
             Kind::Share => Fraction(five_digits(number).clamp(0.0, 1.0)).to_string(),
             Kind::Time => Duration(Span::from_ps(five_digits(number).round() as u64)).to_string(),
             Kind::Bandwidth => Bandwidth(five_digits(number).round() as u64).to_string(),
+            Kind::Bits => BitRate(five_digits(number).round() as u64).to_string(),
+            Kind::Frequency => Frequency(five_digits(number).round() as u64).to_string(),
             Kind::Transfers => TransferRate(whole as u32).to_string(),
             Kind::Energy => Energy(whole).to_string(),
             Kind::Power => Power(whole).to_string(),
@@ -272,6 +282,8 @@ mod tests {
         assert_eq!(vary("over_provisioning=5%..15%").value(0.5), "10%");
         assert_eq!(vary("a=0.5..1.5").value(0.25), "0.75");
         assert_eq!(vary("a=1GB/s..3GB/s").value(0.5), "2GB/s");
+        assert_eq!(vary("a=10Gbit/s..40Gbit/s").value(0.5), "25Gbit/s");
+        assert_eq!(vary("a=400MHz..600MHz").value(0.5), "500MHz");
         assert_eq!(vary("a=4KiB..12KiB").value(0.5), "8KiB");
         assert_eq!(vary("a=0..50ns").value(1.0), "50ns");
     }

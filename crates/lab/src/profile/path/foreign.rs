@@ -82,6 +82,17 @@ impl<'a> Partners<'a> {
         &self.order[from..from + count]
     }
 
+    /// Those of them that can be of an I/O while the target's clock is so far ahead.
+    fn within(&self, head: &Head, away: &Away, ahead: Band) -> &[usize] {
+        let of_it = self.of(head);
+        let begin = |at: &usize| i128::from(self.records.head(*at).begin.as_ps());
+        let earliest = i128::from(away.left.as_ps()) + ahead.least;
+        let latest = i128::from(away.answered.as_ps()) + ahead.most;
+        let from = of_it.partition_point(|at| begin(at) < earliest);
+        let count = of_it[from..].partition_point(|at| begin(at) <= latest);
+        &of_it[from..from + count]
+    }
+
     /// How far the target's clock is ahead, if a record of it is of this I/O; `None`: it is not.
     fn band(&self, away: &Away, partner: usize) -> Option<Band> {
         let head = self.records.head(partner);
@@ -195,7 +206,7 @@ fn follow<'a>(
         let all = recent.iter().try_fold(Band::ALL, |all, &band| all.and(band));
         let now = all.unwrap_or(*recent.back().unwrap_or(&start));
         let now = now.wider(if is_fixed { STAMPS_PS } else { gone / DRIFT });
-        let mut fit = partners.of(host.head(it.at)).iter().filter_map(|&partner| {
+        let mut fit = partners.within(host.head(it.at), it, now).iter().filter_map(|&partner| {
             let band = partners.band(it, partner)?;
             band.and(now)?;
             Some((partner, band))

@@ -79,6 +79,39 @@ pub fn ceilings(config: &Config, asked: Asked) -> Vec<Ceiling> {
     found
 }
 
+/// Bytes on a wire for a command, acknowledgements of what went the other way included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireBytes {
+    /// The command, and data within it.
+    pub command: u32,
+    /// What asks for data, and the data; 0 where nothing is asked for.
+    pub request: u32,
+    /// See there.
+    pub data: u32,
+    /// Data of a read, and the response.
+    pub answer: u32,
+}
+
+/// What a command is on the wire of such a link.
+pub fn wire_bytes(ethernet: &Ethernet, asked: Asked) -> WireBytes {
+    let frames = Frames::new(ethernet);
+    let of = |message: Message| {
+        let shape = frames.shape(message);
+        (frames.whole(&shape).bytes, shape.acks * frames.ack_bytes())
+    };
+    let inline = asked.writes && asked.bytes <= ethernet.in_capsule_bytes;
+    let (command, command_acks) = of(Message::Capsule(if inline { asked.bytes } else { 0 }));
+    let (answer, answer_acks) = match asked.writes {
+        false => of(Message::ReadReply(asked.bytes)),
+        true => of(Message::Reply { keyed: !inline }),
+    };
+    let (request, data) = match asked.writes && !inline {
+        true => (of(Message::DataRequest).0, of(Message::WriteData(asked.bytes)).0),
+        false => (0, 0),
+    };
+    WireBytes { command: command + answer_acks, request, data, answer: answer + command_acks }
+}
+
 /// What a command takes of a direction.
 struct Line {
     wire: Span,

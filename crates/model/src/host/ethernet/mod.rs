@@ -65,6 +65,8 @@ enum Hop {
     },
     Take(Counted),
     Give(Counted),
+    /// Until the host's data are at the port, where somebody between them says when.
+    Hold,
     /// The way goes on at another hop.
     Goto(u16),
     End(End),
@@ -85,6 +87,8 @@ enum End {
 #[derive(Clone, Copy, Debug, Default)]
 struct Starts {
     data: u16,
+    /// The data are at the port.
+    arrived: u16,
     read: u16,
     execute: u16,
     reply_with_data: u16,
@@ -101,6 +105,8 @@ struct Passage {
     close: Span,
     /// When its data are in DRAM.
     ready: Time,
+    /// Whether its data are awaited at the port.
+    held: bool,
     /// Whether it has left the controller, and its answer is on the way.
     answered: bool,
     /// What it holds, a bit of [`Counted`] each.
@@ -124,6 +130,8 @@ pub(crate) struct Ethernet {
     ports: Vec<u8>,
     given: u32,
     passages: Vec<Passage>,
+    /// Whether somebody says when data that were asked for are at the port.
+    pub(super) holds_data: bool,
     /// The completion that was polled last, as an output of its own.
     pub(super) polled: Option<Completed>,
     /// The packets that nobody has taken yet, if anybody wants to.
@@ -149,6 +157,7 @@ impl Ethernet {
             ports: vec![],
             given: 0,
             passages: vec![],
+            holds_data: false,
             polled: None,
             kept: None,
             config: config.clone(),
@@ -276,6 +285,8 @@ fn ways(config: &config::Ethernet, layers: &Layers) -> (Vec<Hop>, Starts) {
     hops.extend(has(buffers, Hop::Take(Counted::Data)));
     hops.extend(has(reads, Hop::Take(Counted::RdmaRead)));
     hops.push(Hop::Line(Leg::DataRequest));
+    hops.push(Hop::Hold);
+    starts.arrived = hops.len() as u16;
     hops.push(Hop::Line(Leg::WriteData));
     hops.extend(has(reads, Hop::Give(Counted::RdmaRead)));
     hops.extend(axi(Load::Data));

@@ -6,7 +6,8 @@ use super::packets::Leg;
 use super::{Counted, DOWN, End, Ethernet, Hop, Load, Passage, UP};
 use crate::drive::{Drive, InputError};
 use crate::host::command::Command;
-use crate::io::{Operation, QueueKind, Request, Status};
+use crate::host::front::Pending;
+use crate::io::{Brief, Direction, Operation, QueueKind, Request, Status};
 use crate::kernel::event::Event;
 use crate::kernel::pool::PoolIndex;
 use crate::number::CommandIndex;
@@ -95,6 +96,7 @@ impl Ethernet {
                     passage.spans.add(layer.stage(), left);
                 }
             }
+            Hop::Hold => c.completion.stages.add(Stage::DataIn, span),
             Hop::Give(_) | Hop::Goto(_) | Hop::End(_) => debug_assert!(span.is_zero()),
         }
     }
@@ -233,11 +235,44 @@ impl Drive {
                     self.give_back(command, what);
                     continue;
                 }
+                Hop::Hold if ethernet.holds_data => {
+                    ethernet.passages[command.index()].held = true;
+                    return self.ask_for_data(command);
+                }
+                Hop::Hold => continue,
             };
             if end > now {
                 return self.kernel.events.push(end, Event::Hop { command, hop });
             }
         }
+    }
+
+    /// Somebody between host and port says when the data come.
+    #[cold]
+    fn ask_for_data(&mut self, command: CommandIndex) {
+        let c = &self.host.commands[command];
+        let (tag, sectors) = (c.request.tag, c.request.sectors);
+        let queue = self.queue_id(c.queue);
+        self.host.awaiting_data.insert(tag, command);
+        self.host.pending.push(Pending::Output(Brief::Move {
+            tag,
+            queue,
+            first_sector: 0,
+            sectors,
+            direction: Direction::FromHost,
+        }));
+    }
+
+    /// The data of a command that was held are at the port; false if it was not held.
+    pub(in crate::host) fn data_at_port(&mut self, command: CommandIndex) -> bool {
+        let Some(ethernet) = &mut self.host.ethernet else { return false };
+        let Some(passage) = ethernet.passages.get_mut(command.index()) else { return false };
+        if !std::mem::take(&mut passage.held) || self.host.commands[command].orphan {
+            return false;
+        }
+        let hop = ethernet.starts.arrived;
+        self.hop(command, hop);
+        true
     }
 
     /// A command gives back what it holds of something; who waited for it goes on.

@@ -1,0 +1,99 @@
+//! Several Ethernet drives behind a switch (an EBOF): what there is between hosts and ports.
+//!
+//! A message takes the uplink, one after the other in each direction, first come, first served, and
+//! then `latency`; towards a drive the switch sends it on when it has all of it. What a drive's
+//! port sends comes to the switch packet by packet, and goes on as it comes: the uplink is faster
+//! than a port, or is what is waited for. Bytes are those of the port's wire.
+
+use mynah_stamp::{Span, Time};
+
+/// The most drives of an enclosure.
+pub const DRIVES_MAX: u64 = 256;
+
+/// Several drives, and the switch before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Enclosure {
+    /// How many drives.
+    pub drives: u32,
+    /// Bits a second between switch and hosts, in each direction; `None`: no limit.
+    pub uplink_bits_per_s: Option<u64>,
+    /// What the switch takes, each way.
+    pub latency: Span,
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    ToDrives,
+    ToHosts,
+}
+
+/// The uplink of a switch.
+pub(crate) struct Uplink {
+    enclosure: Enclosure,
+    free: [Time; 2],
+    busy: [Span; 2],
+}
+
+impl Uplink {
+    pub(crate) fn new(enclosure: Enclosure) -> Uplink {
+        Uplink { enclosure, free: [Time::ZERO; 2], busy: [Span::ZERO; 2] }
+    }
+
+    /// What so many bytes take.
+    fn time(&self, bytes: u32) -> Span {
+        let Some(rate) = self.enclosure.uplink_bits_per_s else { return Span::ZERO };
+        let ps = (u128::from(bytes) * 8_000_000_000_000).div_ceil(u128::from(rate));
+        Span::from_ps(ps as u64)
+    }
+
+    /// The least that a message takes towards a drive.
+    pub(crate) fn least(&self, bytes: u32) -> Span {
+        self.time(bytes) + self.enclosure.latency
+    }
+
+    /// Carries a message that hosts give it, or that has come from a drive, at `now`; when all of
+    /// it is at the other end. Called in order of time.
+    pub(crate) fn carry(&mut self, now: Time, way: Way, bytes: u32) -> Time {
+        let length = self.time(bytes);
+        let free = &mut self.free[way as usize];
+        // What comes from a port has come in part before.
+        let begun = match way {
+            Way::ToDrives => now,
+            Way::ToHosts => Time::from_ps(now.as_ps().saturating_sub(length.as_ps())),
+        };
+        *free = (*free).max(begun) + length;
+        self.busy[way as usize] += length;
+        *free + self.enclosure.latency
+    }
+
+    /// How long it was busy, towards the drives and towards the hosts.
+    pub(crate) fn busy(&self) -> [Span; 2] {
+        self.busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_follow_one_another() {
+        let enclosure = Enclosure {
+            drives: 2,
+            uplink_bits_per_s: Some(100_000_000_000),
+            latency: Span::from_ns(500),
+        };
+        let mut uplink = Uplink::new(enclosure);
+        let ns = Time::from_ns;
+        // 1250 bytes take 100 ns.
+        assert_eq!(uplink.carry(ns(1000), Way::ToDrives, 1250), ns(1600));
+        assert_eq!(uplink.carry(ns(1050), Way::ToDrives, 1250), ns(1700));
+        // From a port it has come already, but for what is in front.
+        assert_eq!(uplink.carry(ns(2000), Way::ToHosts, 1250), ns(2500));
+        assert_eq!(uplink.carry(ns(2010), Way::ToHosts, 1250), ns(2600));
+        assert_eq!(uplink.busy(), [Span::from_ns(200); 2]);
+        let mut unlimited = Uplink::new(Enclosure { uplink_bits_per_s: None, ..enclosure });
+        assert_eq!(unlimited.carry(ns(1000), Way::ToDrives, 1250), ns(1500));
+    }
+}

@@ -1,0 +1,101 @@
+//! Drives behind a switch: one alone is as without, an uplink carries what its rate says, and the
+//! same run is the same run.
+
+use mynah_lab::enclosure::Enclosure;
+use mynah_lab::experiment::Precondition;
+use mynah_lab::result::Result;
+use mynah_lab::simulation::Simulation;
+use mynah_model::ceilings::{Asked, wire_bytes};
+use mynah_stamp::Span;
+
+fn run(enclosure: Option<Enclosure>, load: &str) -> Result {
+    let smaller = ["geometry.blocks_per_plane=16", "over_provisioning=50%"].map(str::to_owned);
+    let mut simulation = Simulation::on_changed("samsung-ethernet", &smaller)
+        .unwrap()
+        .precondition(Precondition::Fill)
+        .flow("load", load)
+        .unwrap();
+    simulation.enclosure = enclosure;
+    simulation.run().unwrap().result
+}
+
+fn of(drives: u32, gbits: Option<u64>, latency_ns: u64) -> Option<Enclosure> {
+    let uplink_bits_per_s = gbits.map(|rate| rate * 1_000_000_000);
+    Some(Enclosure { drives, uplink_bits_per_s, latency: Span::from_ns(latency_ns) })
+}
+
+#[track_caller]
+fn near(what: &str, found: f64, expected: f64, within: f64) {
+    let off = found / expected - 1.0;
+    assert!(off.abs() <= within, "{what}: {found} is {:+.2} % off {expected}", 100.0 * off);
+}
+
+#[test]
+fn one_drive_behind_nothing_is_a_drive() {
+    for load in [
+        "rw=randread bs=4k iodepth=32 numjobs=2 number_ios=4000",
+        "rw=randrw bs=16k iodepth=8 number_ios=2000",
+    ] {
+        let (alone, behind) = (run(None, load), run(of(1, None, 0), load));
+        let (alone, behind) = (&alone.flows[0].read, &behind.flows[0].read);
+        assert_eq!(alone.ios, behind.ios);
+        near(load, behind.iops, alone.iops, 0.002);
+        near(load, behind.lat_ns.unwrap().mean, alone.lat_ns.unwrap().mean, 0.002);
+    }
+}
+
+#[test]
+fn an_uplink_carries_its_rate() {
+    let config = Simulation::on("samsung-ethernet").unwrap().config;
+    let ethernet = config.ethernet.unwrap();
+    for (bs, bytes, ios) in [("4k", 4096, 3000), ("128k", 131_072, 300)] {
+        let load = format!("rw=randread bs={bs} iodepth=32 numjobs=2 number_ios={ios}");
+        let sizes = wire_bytes(&ethernet, Asked { writes: false, bytes });
+        let limit = 50e9 / 8.0 / f64::from(sizes.answer);
+        near(bs, run(of(6, Some(50), 300), &load).flows[0].read.iops, limit, 0.02);
+        // Of an uplink that is fast enough each drive has what it would have alone.
+        let alone = run(None, &load).flows[0].read.iops;
+        near(bs, run(of(4, Some(800), 300), &load).flows[0].read.iops, 4.0 * alone, 0.03);
+    }
+}
+
+#[test]
+fn the_switch_is_passed_each_way() {
+    // A read passes it twice; a write whose data are asked for four times.
+    for (load, passes) in [("rw=randread bs=4k", 2.0), ("rw=randwrite bs=64k", 4.0)] {
+        let load = format!("{load} iodepth=1 number_ios=300");
+        let mean = |latency: u64| {
+            let result = run(of(2, None, latency), &load);
+            let flow = &result.flows[0];
+            let side = if flow.read.ios > 0 { &flow.read } else { &flow.write };
+            let stages: f64 = side.stages.iter().map(|stage| stage.mean_ns).sum();
+            let mean = side.lat_ns.unwrap().mean;
+            near("the breakdown", stages, mean, 1e-6);
+            mean
+        };
+        near(&load, mean(5000) - mean(0), passes * 5000.0, 0.02);
+    }
+}
+
+#[test]
+fn the_same_run_is_the_same_run() {
+    let load = "rw=randrw bs=8k iodepth=16 numjobs=2 number_ios=500";
+    let json = || {
+        let result = run(of(5, Some(100), 600), load);
+        Result { run: Default::default(), ..result }.to_json()
+    };
+    assert_eq!(json(), json());
+}
+
+#[test]
+fn what_an_enclosure_cannot_be_is_refused() {
+    let other = Simulation::on("samsung-pm9a3").unwrap();
+    let mut other = other.flow("load", "rw=randread number_ios=10").unwrap();
+    other.enclosure = of(2, None, 0);
+    let error = other.run().err().expect("no Ethernet drive").to_string();
+    assert!(error.contains("another link"), "{error}");
+    let open = Simulation::on("samsung-ethernet").unwrap();
+    let mut open = open.flow("load", "rw=randread rate_iops=100 number_ios=10").unwrap();
+    open.enclosure = of(2, None, 0);
+    assert!(open.run().is_err());
+}
