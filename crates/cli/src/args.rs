@@ -53,6 +53,7 @@ Examples:
   mynah sim --rw randwrite --repeat 10        means with confidence intervals
   mynah sim --rw randwrite --iodepth 8 --precision 1%       as long as that takes
   mynah sim --rw randrw --timeline run.pftrace --timeline-window 1ms-2ms
+  mynah sim --drive eemu-samsung --number_ios 100 --pcap run.pcap       frames, for Wireshark
   mynah sim --replay run.rec                  the same again, checked I/O by I/O
 
 An experiment file holds several flows:
@@ -905,7 +906,8 @@ pub(crate) struct SourceArgs {
     /// Repeat a recorded run on the drive it carries, and check every completion
     #[arg(long, value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["mqsim_config", "precondition", "seed", "ramp_time",
-                                "alone", "record", "no_run", "intervals", "timeline", "profile", "repeat",
+                                "alone", "record", "no_run", "intervals", "timeline", "profile", "pcap",
+                                "repeat",
                                 "threads", "table"])]
     pub(crate) replay: Option<PathBuf>,
     /// A fio job file: each of its jobs is a flow
@@ -927,7 +929,7 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "FILE.toml", requires = "mqsim_config")]
     #[arg(conflicts_with_all = ["alone", "until_steady", "precision", "load_state", "save_state", "repeat",
                                 "threads", "no_run", "json", "report", "table", "request_log",
-                                "intervals", "timeline", "record", "profile"])]
+                                "intervals", "timeline", "record", "profile", "pcap"])]
     pub(crate) convert: Option<PathBuf>,
 }
 
@@ -1015,6 +1017,10 @@ pub(crate) struct OutputArgs {
     /// The part of the run that the timeline shows, as in 10ms-12ms [default: all of it]
     #[arg(long, value_name = "FROM-TO", requires = "timeline")]
     pub(crate) timeline_window: Option<String>,
+    /// Write the modelled packets of an Ethernet drive's link as a capture, for Wireshark and tshark:
+    /// real headers and NVMe commands, zeros for data, times on the drive's clock
+    #[arg(long, value_name = "FILE.pcap")]
+    pub(crate) pcap: Option<PathBuf>,
     /// Record everything that goes into the drive, for --replay
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

@@ -48,6 +48,10 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
     }
     let sweeps = simulations.iter().any(|(_, simulation)| !simulation.point.is_empty());
     if sweeps || args.run.repeat.is_some() {
+        if args.output.pcap.is_some() {
+            let help = "capture a run of its own: one point of the sweep, one seed";
+            return Err(Failure::usage("--pcap captures one run, not many", Some(help)));
+        }
         let simulations = simulations.into_iter().map(|(_, simulation)| simulation).collect();
         return batch::run(args, simulations, &remarks);
     }
@@ -160,6 +164,7 @@ fn refuse_overwriting(args: &Sim) -> Result<(), Failure> {
         ("--timeline", output.timeline.as_ref()),
         ("--record", output.record.as_ref()),
         ("--profile", output.profile.as_ref()),
+        ("--pcap", output.pcap.as_ref()),
     ];
     let mut taken: Vec<(&str, PathBuf)> = Vec::new();
     for (option, path) in read {
@@ -249,6 +254,10 @@ fn simulations(
         simulation.request_log = args.output.request_log.as_deref().map(|path| named(path, name));
         simulation.profile = args.output.profile.as_deref().map(|path| named(path, name));
         simulation.record = args.output.record.as_deref().map(|path| named(path, name));
+        simulation.pcap = args.output.pcap.as_deref().map(|path| named(path, name));
+        if simulation.pcap.is_some() {
+            simulation.ethernet()?;
+        }
         simulation.over_time = args.output.report.is_some();
         simulation.options.load_state = args.run.load_state.clone();
         simulation.save_state = args.run.save_state.as_deref().map(|path| named(path, name));

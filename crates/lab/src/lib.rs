@@ -32,6 +32,7 @@ pub mod workload;
 
 pub mod batch;
 mod batch_means;
+pub mod capture;
 pub mod comparison;
 pub mod confidence;
 pub mod drive;

@@ -1,6 +1,7 @@
 //! Whoever looks at a run while it goes on, beside the recorder: the request log, the profile, the
-//! intervals, the timeline, the rounds of a search for the steady state. Most runs have none.
+//! intervals, the timeline, the capture, the rounds of a search for the steady state. Most runs have none.
 
+use crate::capture::Capture;
 use crate::output::OutputError;
 use crate::profile::ProfileLog;
 use crate::recorder::Kind;
@@ -22,6 +23,7 @@ pub(crate) struct Observers {
     pub(crate) profile: Option<ProfileLog>,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) timeline: Option<Timeline>,
+    pub(crate) capture: Option<Capture>,
 }
 
 impl Observers {
@@ -29,7 +31,8 @@ impl Observers {
     pub(crate) fn next(&self) -> Time {
         let sampler = self.sampler.as_ref().map(Sampler::next);
         let timeline = self.timeline.as_ref().map(Timeline::next);
-        [sampler, timeline].into_iter().flatten().min().unwrap_or(Time::MAX)
+        let capture = self.capture.as_ref().map(Capture::next);
+        [sampler, timeline, capture].into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
     /// That time has come.
@@ -44,6 +47,11 @@ impl Observers {
             && timeline.next() <= now
         {
             timeline.reached(drive);
+        }
+        if let Some(capture) = &mut self.capture
+            && capture.next() <= now
+        {
+            capture.reached(drive)?;
         }
         Ok(())
     }
@@ -130,6 +138,9 @@ impl Observers {
         }
         if let Some(timeline) = self.timeline {
             timeline.finish(drive)?;
+        }
+        if let Some(capture) = self.capture {
+            capture.finish(drive)?;
         }
         let now = drive.now();
         Ok(self.sampler.map(|sampler| sampler.finish(drive, now)).transpose()?)

@@ -5,6 +5,7 @@
 //! gives the same result. This module reads no clock: what a run cost the machine is for
 //! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
 
+use crate::capture::Capture;
 use crate::drive::{self, DriveError, drive_hash};
 use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
@@ -33,7 +34,7 @@ use crate::workload::{
     Amount, Arrivals, Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source,
     Think,
 };
-use mynah_model::config::Config;
+use mynah_model::config::{Config, Ethernet};
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_stamp::{Span, Time};
@@ -103,6 +104,12 @@ pub enum SimulationError {
     /// A change to a drive that did not come from a file.
     #[error("`{0}` cannot be set: this simulation was not built from a drive file")]
     NotAFile(String),
+    /// A capture of a drive without an Ethernet link.
+    #[error("--pcap: the drive `{0}` has no Ethernet link, so there are no frames to capture")]
+    #[diagnostic(help(
+        "drives with link.protocol = \"ethernet\" have, such as eemu-samsung (see: mynah drives)"
+    ))]
+    NoFrames(String),
     /// A state that takes too much to describe.
     #[error(
         "the drive's state cannot be recorded: how often each address was written follows no ranges"
@@ -194,6 +201,8 @@ pub struct Simulation {
     pub intervals: Option<(PathBuf, Span)>,
     /// Where a Perfetto trace is to be written, and of which part of the run.
     pub timeline: Option<(PathBuf, Window)>,
+    /// Where the packets of an Ethernet link are to be written as a capture.
+    pub pcap: Option<PathBuf>,
     /// Where the drive's state is to be saved when the run is over.
     pub save_state: Option<PathBuf>,
     /// Of a sweep: what was varied, and its value here.
@@ -253,6 +262,7 @@ impl Simulation {
             record: None,
             intervals: None,
             timeline: None,
+            pcap: None,
             save_state: None,
             point: Vec::new(),
             over_time: false,
@@ -532,6 +542,15 @@ impl Simulation {
         }
     }
 
+    /// The drive's Ethernet link.
+    ///
+    /// # Errors
+    /// If its link is another.
+    pub fn ethernet(&self) -> Result<&Ethernet, SimulationError> {
+        let no_frames = || SimulationError::NoFrames(self.name.clone());
+        self.config.ethernet.as_ref().ok_or_else(no_frames)
+    }
+
     /// The same of several drives behind a switch.
     fn run_enclosure(
         &self,
@@ -545,6 +564,7 @@ impl Simulation {
             (self.record.is_some(), "a recording"),
             (self.intervals.is_some() || self.over_time, "intervals"),
             (self.timeline.is_some(), "a timeline"),
+            (self.pcap.is_some(), "a capture"),
             (self.save_state.is_some(), "a saved state"),
             (self.require_steady, "the verdict on the steady state"),
         ];
@@ -603,6 +623,11 @@ impl Simulation {
         if let Some((path, window)) = &self.timeline {
             let drive = runner.drive_mut();
             observers.timeline = Some(Timeline::create(path, *window, names(), drive)?);
+            any = true;
+        }
+        if let Some(path) = &self.pcap {
+            let ethernet = self.ethernet()?;
+            observers.capture = Some(Capture::create(path, ethernet, runner.drive_mut())?);
             any = true;
         }
         if any {

@@ -192,7 +192,7 @@ pub enum RunError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     State(#[from] SavedStateError),
-    /// The intervals or the timeline could not be written.
+    /// The intervals, the timeline or the capture could not be written.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Output(#[from] OutputError),

@@ -282,7 +282,7 @@ fn random_config(random: &mut Random) -> Config {
 }
 
 /// An Ethernet link with some of what it can have.
-fn random_ethernet(random: &mut Random) -> Ethernet {
+pub(crate) fn random_ethernet(random: &mut Random) -> Ethernet {
     let span = |random: &mut Random, most: u64| Span::from_ps(random.pick(&[0, 0, most / 3, most]));
     let framing = match random.chance(0.7) {
         true => Framing::RoceV2 {

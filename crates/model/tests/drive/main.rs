@@ -12,6 +12,7 @@
 //! - `scheduling`, `media`, `host`: what the rules of the scheduler, the kinds of memory and
 //!   the host's side do, in numbers;
 //! - `ethernet`: an Ethernet link: closed forms, ceilings, the effect of each of its fields;
+//! - `packets`: what is said of an Ethernet link's packets, against what is booked for them;
 //! - `cache`, `warm_partial`: the cache and its DRAM, in numbers; as it is found;
 //! - `hybrid`, `large_units`: mappings other than by page;
 //! - `pairs`: key-value namespaces: exact times, the index, capacity, and any sequence of commands;
@@ -34,6 +35,7 @@ mod knobs;
 mod large_units;
 mod laws;
 mod media;
+mod packets;
 mod pairs;
 mod refused;
 mod renewal;

@@ -161,6 +161,19 @@ impl Frames {
         self.packets_of(shape, shape.payload, shape.payload)
     }
 
+    /// The packet of a message whose payload begins at `offset`: how much that is, and its bytes on
+    /// the wire.
+    pub(crate) fn packet(&self, shape: &Shape, offset: u32) -> (u32, u32) {
+        let left = shape.payload - offset;
+        let more = match offset {
+            0 => shape.head,
+            _ if left <= self.most => shape.tail,
+            _ => 0,
+        };
+        let length = left.min(self.most);
+        (length, self.around + more + length)
+    }
+
     fn packets_of(&self, shape: &Shape, rest: u32, payload: u32) -> Burst {
         let (is_first, is_last) = (rest == shape.payload, payload == rest);
         let packets = payload.div_ceil(self.most).max(1);
@@ -246,6 +259,13 @@ mod tests {
                 let (mut rest, mut packets, mut bytes) = (shape.payload, 0, 0);
                 loop {
                     let burst = frames.burst(&shape, rest);
+                    let (mut offset, mut apart) = (shape.payload - rest, burst.close);
+                    let end = offset + burst.payload;
+                    for _ in 0..burst.packets - u32::from(burst.close > 0) {
+                        let (length, bytes) = frames.packet(&shape, offset);
+                        (offset, apart) = (offset + length, apart + bytes);
+                    }
+                    assert_eq!((offset, apart), (end, burst.bytes), "{message:?}");
                     (packets, bytes) = (packets + burst.packets, bytes + burst.bytes);
                     rest -= burst.payload;
                     if rest == 0 {

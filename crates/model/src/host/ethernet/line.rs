@@ -7,6 +7,7 @@
 //! (`serial`), after n (a + w).
 
 use super::frames::{Burst, Frames, Shape};
+use super::packets::Part;
 use crate::config::Ethernet;
 use crate::number::CommandIndex;
 use crate::observe::blame::{BlameMatrix, HolderIndex};
@@ -41,6 +42,17 @@ pub(super) struct Sent {
     pub(super) nic: Span,
     /// Of it, what the packet took that closes the message.
     pub(super) close: Span,
+}
+
+/// A packet that was put on the wire.
+pub(super) struct OnWire {
+    pub(super) command: CommandIndex,
+    /// As in [`Transfer`].
+    pub(super) hop: u16,
+    /// When its last byte is on the wire.
+    pub(super) at: Time,
+    pub(super) part: Part,
+    pub(super) bytes: u32,
 }
 
 /// How a burst goes.
@@ -82,6 +94,8 @@ pub(super) struct Line {
     turns: VecDeque<u16>,
     /// Whether someone looks when the next turn can be.
     watched: bool,
+    /// The packets of the last bursts, if anybody wants them.
+    kept: Option<Vec<OnWire>>,
 }
 
 impl Line {
@@ -105,7 +119,18 @@ impl Line {
             pairs: vec![],
             turns: VecDeque::new(),
             watched: false,
+            kept: None,
         }
+    }
+
+    /// Keeps packets from now on, or no more.
+    pub(super) fn keep(&mut self, keep: bool) {
+        self.kept = keep.then(Vec::new);
+    }
+
+    /// What has been kept since this was last asked.
+    pub(super) fn take(&mut self) -> Vec<OnWire> {
+        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn resource(&self) -> Resource {
@@ -114,7 +139,7 @@ impl Line {
 
     /// When the next burst can begin, and whether it is the interface that it waits for.
     fn ready(&self) -> (Time, bool) {
-        let wire = Time::from_ps(self.wire_free.as_ps().saturating_sub(self.ahead.as_ps()));
+        let wire = earlier(self.wire_free, self.ahead);
         // What has come cannot be held up: the interface's queue is behind the wire.
         match self.sends && self.nic_free > wire {
             true => (self.nic_free, true),
@@ -219,7 +244,11 @@ impl Line {
         let is_last = burst.payload == transfer.rest;
         let starts = transfer.rest == transfer.shape.payload;
         let before = self.holder;
+        let wire_free = self.wire_free;
         let booked = self.book(now, &burst, starts, is_last, frames);
+        if self.kept.is_some() {
+            self.keep_burst(now.max(wire_free), wire_free, &transfer, &burst, booked.at, frames);
+        }
         // What a message waits for itself is its own time.
         if starts || before != holder {
             blame.add(holder, self.resource(), before, booked.wire_wait);
@@ -348,6 +377,73 @@ impl Line {
         self.charge_span(ready.saturating_since(before), by_nic, blame);
     }
 
+    /// Keeps the packets of a burst that has been booked, on a wire that was free at `wire_free`.
+    /// The last is through at `at`.
+    #[cold]
+    #[inline(never)]
+    fn keep_burst(
+        &mut self,
+        wire_start: Time,
+        wire_free: Time,
+        transfer: &Transfer,
+        burst: &Burst,
+        at: Time,
+        frames: &Frames,
+    ) {
+        let packets = u64::from(burst.packets);
+        let (ends, shape) = (burst.payload == transfer.rest, &transfer.shape);
+        // When the wire can take the next, and when the interface has it ready.
+        let mut free = if self.sends && !self.serial { wire_free } else { wire_start };
+        let mut ready = match (self.sends, self.serial) {
+            (true, false) => earlier(self.nic_free, self.packet.times(packets)),
+            // The control plane's part is before the last burst, as the host has that at its end.
+            (true, true) if ends => free + self.message,
+            _ => free,
+        };
+        let mut offset = shape.payload - transfer.rest;
+        let mut bytes_before = 0;
+        for number in 1..=packets {
+            let closes = burst.close > 0 && number == packets;
+            let (part, bytes) = if closes {
+                (Part::Closing, burst.close)
+            } else {
+                let (length, bytes) = frames.packet(shape, offset);
+                let part = Part::Payload { offset, length, of: shape.payload };
+                offset += length;
+                (part, bytes)
+            };
+            // So that rounded times add up to that of the burst.
+            let before = frames.time(bytes_before);
+            bytes_before += bytes;
+            let length = frames.time(bytes_before) - before;
+            if self.sends {
+                ready = if self.serial { ready.max(free) } else { ready } + self.packet;
+            }
+            let end = (ready.max(free) + length).min(at);
+            free = end + self.gap;
+            if self.serial && !self.sends {
+                free += self.packet;
+            }
+            let (command, hop) = (transfer.command, transfer.hop);
+            let on_wire = OnWire { command, hop, at: end, part, bytes };
+            self.kept.get_or_insert_default().push(on_wire);
+        }
+    }
+
+    /// When the acknowledgements are on the wire that were put on it last.
+    pub(super) fn times_of_acks(
+        &self,
+        packets: u32,
+        frames: &Frames,
+    ) -> impl Iterator<Item = Time> {
+        let work = if self.serial { self.packet } else { Span::ZERO };
+        let length = frames.time(self.ack);
+        let each = length + self.gap + work;
+        let start = earlier(self.wire_free, each.times(packets.into()));
+        let first = start + length + if self.sends { work } else { Span::ZERO };
+        (0..u64::from(packets)).map(move |number| first + each.times(number))
+    }
+
     /// How long the wire was busy up to `now`, and the interface.
     pub(super) fn busy(&self, now: Time) -> [Span; 2] {
         [
@@ -368,4 +464,9 @@ impl Line {
         self.turns.clear();
         self.watched = false;
     }
+}
+
+/// A moment so long before another.
+fn earlier(time: Time, by: Span) -> Time {
+    Time::from_ps(time.as_ps().saturating_sub(by.as_ps()))
 }

@@ -19,6 +19,7 @@ pub mod ceilings;
 pub(crate) mod frames;
 mod layers;
 mod line;
+pub mod packets;
 mod way;
 
 use crate::config::{self, Framing, TargetLayer};
@@ -32,6 +33,7 @@ use frames::Frames;
 use layers::Layers;
 use line::Line;
 use mynah_stamp::{LinkSpans, Span, Time};
+use packets::{Leg, Packet};
 
 /// What crosses the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +43,6 @@ enum Load {
     Response,
     /// Data between flash and DRAM, which have been booked already.
     Flash,
-}
-
-/// What goes over a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leg {
-    Capsule,
-    DataRequest,
-    WriteData,
-    ReadReply,
-    Reply,
 }
 
 /// What is counted.
@@ -142,6 +134,8 @@ pub(crate) struct Ethernet {
     pub(super) holds_data: bool,
     /// The completion that was polled last, as an output of its own.
     pub(super) polled: Option<Completed>,
+    /// The packets that nobody has taken yet, if anybody wants to.
+    kept: Option<Vec<Packet>>,
 }
 
 const DOWN: usize = 0;
@@ -165,6 +159,7 @@ impl Ethernet {
             passages: vec![],
             holds_data: false,
             polled: None,
+            kept: None,
             config: config.clone(),
             frames,
             layers,
@@ -215,6 +210,7 @@ impl Ethernet {
     /// Drops what is under way.
     pub(crate) fn clear(&mut self, now: Time) {
         self.polled = None;
+        self.forget_packets(now);
         self.lines.iter_mut().flatten().for_each(|line| line.clear(now));
         self.layers.clear(now);
         if let Some(bus) = &mut self.bus {

@@ -2,7 +2,8 @@
 
 use super::frames::{Message, Shape};
 use super::line::{Sent, Transfer};
-use super::{Counted, DOWN, End, Ethernet, Hop, Leg, Load, Passage, UP};
+use super::packets::Leg;
+use super::{Counted, DOWN, End, Ethernet, Hop, Load, Passage, UP};
 use crate::drive::{Drive, InputError};
 use crate::host::command::Command;
 use crate::host::front::Pending;
@@ -332,6 +333,9 @@ impl Drive {
             let line = u16::from(port) * 2 + way as u16;
             self.kernel.events.push(at.max(now), Event::LineTurn { line });
         }
+        if ethernet.kept.is_some() {
+            ethernet.keep_burst(port, way, |command| &self.host.commands[command]);
+        }
         let Some(Sent { transfer, at, nic, close }) = sent else { return };
         let Transfer { command, hop, .. } = transfer;
         let passage = &mut ethernet.passages[command.index()];
@@ -351,6 +355,9 @@ impl Drive {
             let line = &mut ethernet.lines[usize::from(port)][back];
             let blame = self.kernel.observe.blame();
             line.acknowledge(now, acks, &ethernet.frames, blame);
+            if ethernet.kept.is_some() {
+                ethernet.keep_acks(c, leg, (port, back), acks);
+            }
         }
     }
 

@@ -1,0 +1,164 @@
+//! The packets that go over the ports, one by one: for captures. Nothing is kept unless it is asked
+//! for, and nothing depends on it. What is said is which part of which message a packet carries;
+//! what that looks like in bytes is for others to say.
+
+use super::line::OnWire;
+use super::{DOWN, Ethernet, Hop, UP};
+use crate::drive::Drive;
+use crate::host::command::Command;
+use crate::io::{Direction, QueueId, Request, Status};
+use crate::number::CommandIndex;
+use mynah_stamp::Time;
+
+/// A message of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Leg {
+    /// The command, with data of its own if they fit.
+    Capsule,
+    /// The drive asks for the data of a write: an RDMA READ, or an R2T.
+    DataRequest,
+    /// They come.
+    WriteData,
+    /// The data of a read, and the response behind them.
+    ReadReply,
+    /// The response alone.
+    Reply,
+}
+
+/// What of its message a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Payload.
+    Payload {
+        /// From here on.
+        offset: u32,
+        /// So much; nothing where the headers say it all.
+        length: u32,
+        /// Of so much in the whole message.
+        of: u32,
+    },
+    /// The response behind the data of a read, where it is a packet of its own.
+    Closing,
+    /// Whoever has got the message acknowledges it. It goes the other way.
+    Acknowledgement {
+        /// Not of the payload, but of [`Part::Closing`].
+        of_closing: bool,
+    },
+}
+
+/// A packet on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// When its last byte is on the wire.
+    pub at: Time,
+    /// The port, from 1.
+    pub port: u8,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// Its queue pair.
+    pub queue: QueueId,
+    /// The command.
+    pub request: Request,
+    /// How the command has ended, in what tells of that.
+    pub status: Status,
+    /// The message.
+    pub leg: Leg,
+    /// What of it.
+    pub part: Part,
+    /// On the wire, with all that is around it: preamble, checks, and the gap of the standard.
+    pub bytes: u32,
+}
+
+impl Packet {
+    /// Whether it is the last of its message, or of the payload of one that is closed.
+    pub fn ends(&self) -> bool {
+        match self.part {
+            Part::Payload { offset, length, of } => offset + length == of,
+            Part::Closing | Part::Acknowledgement { .. } => true,
+        }
+    }
+}
+
+impl Drive {
+    /// Keeps the packets of an Ethernet link, or stops to; without such a link it does nothing.
+    /// What is kept must be taken with [`Drive::take_packets`], or memory runs out.
+    pub fn keep_packets(&mut self, keep: bool) {
+        if let Some(ethernet) = &mut self.host.ethernet {
+            ethernet.kept = keep.then(Vec::new);
+            ethernet.lines.iter_mut().flatten().for_each(|line| line.keep(keep));
+        }
+    }
+
+    /// The packets that were on the wire by `until`, in order of time. What comes later than now is
+    /// certain only if the power does not fail before.
+    pub fn take_packets(&mut self, until: Time) -> Vec<Packet> {
+        let kept = self.host.ethernet.as_mut().and_then(|ethernet| ethernet.kept.as_mut());
+        let Some(kept) = kept else { return vec![] };
+        kept.sort_by_key(|packet| packet.at);
+        let later = kept.split_off(kept.partition_point(|packet| packet.at <= until));
+        std::mem::replace(kept, later)
+    }
+}
+
+impl Ethernet {
+    /// A burst was put on a line.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn keep_burst<'a>(
+        &mut self,
+        port: u8,
+        way: usize,
+        command: impl Fn(CommandIndex) -> &'a Command,
+    ) {
+        let (Some(kept), Some(line)) = (&mut self.kept, self.lines.get_mut(usize::from(port)))
+        else {
+            return;
+        };
+        for OnWire { command: index, hop, at, part, bytes } in line[way].take() {
+            let Hop::Line(leg) = self.hops[usize::from(hop) - 1] else { continue };
+            kept.push(packet(command(index), leg, (port, way), part, at, bytes));
+        }
+    }
+
+    /// A message of `c` was acknowledged, by so many packets at these times.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn keep_acks(&mut self, c: &Command, leg: Leg, (port, way): (u8, usize), acks: u32) {
+        let Some(kept) = &mut self.kept else { return };
+        let times = self.lines[usize::from(port)][way].times_of_acks(acks, &self.frames);
+        for (number, at) in times.enumerate() {
+            let part = Part::Acknowledgement { of_closing: number > 0 };
+            let bytes = self.frames.ack_bytes();
+            kept.push(packet(c, leg, (port, way), part, at, bytes));
+        }
+    }
+
+    /// What was on its way at `now` never comes.
+    pub(super) fn forget_packets(&mut self, now: Time) {
+        if let Some(kept) = &mut self.kept {
+            kept.retain(|packet| packet.at <= now);
+        }
+    }
+}
+
+fn packet(
+    c: &Command,
+    leg: Leg,
+    (port, way): (u8, usize),
+    part: Part,
+    at: Time,
+    bytes: u32,
+) -> Packet {
+    let direction = [(DOWN, Direction::FromHost), (UP, Direction::ToHost)][way].1;
+    Packet {
+        at,
+        port: port + 1,
+        direction,
+        queue: c.completion.queue,
+        request: c.request,
+        status: c.completion.status,
+        leg,
+        part,
+        bytes,
+    }
+}
