@@ -264,7 +264,8 @@ fn the_slowest_resource_is_the_throughput() {
         e.axi = Some(Axi { width_bytes: 4, clock_hz: 500_000_000, ..axi() });
     };
     let control = |e: &mut Ethernet| e.nic.message = Span::from_us(2);
-    let kinds: [(&str, fn(&mut Ethernet)); 6] = [
+    type Change = fn(&mut Ethernet);
+    let kinds: [(&str, Change); 6] = [
         ("cores", cores),
         ("engines", engines),
         ("nic", slow_nic),
