@@ -1,11 +1,11 @@
 //! Drives fitted to measurements, in two ways.
 //!
-//! [`forward`]: what a stage of an Ethernet drive was measured to take, by size, becomes the stage's
-//! table in a drive file. [`inverse`]: numbers of any drive are searched so that the simulated drive
+//! `forward`: what a stage of an Ethernet drive was measured to take, by size, becomes the stage's
+//! table in a drive file. `inverse`: numbers of any drive are searched so that the simulated drive
 //! does what a real one was measured to do, and it is said which of them the data determine.
 //!
-//! Both end in a drive file: the text of another with some keys changed ([`text`]), each with its
-//! source, and in a page of pictures ([`page`]).
+//! Both end in a drive file: the text of another with some keys changed (`text`), each with its
+//! source, and in a page of pictures (`page`).
 
 pub mod forward;
 pub mod inverse;

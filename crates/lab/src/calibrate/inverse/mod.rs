@@ -1,10 +1,10 @@
 //! Parameters of a drive, searched so that the simulated drive does what a real one was measured to
 //! do.
 //!
-//! Targets ([`target`], [`fio_result`]) are loads with what was measured of them; parameters ([`vary`])
-//! are keys of the drive with a range each. The drive is simulated under each load ([`simulate`]), with
-//! one seed, so that the same values always give the same error; [`search`] looks for the values of the
-//! least error, and [`determined`] steps around them to say which the data determine. The figures that
+//! Targets (`target`, `fio_result`) are loads with what was measured of them; parameters (`vary`)
+//! are keys of the drive with a range each. The drive is simulated under each load (`simulate`), with
+//! one seed, so that the same values always give the same error; `search` looks for the values of the
+//! least error, and `determined` steps around them to say which the data determine. The figures that
 //! are reported come from runs that are [`LONGER`] times as long as those of the search.
 
 mod determined;
