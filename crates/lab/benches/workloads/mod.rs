@@ -23,7 +23,7 @@ pub(crate) struct Workload {
     pub(crate) requests: u64,
 }
 
-pub(crate) const WORKLOADS: [Workload; 6] = [
+pub(crate) const WORKLOADS: [Workload; 8] = [
     Workload {
         name: "random-reads",
         about: "4 KiB random reads, QD 32, ideal table",
@@ -78,6 +78,37 @@ pub(crate) const WORKLOADS: [Workload; 6] = [
             ("occupancy", "75"),
         ]],
         precondition: Precondition::Steady,
+        requests: 2_000_000,
+    },
+    Workload {
+        name: "ethernet-bypass",
+        about: "random-reads over an Ethernet link as eemu-samsung's",
+        overrides: &[
+            "mapping.table=ideal",
+            "link.protocol=ethernet",
+            "link.gap=4ns",
+            "link.axi={width_bits=1024,clock=\"500MHz\",boundary=0}",
+            "link.target.transport={in=\"500ns\",out=\"500ns\",engines=4}",
+        ],
+        flows: &[&[("rw", "randread"), ("bs", "4k"), ("iodepth", "32")]],
+        precondition: Precondition::Fill,
+        requests: 2_000_000,
+    },
+    Workload {
+        name: "ethernet-layers",
+        about: "random-reads over an Ethernet link as eemu-baseline's, with all layers",
+        overrides: &[
+            "mapping.table=ideal",
+            "link.protocol=ethernet",
+            "link.axi={width_bits=1024,clock=\"500MHz\",boundary=0}",
+            "link.target.cores=4",
+            "link.target.transport={in=\"5us\",out=\"4us\"}",
+            "link.target.capsule={in=\"2us\",out=\"1us\"}",
+            "link.target.block_layer={in=\"3us\",out=\"2us\"}",
+            "link.target.nvme_layer={in=\"2us\",out=\"1us\"}",
+        ],
+        flows: &[&[("rw", "randread"), ("bs", "4k"), ("iodepth", "32")]],
+        precondition: Precondition::Fill,
         requests: 2_000_000,
     },
     Workload {

@@ -30,6 +30,15 @@ pub(crate) fn drive() -> Prepared {
     emulation.prepare().expect("a drive")
 }
 
+/// A drive with an Ethernet port and a target of its own.
+pub(crate) fn ethernet_drive() -> Prepared {
+    let small = ["geometry.blocks_per_plane=32", "geometry.channels=2", "over_provisioning=50%"];
+    let small = small.map(String::from);
+    let mut emulation = Emulation::on("eemu-baseline", &small).expect("a drive");
+    emulation.precondition = Precondition::None;
+    emulation.prepare().expect("a drive")
+}
+
 /// A served drive; ends when it is told to.
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,

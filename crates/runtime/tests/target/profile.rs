@@ -1,9 +1,10 @@
 //! The profile of a target: every I/O once, and stages that add up, in a time of the test's own.
 
+use crate::client::ethernet_drive;
 use crate::timing::{World, requests};
 use mynah_profile::{Choice, Counts, Filter, Head, KeepAbove, Profile, Sampling, hash};
 use mynah_runtime::clock::Rate;
-use mynah_runtime::profile::TargetProfile;
+use mynah_runtime::profile::{Profiled, TargetProfile};
 use mynah_stamp::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -64,6 +65,37 @@ proptest! {
                 prop_assert!(stages[nothing].is_zero(), "{nothing}");
             }
             prop_assert!(!stages["firmware"].is_zero());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The same of an Ethernet drive: its link's stages are among them, and what is modelled is not
+    /// late for it.
+    #[test]
+    fn an_ethernet_drives_records_have_its_links_stages(
+        requests in requests(),
+        delays in prop::collection::vec(0..20_000u32, 1..5),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.profile");
+        let mut world = World::on(ethernet_drive(), Rate::REAL);
+        let drive = Profiled { drive: "test".into(), has_link: true };
+        world.hub.profile_with(TargetProfile::create(&path, drive, Rate::REAL).unwrap());
+        world.run(&requests, &delays);
+        let (counts, records) = records(&path);
+        prop_assert_eq!(counts.recorded, requests.len() as u64);
+        let most = Span::from_ns(delays.iter().copied().max().unwrap_or(0).into());
+        for (head, stages) in &records {
+            prop_assert!(stages["late"] <= most + Span::from_ns(1), "{} {most}", stages["late"]);
+            // Four layers in and out are 20 us.
+            let layers = ["transport", "capsule", "block_layer", "nvme_layer"];
+            let in_layers: Span = layers.iter().map(|layer| stages[*layer]).sum();
+            prop_assert!(in_layers >= Span::from_us(20), "{in_layers}");
+            prop_assert!(!stages["axi"].is_zero() && !stages["command_fetch"].is_zero());
+            prop_assert!(head.total >= in_layers);
         }
     }
 }
