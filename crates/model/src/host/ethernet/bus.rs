@@ -5,6 +5,7 @@ use crate::config::{Axi, AxiCounting};
 use crate::kernel::fifo::Fifo;
 use mynah_stamp::Span;
 
+const SECOND_PS: u64 = 1_000_000_000_000;
 /// What bursts of powers of two end at in SimpleSSD's count.
 const SIMPLE_SSD_BOUNDARY: u32 = 4096;
 
@@ -27,7 +28,11 @@ impl Bus {
 pub(super) fn time(axi: &Axi, bytes: u32) -> Span {
     let beats = u64::from(bytes.div_ceil(axi.width_bytes));
     let cycles = |count: u64| {
-        let ps = (u128::from(count) * 1_000_000_000_000).div_ceil(u128::from(axi.clock_hz));
+        // Mostly a cycle is so many picoseconds exactly.
+        if SECOND_PS.is_multiple_of(axi.clock_hz) {
+            return Span::from_ps(count * (SECOND_PS / axi.clock_hz));
+        }
+        let ps = (u128::from(count) * u128::from(SECOND_PS)).div_ceil(u128::from(axi.clock_hz));
         Span::from_ps(ps as u64)
     };
     let moved = match axi.counting {
@@ -75,6 +80,9 @@ mod tests {
         assert_eq!(time(&bursts(256, None, 10), 131_072), ns(2048 + 40));
         assert_eq!(time(&bursts(256, Some(4096), 10), 131_072), ns(2048 + 320));
         assert_eq!(time(&bursts(16, Some(4096), 10), 6144), ns(96 + 30));
+        // A cycle of a third of a nanosecond is rounded up at the end.
+        let odd = Axi { clock_hz: 3_000_000_000, ..bursts(256, None, 0) };
+        assert_eq!(time(&odd, 512), Span::from_ps(1334));
         let slow = Axi { arbitration: ns(5), ..bursts(256, None, 0) };
         assert_eq!(time(&slow, 64), ns(2 + 5));
     }
