@@ -359,6 +359,23 @@ pub(crate) struct ProfileKernel {
     /// connections that were made meanwhile
     #[arg(long, value_name = "1/N", default_value = "1", conflicts_with = "every")]
     pub(crate) sample: String,
+    #[command(flatten)]
+    pub(crate) taken: LiveProfile,
+    /// Hooks, or ways to see something, that are not used though the kernel has them, with commas
+    /// between them: each hook costs the kernel some 1,500 instructions
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) without: Vec<String>,
+    /// Room for events that are yet to be read, for each processor: from 16KiB to 256MiB
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    pub(crate) buffer: String,
+    /// Say nothing but the report
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What is taken of I/Os while they go on, and what becomes of it.
+#[derive(Args)]
+pub(crate) struct LiveProfile {
     /// Instead, one I/O in each such span of time: 10ms
     #[arg(long, value_name = "TIME")]
     pub(crate) every: Option<String>,
@@ -380,16 +397,6 @@ pub(crate) struct ProfileKernel {
     /// Keep the profile, the latest records of I/Os (64 MiB), for `mynah profile show`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Hooks, or ways to see something, that are not used though the kernel has them, with commas
-    /// between them: each hook costs the kernel some 1,500 instructions
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) without: Vec<String>,
-    /// Room for events that are yet to be read, for each processor: from 16KiB to 256MiB
-    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
-    pub(crate) buffer: String,
-    /// Say nothing but the report
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 /// Which I/Os are in a profile.
@@ -440,27 +447,8 @@ pub(crate) struct Attach {
     /// One I/O in so many; 1: every I/O
     #[arg(long, value_name = "1/N", default_value = "1/100", conflicts_with = "every")]
     pub(crate) sample: String,
-    /// Instead, one I/O in each such span of time: 10ms
-    #[arg(long, value_name = "TIME")]
-    pub(crate) every: Option<String>,
-    /// Only I/Os like this, before sampling: 'read size>=32KiB queue=1..4' (io, size, namespace,
-    /// queue, block, status); may be repeated: any of them is enough
-    #[arg(long, value_name = "FILTER")]
-    pub(crate) filter: Vec<String>,
-    /// Those beside the sample that are slower: than the running 99.9th percentile, or a time; or
-    /// none [default: p99.9, if there is a sample]
-    #[arg(long, value_name = "p99.9|TIME|none")]
-    pub(crate) keep_above: Option<String>,
-    /// By what I/Os are told apart in the report: type, size, session, queue, namespace, several
-    /// with commas between them; all for one group [default: type,size]
-    #[arg(long, value_name = "LIST")]
-    pub(crate) group_by: Option<GroupBy>,
-    /// Write the report as JSON; - is standard output, in place of the tables
-    #[arg(long, value_name = "FILE|-", value_hint = ValueHint::FilePath)]
-    pub(crate) json: Option<PathBuf>,
-    /// Keep the profile, the latest records of I/Os (64 MiB), for `mynah profile show`
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) taken: LiveProfile,
     /// Say nothing meanwhile
     #[arg(long, short)]
     pub(crate) quiet: bool,

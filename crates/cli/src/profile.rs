@@ -10,7 +10,6 @@ pub(crate) mod task;
 use crate::args::Profile;
 use crate::failure::Failure;
 use crate::print;
-use choice::{KEEP_ABOVE, Wanted};
 pub(crate) use choice::{choice, choice_or};
 use mynah_lab::output::{self, PendingFile};
 use mynah_lab::profile::ProfileReports;

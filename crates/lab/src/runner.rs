@@ -38,7 +38,8 @@ use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::{FlowSpec, Planned, When};
+use crate::units::Bytes;
+use crate::workload::{FlowSpec, Planned, Source, When};
 use job::{Arrivals, Job};
 pub(crate) use key_table::KeySpace;
 use keys::Keys;
@@ -1154,6 +1155,24 @@ fn check_queues(config: &Config, flows: &[FlowSpec]) -> Result<(), RunError> {
         if let Some(depth) = flow.depth_max().filter(|depth| *depth >= entries) {
             return Err(RunError::TooDeep { flow: name, depth, entries });
         }
+        check_link(config, flow)?;
+    }
+    Ok(())
+}
+
+/// Whether the drive's link has the port that a flow wants, and carries its requests.
+fn check_link(config: &Config, flow: &FlowSpec) -> Result<(), RunError> {
+    let name = || flow.name.clone();
+    let ports = config.ethernet.as_ref().map_or(0, |ethernet| ethernet.ports);
+    if u32::from(flow.port) > ports {
+        return Err(RunError::NoSuchPort { flow: name(), port: flow.port, ports });
+    }
+    let Some(ethernet) = &config.ethernet else { return Ok(()) };
+    let Source::Synthetic(synthetic) = &flow.source else { return Ok(()) };
+    let largest = u64::from(synthetic.block.largest().unwrap_or(0)) * 512;
+    if synthetic.mix.trim < 1.0 && largest > u64::from(ethernet.max_transfer_bytes) {
+        let most = Bytes(ethernet.max_transfer_bytes.into());
+        return Err(RunError::TooLarge { flow: name(), bytes: Bytes(largest), most });
     }
     Ok(())
 }

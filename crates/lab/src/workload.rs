@@ -315,6 +315,15 @@ pub enum BlockSize {
 }
 
 impl BlockSize {
+    /// The longest that is drawn, in sectors, if there is one.
+    pub fn largest(&self) -> Option<u32> {
+        match self {
+            BlockSize::Fixed(sectors) | BlockSize::Range { max: sectors, .. } => Some(*sectors),
+            BlockSize::Normal { .. } => None,
+            BlockSize::Split(parts) => parts.iter().map(|&(sectors, _)| sectors).max(),
+        }
+    }
+
     /// The shortest that is drawn, in sectors.
     pub fn smallest(&self) -> u32 {
         match self {

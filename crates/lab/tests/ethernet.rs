@@ -177,6 +177,23 @@ fn whoever_looks_on_sees_the_links_stages() {
     assert_eq!(records, 2000);
 }
 
+/// What would change nothing, or be refused one by one, is refused at once.
+#[test]
+fn flows_that_the_link_does_not_carry_are_refused() {
+    for (drive, load, said) in [
+        ("samsung-pm9a3", "rw=randread port=1", "the drive has no Ethernet link"),
+        ("eemu-samsung", "rw=randread port=2", "wants port 2, but the drive has 1"),
+        ("eemu-samsung", "rw=read bs=2m", "requests of 2MiB, and the drive's largest"),
+        ("eemu-samsung", "rw=write bsrange=4k-2m", "requests of 2MiB, and the drive's largest"),
+    ] {
+        let load = format!("{load} number_ios=10");
+        let Err(error) = Simulation::on(drive).unwrap().flow("load", &load).unwrap().run() else {
+            panic!("{drive} carries {load}");
+        };
+        assert!(error.is_usage() && error.to_string().contains(said), "{error}");
+    }
+}
+
 /// A recording is repeated bit for bit.
 #[test]
 fn recordings_are_repeated() {

@@ -1,6 +1,6 @@
 //! `mynah profile TARGET`: what a running target's I/Os go through.
 
-use super::{KEEP_ABOVE, Wanted, tell};
+use super::{choice, tell};
 use crate::args::Attach;
 use crate::failure::{Failure, say};
 use crate::progress;
@@ -8,7 +8,7 @@ use crate::target::{self, Found};
 use crate::{print, values};
 use mynah_lab::profile::{Interval, ProfileReports, analyse, choice_text};
 use mynah_lab::summary::units::duration;
-use mynah_profile::{Choice, HEADER_BYTES, Header};
+use mynah_profile::{HEADER_BYTES, Header};
 use mynah_runtime::host::load::Where;
 use mynah_runtime::host::{Chosen, TargetRecords, Watch, collect, persist};
 use mynah_runtime::profile::Ring;
@@ -23,7 +23,7 @@ static ENDS: AtomicBool = AtomicBool::new(false);
 
 /// Collects until it is told to end; what is never an interruption: Ctrl-C is how it ends.
 pub(crate) fn run(args: &Attach) -> Result<bool, Failure> {
-    let choice = choice(args)?;
+    let choice = choice::live(&args.sample, &args.taken)?;
     let span = |option, text: &str| values::interval(option, text);
     let watch = Watch {
         runtime: args.runtime.as_deref().map(|text| span("--runtime", text)).transpose()?,
@@ -37,12 +37,12 @@ pub(crate) fn run(args: &Attach) -> Result<bool, Failure> {
         let what = records.header().choice.as_ref().map_or("every I/O".to_owned(), choice_text);
         say(format_args!("note: the target records {what}, not what was asked for: {why}"));
     }
-    let mut ring = ring(args.output.as_deref(), records.header())?;
+    let mut ring = ring(args.taken.output.as_deref(), records.header())?;
     let mut seconds = 0.0;
     let mut say_so = |interval: &Interval, records: &TargetRecords| {
         seconds += watch.interval.as_secs_f64();
         let line = line(seconds, interval, records);
-        match args.json.as_deref() == Some(Path::new("-")) {
+        match args.taken.json.as_deref() == Some(Path::new("-")) {
             _ if args.quiet => {}
             // With the report on standard output, nothing else belongs there.
             true => say(line),
@@ -76,18 +76,6 @@ fn options(args: &Attach) -> Result<(mynah_runtime::host::Options, std::time::Du
     }
 }
 
-fn choice(args: &Attach) -> Result<Choice, Failure> {
-    let is_all = args.every.is_none() && matches!(args.sample.trim(), "1" | "1/1");
-    let keep_above = match args.keep_above.as_deref() {
-        None => (!is_all).then_some(KEEP_ABOVE),
-        Some("none") => None,
-        some => some,
-    };
-    let sample = args.every.is_none().then_some(args.sample.as_str());
-    let every = args.every.as_deref();
-    Wanted { prefix: "--", sample, every, filters: &args.filter, keep_above }.choice()
-}
-
 fn ring(output: Option<&Path>, header: &Header) -> Result<Ring, Failure> {
     let bytes = HEADER_BYTES as u64 + KEPT_BYTES;
     match output {
@@ -114,16 +102,16 @@ fn line(seconds: f64, interval: &Interval, records: &TargetRecords) -> String {
 /// What was collected.
 fn report(args: &Attach, ring: &Ring, address: &str) -> Result<(), Failure> {
     let path = ring.path();
-    let named = |path: &Path| args.output.as_deref().unwrap_or(path).display().to_string();
-    let by = args.group_by.clone().unwrap_or_default();
+    let named = |path: &Path| args.taken.output.as_deref().unwrap_or(path).display().to_string();
+    let by = args.taken.group_by.clone().unwrap_or_default();
     let analysis = analyse(&path, &by)
         .map_err(|problem| Failure::failed(format!("{}: {}", named(&path), problem.error), None))?;
     let mut reports = ProfileReports::new(&[analysis], None);
     for report in &mut reports.profiles {
-        report.file = match &args.output {
+        report.file = match &args.taken.output {
             Some(path) => path.display().to_string(),
             None => format!("tcp://{address}"),
         };
     }
-    tell(&reports, args.json.as_deref())
+    tell(&reports, args.taken.json.as_deref())
 }

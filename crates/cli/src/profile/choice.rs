@@ -1,6 +1,6 @@
 //! Which I/Os are to have records, as options say it.
 
-use crate::args::ProfileChoice;
+use crate::args::{LiveProfile, ProfileChoice};
 use crate::failure::Failure;
 use mynah_lab::profile::{
     ChoiceTextError, io_kinds, parse_every, parse_filter, parse_keep_above, parse_sampling,
@@ -8,7 +8,7 @@ use mynah_lab::profile::{
 use mynah_profile::{Choice, ChoiceError, Chooser};
 
 /// What is kept beside a sample unless something else is said.
-pub(super) const KEEP_ABOVE: &str = "p99.9";
+const KEEP_ABOVE: &str = "p99.9";
 
 /// Which I/Os are to have records.
 pub(crate) fn choice(args: &ProfileChoice) -> Result<Choice, Failure> {
@@ -31,17 +31,30 @@ pub(crate) fn choice_or(args: &ProfileChoice, sample: Option<&str>) -> Result<Ch
     Wanted { prefix: "--profile-", sample, every, filters, keep_above }.choice()
 }
 
+/// The same of I/Os that are looked at while they go on: the slow ones are kept beside any sample.
+pub(super) fn live(sample: &str, taken: &LiveProfile) -> Result<Choice, Failure> {
+    let is_all = taken.every.is_none() && matches!(sample.trim(), "1" | "1/1");
+    let keep_above = match taken.keep_above.as_deref() {
+        None => (!is_all).then_some(KEEP_ABOVE),
+        Some("none") => None,
+        some => some,
+    };
+    let (every, filters) = (taken.every.as_deref(), &taken.filter[..]);
+    let sample = every.is_none().then_some(sample);
+    Wanted { prefix: "--", sample, every, filters, keep_above }.choice()
+}
+
 /// What options say of it; their names begin with `prefix`.
-pub(super) struct Wanted<'a> {
-    pub(super) prefix: &'static str,
-    pub(super) sample: Option<&'a str>,
-    pub(super) every: Option<&'a str>,
-    pub(super) filters: &'a [String],
-    pub(super) keep_above: Option<&'a str>,
+struct Wanted<'a> {
+    prefix: &'static str,
+    sample: Option<&'a str>,
+    every: Option<&'a str>,
+    filters: &'a [String],
+    keep_above: Option<&'a str>,
 }
 
 impl Wanted<'_> {
-    pub(super) fn choice(&self) -> Result<Choice, Failure> {
+    fn choice(&self) -> Result<Choice, Failure> {
         let wrong = |option: &str, error: ChoiceTextError| {
             Failure::usage(format!("{}{option}: {error}", self.prefix), None)
         };

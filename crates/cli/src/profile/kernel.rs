@@ -1,13 +1,13 @@
 //! `mynah profile kernel`: what this machine's own initiator does with each I/O.
 
-use super::{KEEP_ABOVE, Wanted, tell};
+use super::{choice, tell};
 use crate::args::ProfileKernel;
 use crate::failure::{Failure, say};
 use crate::{print, progress, values};
 use mynah_lab::profile::kernel::LeftOut;
 use mynah_lab::profile::{ProfileReports, analyse};
 use mynah_lab::units::Bytes;
-use mynah_profile::{Choice, Chooser, HEADER_BYTES};
+use mynah_profile::{Chooser, HEADER_BYTES};
 use mynah_runtime::profile::Ring;
 use mynah_runtime::profile::kernel::{KernelCounts, KernelTrace, TraceError};
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ static ENDS: AtomicBool = AtomicBool::new(false);
 
 /// Collects, and says what was found. Ctrl-C is how it ends, not an interruption.
 pub(super) fn run(args: &ProfileKernel) -> Result<(), Failure> {
-    let choice = choice(args)?;
+    let choice = choice::live(&args.sample, &args.taken)?;
     let duration = args.duration.as_deref();
     let duration = duration.map(|text| values::interval("--duration", text)).transpose()?;
     let buffer = buffer(&args.buffer)?;
@@ -45,7 +45,7 @@ pub(super) fn run(args: &ProfileKernel) -> Result<(), Failure> {
         .map_err(|error| Failure::usage(error.to_string(), None))?;
     header.choice = (!choice.is_all()).then_some(choice);
     let bytes = HEADER_BYTES as u64 + KEPT_BYTES;
-    let mut ring = match &args.output {
+    let mut ring = match &args.taken.output {
         Some(path) => Ring::create(path, &header, bytes)
             .map_err(|error| Failure::usage(format!("--output: {error}"), None))?,
         None => Ring::in_memory(&header, bytes)
@@ -60,7 +60,7 @@ pub(super) fn run(args: &ProfileKernel) -> Result<(), Failure> {
 
 /// With the report on standard output, nothing else belongs there.
 fn said(args: &ProfileKernel, text: &str) {
-    match args.json.as_deref() == Some(Path::new("-")) {
+    match args.taken.json.as_deref() == Some(Path::new("-")) {
         true => say(text.trim_end()),
         // Who does not read it does not want it.
         false => drop(print::out(text)),
@@ -76,27 +76,16 @@ fn buffer(text: &str) -> Result<u64, Failure> {
     })
 }
 
-fn choice(args: &ProfileKernel) -> Result<Choice, Failure> {
-    let is_all = args.every.is_none() && matches!(args.sample.trim(), "1" | "1/1");
-    let keep_above = match args.keep_above.as_deref() {
-        None => (!is_all).then_some(KEEP_ABOVE),
-        Some("none") => None,
-        some => some,
-    };
-    let sample = args.every.is_none().then_some(args.sample.as_str());
-    let every = args.every.as_deref();
-    Wanted { prefix: "--", sample, every, filters: &args.filter, keep_above }.choice()
-}
-
 fn report(args: &ProfileKernel, ring: &Ring, name: &str) -> Result<(), Failure> {
-    let by = args.group_by.clone().unwrap_or_default();
+    let by = args.taken.group_by.clone().unwrap_or_default();
     let analysis = analyse(&ring.path(), &by)
         .map_err(|problem| Failure::failed(format!("{name}: {}", problem.error), None))?;
     let mut reports = ProfileReports::new(&[analysis], None);
     for report in &mut reports.profiles {
-        report.file = args.output.as_ref().map_or(name.to_owned(), |it| it.display().to_string());
+        report.file =
+            args.taken.output.as_ref().map_or(name.to_owned(), |it| it.display().to_string());
     }
-    tell(&reports, args.json.as_deref())
+    tell(&reports, args.taken.json.as_deref())
 }
 
 /// What is not in the counts of the report.

@@ -3,6 +3,7 @@
 use crate::output::OutputError;
 use crate::request_log::RequestLogError;
 use crate::saved_state::SavedStateError;
+use crate::units::Bytes;
 use crate::workload::WorkloadError;
 use mynah_model::precondition::PreconditionError;
 use mynah_model::{ConfigError, InputError};
@@ -184,6 +185,33 @@ pub enum RunError {
         depth: u32,
         /// Entries of the drive's queues.
         entries: u32,
+    },
+    /// A flow names a port that the drive does not have.
+    #[error("flow `{flow}` wants port {port}, but the drive has {}", match ports {
+        0 => "no Ethernet link".to_owned(),
+        ports => format!("{ports}"),
+    })]
+    #[diagnostic(help("leave `port` out: queues take the ports in turn"))]
+    NoSuchPort {
+        /// Which flow.
+        flow: String,
+        /// What it wants.
+        port: u8,
+        /// How many there are; none on another link.
+        ports: u32,
+    },
+    /// A flow's requests are larger than an Ethernet drive takes.
+    #[error("flow `{flow}` has requests of {bytes}, and the drive's largest transfer is {most}")]
+    #[diagnostic(help(
+        "a smaller bs, as a host would cut them, or raise the drive's link.max_transfer"
+    ))]
+    TooLarge {
+        /// Which flow.
+        flow: String,
+        /// Its longest request.
+        bytes: Bytes,
+        /// What the drive takes.
+        most: Bytes,
     },
     /// The request log could not be written.
     #[error(transparent)]

@@ -249,21 +249,27 @@ impl Drive {
     pub(crate) fn data_in_arrived(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         if self.host.report_moves && !c.orphan {
-            let (tag, sectors) = (c.request.tag, c.request.sectors);
-            let queue = self.queue_id(c.queue);
-            self.host.awaiting_data.insert(tag, command);
-            self.host.pending.push(Pending::Output(Brief::Move {
-                tag,
-                queue,
-                first_sector: 0,
-                sectors,
-                direction: Direction::FromHost,
-            }));
+            self.await_data(command);
         } else if c.orphan {
             self.data_is_here(command);
         } else {
             self.host.pending.push(Pending::Step(Step::Data { command }));
         }
+    }
+
+    /// The host is asked for the data of a write, and says when they are there.
+    pub(super) fn await_data(&mut self, command: CommandIndex) {
+        let c = &self.host.commands[command];
+        let (tag, sectors) = (c.request.tag, c.request.sectors);
+        let queue = self.queue_id(c.queue);
+        self.host.awaiting_data.insert(tag, command);
+        self.host.pending.push(Pending::Output(Brief::Move {
+            tag,
+            queue,
+            first_sector: 0,
+            sectors,
+            direction: Direction::FromHost,
+        }));
     }
 
     /// Goes on by itself.

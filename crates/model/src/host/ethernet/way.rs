@@ -6,8 +6,7 @@ use super::packets::Leg;
 use super::{Counted, DOWN, End, Ethernet, Hop, Load, Passage, UP};
 use crate::drive::{Drive, InputError};
 use crate::host::command::Command;
-use crate::host::front::Pending;
-use crate::io::{Brief, Direction, Operation, QueueKind, Request, Status};
+use crate::io::{Operation, QueueKind, Request, Status};
 use crate::kernel::event::Event;
 use crate::kernel::pool::PoolIndex;
 use crate::number::CommandIndex;
@@ -237,7 +236,7 @@ impl Drive {
                 }
                 Hop::Hold if ethernet.holds_data => {
                     ethernet.passages[command.index()].held = true;
-                    return self.ask_for_data(command);
+                    return self.await_data(command);
                 }
                 Hop::Hold => continue,
             };
@@ -245,22 +244,6 @@ impl Drive {
                 return self.kernel.events.push(end, Event::Hop { command, hop });
             }
         }
-    }
-
-    /// Somebody between host and port says when the data come.
-    #[cold]
-    fn ask_for_data(&mut self, command: CommandIndex) {
-        let c = &self.host.commands[command];
-        let (tag, sectors) = (c.request.tag, c.request.sectors);
-        let queue = self.queue_id(c.queue);
-        self.host.awaiting_data.insert(tag, command);
-        self.host.pending.push(Pending::Output(Brief::Move {
-            tag,
-            queue,
-            first_sector: 0,
-            sectors,
-            direction: Direction::FromHost,
-        }));
     }
 
     /// The data of a command that was held are at the port; false if it was not held.
