@@ -641,6 +641,12 @@ pub(crate) struct Serve {
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]
     pub(crate) late_bound: Option<String>,
+    /// What of an Ethernet drive's modelled time the real path takes: answers leave so much before
+    /// their modelled end. auto is the least round trip that the kernel has seen on a connection, so
+    /// that no answer is early; a time, as measured; or off (see docs/serving.md) [default: auto]
+    #[arg(long, value_name = "auto|TIME|off")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["auto", "off"]))]
+    pub(crate) path_credit: Option<String>,
     /// Only what the drive does matters, not when, as in tests of functions on busy machines: a
     /// result that is not trusted because real time was missed says so, but is no failure (exit
     /// code 0). Writes that are lost and the like still are (exit code 1)

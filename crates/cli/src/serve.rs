@@ -19,6 +19,7 @@ use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::fault;
 use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
+use mynah_runtime::hub::PathCredit;
 use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::profile::Scope;
@@ -27,6 +28,7 @@ use mynah_runtime::server::{
     SubsystemError,
 };
 use mynah_runtime::vfio_user::DoorbellMode;
+use mynah_stamp::Span;
 use mynah_wire::fabrics::{NQN_BYTES_MAX, check_nqn};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -35,6 +37,8 @@ use std::process::ExitCode;
 const DEFAULT_DRIVE: &str = "enterprise-tlc";
 /// The port that IANA has assigned to NVMe over fabrics.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:4420";
+/// What a path can take that is credited.
+const CREDIT_MAX: Span = Span::from_ms(100);
 
 /// Serves drives until the process is told to end.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
@@ -444,6 +448,10 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         let help = "a recording holds what goes into the model, and --speed max asks none";
         return Err(Failure::usage("--record with --speed max", Some(help)));
     }
+    if args.path_credit.is_some() && args.speed == "max" {
+        let help = "answers leave at once with --speed max, and nothing is modelled";
+        return Err(Failure::usage("--path-credit with --speed max", Some(help)));
+    }
     if args.profile.is_some() && !args.vfio_user.is_empty() {
         let help = "a served drive's profile is of NVMe/TCP connections; leave --vfio-user out";
         return Err(Failure::usage("--profile with --vfio-user", Some(help)));
@@ -493,6 +501,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
             .as_deref()
             .map(|t| values::interval("--late-bound", t))
             .transpose()?,
+        path_credit: args.path_credit.as_deref().map(path_credit).transpose()?,
         functional: args.functional,
         ..ServeOptions::default()
     })
@@ -552,6 +561,22 @@ fn store(text: &str) -> Result<StoreKind, Failure> {
             Err(Failure::usage(format!("--store: `{text}` is not a store"), Some(help)))
         }
     }
+}
+
+fn path_credit(text: &str) -> Result<PathCredit, Failure> {
+    Ok(match text {
+        "auto" => PathCredit::Auto,
+        "off" => PathCredit::Off,
+        time => {
+            let credit = values::span("--path-credit", time)?;
+            if credit > CREDIT_MAX {
+                let message = format!("--path-credit {time}: no path takes that long");
+                let help = "give what the path takes, up to 100ms, or auto, or off";
+                return Err(Failure::usage(message, Some(help)));
+            }
+            PathCredit::Fixed(credit)
+        }
+    })
 }
 
 fn speed(text: &str) -> Result<Speed, Failure> {

@@ -68,6 +68,7 @@ pub struct Subsystem {
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) timers: Timers,
     pub(crate) lateness: Lateness,
+    lead: Span,
     was_restored: bool,
 }
 
@@ -99,6 +100,7 @@ impl Subsystem {
             outputs: VecDeque::new(),
             timers: Timers::default(),
             lateness: Lateness::default(),
+            lead: Span::ZERO,
             was_restored: false,
             config,
         };
@@ -327,8 +329,34 @@ impl Subsystem {
     /// Moves both clocks forward: the model, timers, jobs of the store.
     #[inline]
     pub fn advance(&mut self, now: Now) {
-        self.pass(now);
+        match self.lead.is_zero() {
+            true => self.pass(now),
+            false => self.pass_ahead(now),
+        }
         self.begin_trims();
+    }
+
+    /// How far the model may be ahead of the time that [`Subsystem::advance`] names: whatever it
+    /// completes takes so long to whoever waits for it.
+    pub fn set_lead(&mut self, lead: Span) {
+        self.lead = lead;
+    }
+
+    /// Has the model go ahead, event by event: where nothing happens it stays behind, so that a
+    /// command can still come at any moment since.
+    #[cold]
+    fn pass_ahead(&mut self, now: Now) {
+        if self.config.timing == Timing::Modelled {
+            let ahead = now.model + self.lead;
+            while let Some(at) = self.model.drive().next_at().filter(|at| *at <= ahead)
+                && !self.model.is_held_up()
+            {
+                if self.advance_model(at) {
+                    self.lose_power(at);
+                }
+            }
+        }
+        self.pass(Now { wall: now.wall, model: self.now.model });
     }
 
     /// The same within a turn.

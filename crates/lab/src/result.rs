@@ -121,8 +121,29 @@ pub struct Result {
     pub lateness_ns: Option<Latency>,
     /// Real time only: the gap between two looks at a queue.
     pub arrival_uncertainty_ns: Option<Latency>,
+    /// Real time only, of a drive whose link is the network: what of the modelled time the real path
+    /// was credited with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_credit: Option<PathCredit>,
     /// What depends on the machine.
     pub run: Run,
+}
+
+/// What of the modelled time the real path between host and drive was credited with: answers left so
+/// long before their modelled end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathCredit {
+    /// The credit, as it was last.
+    pub credit_ns: f64,
+    /// Commands that were modelled.
+    pub commands: u64,
+    /// Those that take less on the modelled drive than the credit: they were answered late.
+    pub short: u64,
+    /// Those that came sooner after another's answer than the model could still take them: their
+    /// latency is longer by what follows.
+    pub held: u64,
+    /// By how much, on average over all.
+    pub held_mean_ns: f64,
 }
 
 /// Several results: scenarios, or the points of a sweep.
@@ -486,6 +507,7 @@ impl Result {
             blame: blame_entries(&blame_since(parts.blame_before, parts.blame), names),
             lateness_ns: None,
             arrival_uncertainty_ns: None,
+            path_credit: None,
             run: parts.run,
         }
     }

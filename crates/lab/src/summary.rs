@@ -3,8 +3,8 @@
 //! every number.
 
 use crate::result::{
-    BlameEntry, Device, Flow, Host, KeyValueCounts, Latency, Precision, Result, Settling, Side,
-    StageTime, Steadiness, Verdict,
+    BlameEntry, Device, Flow, Host, KeyValueCounts, Latency, PathCredit, Precision, Result,
+    Settling, Side, StageTime, Steadiness, Verdict,
 };
 use mynah_stamp::Stage;
 use std::fmt::Write;
@@ -70,6 +70,9 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
             write_latency(out, "", title, latency)?;
         }
     }
+    if let Some(credit) = &result.path_credit {
+        write_credit(out, credit)?;
+    }
     write_breakdowns(out, result)?;
     write_blame(out, result)?;
     if let Some(hint) = hint(result) {
@@ -79,6 +82,19 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
         writeln!(out, "note: {note}")?;
     }
     Ok(())
+}
+
+fn write_credit(out: &mut String, credit: &PathCredit) -> std::fmt::Result {
+    let of = |part: u64| 100.0 * part as f64 / credit.commands.max(1) as f64;
+    writeln!(
+        out,
+        "path credit {}: answers left so long before their modelled end; {:.1} % of commands take \
+         less than that, {:.1} % were held (mean of all {})",
+        duration(credit.credit_ns),
+        of(credit.short),
+        of(credit.held),
+        duration(credit.held_mean_ns)
+    )
 }
 
 /// Why figures are not known as well as was asked.

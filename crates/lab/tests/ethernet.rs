@@ -210,3 +210,27 @@ fn recordings_are_repeated() {
     assert_eq!(first.flows[0].read.lat_ns, again.result.flows[0].read.lat_ns);
     assert_eq!(first.flows[0].read.stages, again.result.flows[0].read.stages);
 }
+
+/// What one run has written, the next one reads from flash: its state is saved as any drive's.
+#[test]
+fn a_saved_drive_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive.state");
+    let simulation = |flow: &str| {
+        let drive = Simulation::on("eemu-samsung").unwrap().precondition(Precondition::None);
+        drive.set("geometry.blocks_per_plane=48").unwrap().flow("flow", flow).unwrap()
+    };
+    let mut first = simulation("rw=write bs=64k iodepth=4 size=64MiB");
+    first.save_state = Some(path.clone());
+    first.run().unwrap();
+    let reads = |state: bool| {
+        let mut next = simulation("rw=randread bs=4k iodepth=8 size=64MiB number_ios=2000");
+        next.options.load_state = state.then(|| path.clone());
+        let result = next.run().unwrap().result;
+        (result.device.as_ref().map_or(0, |device| device.flash_reads), result.flows)
+    };
+    let (read, flows) = reads(true);
+    assert!(read > 1900, "{read} pages");
+    assert_eq!(reads(true), (read, flows));
+    assert_eq!(reads(false).0, 0);
+}

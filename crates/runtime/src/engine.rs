@@ -21,7 +21,7 @@ pub use control::{Control, Distributions, Snapshot, SnapshotRequest};
 pub(crate) use socket::is_starved;
 
 use crate::clock::{self, Clock};
-use crate::hub::{Hub, Id, Measure};
+use crate::hub::{Hub, Id, Measure, PathCredit};
 use crate::pacing::{Pacing, Poll, Wait};
 use crate::vfio_user::{Port, Say};
 use mynah_device::{Now, Subsystem, Timing, Transport};
@@ -109,6 +109,8 @@ pub struct Engine {
     starved: Vec<u64>,
     fed_at: Option<Time>,
     starvations: u64,
+    /// Whether answers leave early by what the connections' round trips take.
+    measures_path: bool,
     scratch: Vec<u8>,
     control_buffer: Vec<u8>,
     ports: Vec<Port>,
@@ -173,6 +175,7 @@ impl Engine {
             starved: Vec::new(),
             fed_at: None,
             starvations: 0,
+            measures_path: false,
             scratch: vec![0; 16 << 10],
             control_buffer: crate::stamped::control_buffer(),
             ports: Vec::new(),
@@ -205,6 +208,15 @@ impl Engine {
     /// Tells `warn` that the drive has stopped, or goes on. It must not block.
     pub fn on_stall(&mut self, warn: Say) {
         self.warn = warn;
+    }
+
+    /// What of the modelled time the real path is credited with.
+    pub fn set_path_credit(&mut self, credit: PathCredit) {
+        self.measures_path = credit == PathCredit::Auto;
+        self.hub.set_credit(match credit {
+            PathCredit::Fixed(credit) => credit,
+            PathCredit::Auto | PathCredit::Off => Span::ZERO,
+        });
     }
 
     /// How to look for work from now on.

@@ -8,9 +8,11 @@
 //! from hosts are granted in turn. A completion counts as visible when its last byte has been
 //! handed to the network.
 
+mod credit;
 mod measure;
 mod stall;
 
+pub use credit::{Credited, PathCredit};
 pub use measure::{Measure, Totals};
 pub use stall::{Stall, Stalls, waiting};
 
@@ -20,6 +22,7 @@ use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
 use crate::profile::{Note, Noted, Queries, Scope, Sent, Situation, TargetProfile};
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
+use credit::Credit;
 use mynah_device::{
     CommandKind, Completion, CompletionData, Connected, Now, Output, Query, Queue, Subsystem,
     Transport,
@@ -127,13 +130,14 @@ struct Peer {
 impl Peer {
     /// Writes the record of an answer that has been sent.
     #[inline(never)]
-    fn record(&mut self, profile: &mut TargetProfile, unsent: &Unsent, at: Time) {
+    fn record(&mut self, profile: &mut TargetProfile, unsent: &Unsent, at: Time, credit: Span) {
         let Unsent { completion, asked, .. } = unsent;
         if let Some(note) = self.noted.notes.take(completion.entry.command_id.get()) {
             let queue_id = self.queue_id.unwrap_or(0);
             profile.sent(&Sent {
                 controller_id: self.controller_id,
                 queue_id,
+                credit: completion.due.map_or(Span::ZERO, |_| credit),
                 tenant: self.tenant,
                 completion,
                 note: &note,
@@ -164,6 +168,7 @@ pub struct Hub {
     ended: Vec<(Id, Reason)>,
     outstanding: u64,
     measure: Measure,
+    credit: Credit,
     authenticator: Option<Authenticator>,
     faults: Option<Faults>,
     profile: Option<Box<TargetProfile>>,
@@ -193,6 +198,7 @@ impl Hub {
             ended: Vec::new(),
             outstanding: 0,
             measure: Measure::new(rate),
+            credit: Credit::default(),
             authenticator: None,
             faults: None,
             profile: None,
@@ -200,6 +206,14 @@ impl Hub {
             delayed: Vec::new(),
             warning: None,
         }
+    }
+
+    /// Has answers leave so much before their modelled end as the real path takes, in the host's
+    /// time.
+    pub fn set_credit(&mut self, credit: Span) {
+        self.credit = Credit::new(credit, self.rate);
+        self.subsystem.set_lead(self.credit.model);
+        self.measure.set_credit(self.credit);
     }
 
     /// Has faults strike.
@@ -405,8 +419,19 @@ impl Hub {
             match event {
                 Event::Command { entry, data, asked, nth } => {
                     let Some(queue) = peer.queue else { continue };
-                    let now = Now { wall: arrival.at, model: self.rate.model(arrival.at) };
+                    let mut now = Now { wall: arrival.at, model: self.rate.model(arrival.at) };
+                    let mut asked = asked.map(Time::from_ps);
+                    if !self.credit.model.is_zero() {
+                        // How its data come is modelled.
+                        now.model = asked.take().unwrap_or(now.model).min(now.model);
+                        now.wall = self.rate.wall(now.model).min(arrival.at);
+                    }
                     let missed = self.subsystem.now().model.saturating_since(now.model);
+                    if !self.credit.model.is_zero() && !missed.is_zero() {
+                        asked = Some(now.model);
+                    }
+                    // What the model is ahead is no uncertainty.
+                    let missed = missed.saturating_sub(self.credit.model);
                     let missed = self.rate.wall_span(missed);
                     if let Some(missed) = peer.uncertain.replace(missed) {
                         self.measure.arrived(missed + arrival.first);
@@ -416,7 +441,7 @@ impl Hub {
                         let note = Note {
                             nth,
                             outstanding,
-                            arrived: arrival.at,
+                            arrived: now.wall,
                             gap: arrival.first,
                             seen: arrival.seen,
                             ..Note::of(&entry)
@@ -424,7 +449,7 @@ impl Hub {
                         peer.noted.command(note, asked.is_some());
                     }
                     if let Some(stamp) = asked {
-                        peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
+                        peer.asked.push((entry.command_id.get(), stamp));
                     }
                     // A second Connect is an error, and changes nothing.
                     let connect = match peer.shares.is_empty() {
@@ -546,9 +571,16 @@ impl Hub {
         if !self.waiting.is_empty() {
             self.grant();
         }
-        if self.subsystem.drive().now() >= self.measure.stalls().next_look() {
-            self.look_at_drive(now.wall);
+        if self.come_to(now) >= self.measure.stalls().next_look() {
+            self.look_at_drive(now);
         }
+    }
+
+    /// How far the drive has come by `now`; one that may go ahead is not moved while nothing happens.
+    #[inline]
+    fn come_to(&self, now: Now) -> Time {
+        let drive = self.subsystem.drive().now();
+        if self.credit.model.is_zero() { drive } else { drive.max(now.model) }
     }
 
     /// Answers a query of the profile, which may begin one.
@@ -574,9 +606,9 @@ impl Hub {
 
     /// Looks whether the drive goes on.
     #[cold]
-    fn look_at_drive(&mut self, wall: Time) {
-        let drive = self.subsystem.drive();
-        let told = self.measure.look_for_stall(wall, drive.now(), drive.progress());
+    fn look_at_drive(&mut self, now: Now) {
+        let (at, progress) = (self.come_to(now), self.subsystem.drive().progress());
+        let told = self.measure.look_for_stall(now.wall, at, progress);
         self.warning = told.or(self.warning.take());
     }
 
@@ -773,7 +805,7 @@ impl Hub {
         }
         while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
             if let Some(profile) = &mut self.profile {
-                peer.record(profile, &unsent, now.wall);
+                peer.record(profile, &unsent, now.wall, self.credit.wall);
             }
             let late = self.measure.visible(now, &unsent.completion, unsent.asked);
             if let Some(late) = late {
@@ -858,7 +890,10 @@ impl Hub {
         // A drive that has commands and nothing more to do must be found out, too.
         let stalls = self.measure.stalls();
         let look = (self.subsystem.drive().progress().under_way > 0).then(|| stalls.next_look());
-        let model = [wakeup.model, fault, delayed, look].into_iter().flatten().min();
+        // It goes ahead, and its answers with it.
+        let ahead = |at: Time| Time::from_ps(at.as_ps().saturating_sub(self.credit.model.as_ps()));
+        let moved = wakeup.model.map(ahead);
+        let model = [moved, fault, delayed, look].into_iter().flatten().min();
         let model = model.map(|at| self.rate.wall(at));
         let next = match (wakeup.wall, model) {
             (Some(wall), Some(model)) => Some(wall.min(model)),

@@ -28,6 +28,7 @@ pub mod shared;
 pub mod signals;
 mod stamped;
 pub mod status;
+mod tcp_info;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod vfio_user;

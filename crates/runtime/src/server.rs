@@ -12,7 +12,7 @@ use crate::cpus::Cpus;
 use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
 use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Tell, Trouble};
-use crate::hub::{Hub, Measure};
+use crate::hub::{Hub, Measure, PathCredit};
 use crate::pacing::Poll;
 use crate::pair_store;
 use crate::profile::{Profiled, Queries, RingError, Scope, TargetProfile};
@@ -25,6 +25,7 @@ pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard, Su
 use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
+use mynah_model::config::{Config, LinkProtocol};
 use mynah_model::stats::{Blame, Counters};
 use mynah_profile::{Choice, ChoiceError};
 use mynah_stamp::{Span, Time};
@@ -106,6 +107,9 @@ pub struct ServeOptions {
     pub late_bound: Option<Span>,
     /// Only what the drive does is asked for, not when: a result that is not trusted says so.
     pub functional: bool,
+    /// What of an Ethernet drive's time the real path is credited with.
+    /// `None`: what the kernel says of it.
+    pub path_credit: Option<PathCredit>,
     /// How the serving thread looks for work.
     pub poll: Poll,
     /// Where the serving thread may run; `None`: anywhere.
@@ -139,6 +143,7 @@ impl Default for ServeOptions {
             profile_scope: None,
             late_bound: None,
             functional: false,
+            path_credit: None,
             poll: Poll::Adaptive,
             cpus: None,
             connection: Settings::default(),
@@ -162,6 +167,18 @@ pub enum ServeError {
          serve it with --tcp, or give it `--set link.protocol=pcie` and what that needs"
     )]
     NoPcie,
+    /// Nothing of the drive's time can be the path's.
+    #[error(
+        "--path-credit: this drive's link is {0}, and the path to it is not part of its time: only \
+         drives with link.protocol = \"ethernet\" have one, as eemu-samsung"
+    )]
+    NoPath(&'static str),
+    /// The kernel does not tell of encrypted connections.
+    #[error(
+        "--path-credit auto with --tls-psk: the engine does not have the sockets of encrypted \
+         connections, and so not their round trips; give a time, or off"
+    )]
+    UnseenPath,
     /// There can be no function.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -307,6 +324,7 @@ impl Server {
             seed: drive.drive.config().seed,
         };
         let drive = drive.drive;
+        check_path_credit(&options, drive.config())?;
         let timing = match options.speed {
             Speed::Modelled(_) => Timing::Modelled,
             Speed::Max => Timing::Immediate,
@@ -484,6 +502,7 @@ impl Server {
     pub fn run(mut self) -> Result<Served, ServeError> {
         self.begin()?;
         let (rate, profiled) = (self.rate(), self.profiled());
+        let path_credit = path_credit(&self.options, self.subsystem.drive().config());
         let mut settings = self.options.connection;
         if let Some(ethernet) = &self.subsystem.drive().config().ethernet {
             settings.transfer_bytes = settings.transfer_bytes.min(ethernet.max_transfer_bytes);
@@ -536,6 +555,7 @@ impl Server {
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
         engine.add_ports(self.ports, self.say)?;
         engine.on_stall(self.warn);
+        engine.set_path_credit(path_credit);
         engine.set_poll(self.options.poll);
         for waker in self.wakers {
             engine.wake_on(waker)?;
@@ -605,9 +625,12 @@ impl Served {
         result.functional = self.options.functional;
         result.lateness_ns = lateness.late();
         result.arrival_uncertainty_ns = lateness.uncertain();
+        let credited = self.measure.credited();
+        result.path_credit = credited.result();
         if self.options.speed != Speed::Max {
             let median = self.measure.median_latency();
-            result.untrusted = lateness.verdict(self.options.late_bound, median);
+            let late = lateness.verdict(self.options.late_bound, median);
+            result.untrusted = credited.verdict().or(late);
         }
         result
     }
@@ -644,6 +667,28 @@ pub fn nqn(name: &str) -> String {
 /// commas part.
 pub fn is_odd_in_nqn(character: char) -> bool {
     character.is_whitespace() || character.is_control() || character == ','
+}
+
+/// Refuses a credit that nothing can be taken from.
+fn check_path_credit(options: &ServeOptions, config: &Config) -> Result<(), ServeError> {
+    match options.path_credit {
+        Some(_) if config.ethernet.is_none() => {
+            Err(ServeError::NoPath(match config.link.protocol {
+                LinkProtocol::Pcie => "PCIe",
+                LinkProtocol::Sata => "SATA",
+            }))
+        }
+        Some(PathCredit::Auto) if options.is_encrypted() => Err(ServeError::UnseenPath),
+        _ => Ok(()),
+    }
+}
+
+/// What of the modelled time the real path has.
+fn path_credit(options: &ServeOptions, config: &Config) -> PathCredit {
+    match config.ethernet {
+        Some(_) if options.speed != Speed::Max => options.path_credit.unwrap_or(PathCredit::Auto),
+        _ => PathCredit::Off,
+    }
 }
 
 /// Sockets that listen at these addresses, and the addresses with the ports that they got.

@@ -162,6 +162,7 @@ impl Engine {
         let mut socket = Socket::new(socket, self.stamped, now.wall, self.serial);
         socket.half_open = half_open;
         self.sockets[id as usize] = Some(socket);
+        self.measure_path();
         self.queue(id);
     }
 
@@ -174,6 +175,17 @@ impl Engine {
                 self.evict(who, refused);
                 half_open.take(who).ok()
             }
+        }
+    }
+
+    /// Credits what the nearest host's path takes at least.
+    fn measure_path(&mut self) {
+        if !self.measures_path {
+            return;
+        }
+        let sockets = self.sockets.iter().flatten();
+        if let Some(least) = sockets.filter_map(Socket::least_round_trip).min() {
+            self.hub.set_credit(least);
         }
     }
 
@@ -237,6 +249,7 @@ impl Engine {
             }
         }
         self.hub.shrink_pool();
+        self.measure_path();
         let now = self.clock.now();
         for id in over {
             self.close(now, id);

@@ -2,7 +2,7 @@
 
 use crate::quota::Share;
 use crate::stamped;
-use mynah_stamp::Time;
+use mynah_stamp::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -108,6 +108,11 @@ impl Socket {
             closing: None,
             half_open: None,
         }
+    }
+
+    /// What the kernel has seen a round trip take at least.
+    pub(super) fn least_round_trip(&self) -> Option<Span> {
+        crate::tcp_info::least_round_trip(&self.descriptor)
     }
 
     /// Receives what is there: how many bytes, and when the last of them came by the system's

@@ -1,5 +1,6 @@
 //! What is measured while commands go through: what results, status lines and metrics say.
 
+use super::credit::{Credit, Credited};
 use super::stall::Stalls;
 use crate::clock::Rate;
 use crate::lateness::Lateness;
@@ -40,6 +41,8 @@ pub struct Measure {
     /// Their lateness.
     interval_late: Histogram,
     latencies: Histogram,
+    credit: Credit,
+    credited: Credited,
     stalls: Stalls,
 }
 
@@ -59,8 +62,14 @@ impl Measure {
             interval: Histogram::default(),
             interval_late: Histogram::default(),
             latencies: Histogram::default(),
+            credit: Credit::default(),
+            credited: Credited::default(),
             stalls: Stalls::default(),
         }
+    }
+
+    pub(super) fn set_credit(&mut self, credit: Credit) {
+        self.credit = credit;
     }
 
     /// The flows of all hosts.
@@ -81,6 +90,11 @@ impl Measure {
     /// What was done.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// What was credited to the real path.
+    pub fn credited(&self) -> &Credited {
+        &self.credited
     }
 
     /// When and how often the drive has stopped.
@@ -206,7 +220,9 @@ impl Measure {
             _ => self.totals.others += 1,
         }
         let mut stages = completion.stages;
-        let at = now.model.max(completion.arrival);
+        // The host has it, as far as the path is credited.
+        let credit = completion.due.map_or(Span::ZERO, |_| self.credit.model);
+        let at = (now.model + credit).max(completion.arrival);
         let late = completion.due.map(|due| {
             let late = at.saturating_since(due);
             stages.add(Stage::Late, late);
@@ -216,6 +232,9 @@ impl Measure {
             late
         });
         let rung = asked.unwrap_or(completion.arrival).min(completion.arrival);
+        if !self.credit.model.is_zero() {
+            self.credit(completion, rung);
+        }
         stages.add(Stage::NetworkRequest, completion.arrival.since(rung));
         if status.is_success() && matches!(operation, Operation::Read | Operation::Write) {
             self.interval.record(at.since(rung));
@@ -240,6 +259,20 @@ impl Measure {
             self.recorder.record_link(flow, operation, rung, &modelled, link);
         }
         late
+    }
+
+    /// Counts what became of the credit of a command that came at `came`.
+    #[cold]
+    fn credit(&mut self, completion: &Completion, came: Time) {
+        let Some(due) = completion.due else { return };
+        self.credited.last = self.credit.wall;
+        self.credited.commands += 1;
+        self.credited.short += u64::from(due.saturating_since(came) < self.credit.model);
+        let held = self.rate.wall_span(completion.arrival.since(came));
+        if !held.is_zero() {
+            self.credited.held += 1;
+            self.credited.held_by += held;
+        }
     }
 }
 

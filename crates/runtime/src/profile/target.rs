@@ -55,6 +55,8 @@ pub(crate) struct Sent<'a> {
     pub(crate) note: &'a Note,
     /// When the command itself came, on the model's clock, if its data had to be asked for.
     pub(crate) asked: Option<Time>,
+    /// How much of the path's time is in the drive's stages: the answer left so long before it was due.
+    pub(crate) credit: Span,
     /// When the send call had returned.
     pub(crate) at: Time,
 }
@@ -260,7 +262,8 @@ impl TargetProfile {
         let Some(kind) = kind_of(completion.kind) else { return };
         let rate = self.rate;
         let begin = sent.asked.map_or(note.arrived, |at| rate.wall(at)).min(note.arrived);
-        let end = note.arrived.max(note.done).max(note.answered).max(self.sends_at);
+        let left = note.done.max(note.answered).max(self.sends_at) + sent.credit;
+        let end = note.arrived.max(left);
         let head = Head {
             sequence: 0,
             connection: sent.controller_id,
@@ -311,6 +314,8 @@ impl TargetProfile {
         let asked = note.asked.unwrap_or(begin).clamp(begin, note.arrived);
         before[0] = asked.since(begin);
         before[1] = note.arrived.since(asked);
+        let [done, answered, sends_at] =
+            [note.done, note.answered, self.sends_at].map(|at| at + sent.credit);
         let mut at = note.arrived;
         if completion.due.is_some() {
             before[2] = taken.since(note.arrived);
@@ -326,15 +331,15 @@ impl TargetProfile {
                     at += *into;
                 }
             }
-            behind[1] = note.done.saturating_since(at);
+            behind[1] = done.saturating_since(at);
         } else {
-            behind[0] = note.done.saturating_since(at);
+            behind[0] = done.saturating_since(at);
         }
-        at = at.max(note.done);
-        behind[2] = note.answered.saturating_since(at);
-        at = at.max(note.answered);
-        behind[3] = self.sends_at.saturating_since(at);
-        let end = at.max(self.sends_at);
+        at = at.max(done);
+        behind[2] = answered.saturating_since(at);
+        at = at.max(answered);
+        behind[3] = sends_at.saturating_since(at);
+        let end = at.max(sends_at);
         // The modelled end may be some picoseconds behind the stamps, where its clock is another.
         let head = Head { total: end.since(begin), ..head };
         let slot = self.ring.counts().recorded % self.owners.len() as u64;

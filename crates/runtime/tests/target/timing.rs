@@ -1,6 +1,6 @@
 //! When completions become visible, in a time of the test's own.
 
-use crate::client::{HOST, NQN, blocks_of, drive, fabrics};
+use crate::client::{HOST, NQN, blocks_of, drive, ethernet_drive, fabrics};
 use mynah_device::{Now, RamStore, Subsystem, SubsystemConfig, Transport};
 use mynah_lab::emulation::Prepared;
 use mynah_runtime::clock::Rate;
@@ -330,4 +330,86 @@ fn data_under_way_are_not_overtaken_by_writes() {
     let old = received.iter().filter(|&&byte| byte == 0xaa).count();
     let new = received.iter().filter(|&&byte| byte == 0xbb).count();
     assert!(old >= expected && new < 100, "{old} old bytes, {new} new ones");
+}
+
+/// A host that has one command under way, at the other end of a path: what its commands take to it.
+/// The path takes `there` and `back`, and `credit` of that is credited.
+fn seen_by_a_host(
+    requests: &[(bool, u16)],
+    thinks: &[u32],
+    (there, back): (Span, Span),
+    credit: Span,
+) -> Vec<Span> {
+    let mut world = World::on(ethernet_drive(), Rate::REAL);
+    let queue = world.queue();
+    world.hub.set_credit(credit);
+    let mut thinks = thinks.iter().cycle();
+    let mut sent = Time::from_ns(2_000_000);
+    let mut seen = vec![];
+    for (number, &(write, block)) in requests.iter().enumerate() {
+        world.wall = sent + there;
+        let block = u64::from(block) * 8;
+        match write {
+            true => {
+                let entry = blocks_of(opcode::nvm::WRITE, block, 8);
+                world.command(queue, entry, number as u16, &[1; 4096]);
+            }
+            false => {
+                let entry = blocks_of(opcode::nvm::READ, block, 8);
+                world.command(queue, entry, number as u16, &[]);
+            }
+        }
+        while world.hub.outstanding() > 0 {
+            world.wall = world.wall.max(world.hub.next_at().expect("something is under way"));
+            world.look();
+        }
+        let came = world.wall + back;
+        seen.push(came.since(sent));
+        sent = came + Span::from_ns((*thinks.next().expect("a cycle goes on")).into());
+    }
+    let measure = world.hub.measure();
+    assert_eq!(measure.lateness().late_histogram().max(), Some(Span::ZERO));
+    assert_eq!(measure.credited().verdict(), None);
+    seen
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// What a host sees of an Ethernet drive is what is modelled, to the picosecond, wherever on the
+    /// way to it the time passes that is credited; without the credit, the path comes on top.
+    #[test]
+    fn a_credited_path_is_not_seen(
+        requests in requests(),
+        thinks in prop::collection::vec(0..50_000u32, 1..5),
+        there in 0..2_000u64,
+        back in 1..2_000u64,
+    ) {
+        let (there, back) = (Span::from_ns(there), Span::from_ns(back));
+        let near = (Span::ZERO, Span::ZERO);
+        let modelled = seen_by_a_host(&requests, &thinks, near, Span::ZERO);
+        let seen = seen_by_a_host(&requests, &thinks, (there, back), there + back);
+        prop_assert_eq!(&modelled, &seen);
+        let on_top = seen_by_a_host(&requests, &thinks, (there, back), Span::ZERO);
+        prop_assert!(on_top.iter().zip(&modelled).all(|(of, without)| of > without));
+    }
+}
+
+/// A host that is farther away than the drive is fast gets no answer before its command came, and the
+/// run is not trusted.
+#[test]
+fn a_path_longer_than_the_drive_is_not_hidden() {
+    let mut world = World::on(ethernet_drive(), Rate::REAL);
+    let queue = world.queue();
+    world.hub.set_credit(Span::from_ms(10));
+    for number in 0..4 {
+        world.wall += Span::from_ms(50);
+        world.command(queue, blocks_of(opcode::nvm::READ, number * 8, 8), number as u16, &[]);
+        assert_eq!(world.hub.outstanding(), 0, "it is answered at once");
+    }
+    let measure = world.hub.measure();
+    assert_eq!((measure.credited().commands, measure.credited().short), (4, 4));
+    assert!(measure.credited().verdict().is_some());
+    let late = measure.lateness().late_histogram().max().unwrap();
+    assert!(late > Span::from_ms(9), "{late}");
 }

@@ -94,6 +94,7 @@ impl End {
             blame: Vec::new(),
             lateness_ns: None,
             arrival_uncertainty_ns: None,
+            path_credit: None,
             run: Run::default(),
         };
         Outcome {

@@ -1,0 +1,103 @@
+//! The real path's part of the modelled time, for drives whose own link is the network.
+//!
+//! What such a drive models begins when the host sends and ends when the answer is at the host. The
+//! real path takes some of that already. So the model goes ahead by what the path takes at least (the
+//! credit), and an answer leaves so much before its modelled end. A command is taken as sent when its
+//! first bytes came, as long as the model has done nothing since: one that comes sooner after another's
+//! answer than a host on that path could have sent it is taken later, by up to the credit. The model
+//! knows nothing of it: what it was given, and when, is what a recording holds.
+
+use crate::clock::Rate;
+use mynah_lab::units::Duration;
+use mynah_stamp::{Span, Time};
+
+/// A run is not trusted if the real path takes longer than the modelled one for more than one command
+/// in so many.
+const SHORT_MAX: u64 = 100;
+
+/// What of the modelled time the real path is credited with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathCredit {
+    /// The kernel's least round trip of all connections: it takes so long at least.
+    Auto,
+    /// So much.
+    Fixed(Span),
+    /// Nothing: the path adds to what is modelled.
+    #[default]
+    Off,
+}
+
+/// How much is credited, in the host's time and the model's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Credit {
+    pub(super) wall: Span,
+    pub(super) model: Span,
+}
+
+impl Credit {
+    pub(super) fn new(wall: Span, rate: Rate) -> Credit {
+        Credit { wall, model: rate.model(Time::ZERO + wall).since(Time::ZERO) }
+    }
+}
+
+/// What was credited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credited {
+    /// Commands that were modelled.
+    pub commands: u64,
+    /// Those whose modelled time is less than the credit: they were answered late.
+    pub short: u64,
+    /// Those that were taken later than they came, for the model was ahead.
+    pub held: u64,
+    /// By how much, together, in the host's time.
+    pub held_by: Span,
+    /// The credit that was given last.
+    pub last: Span,
+}
+
+impl Credited {
+    /// What a result says of it; nothing if nothing was credited.
+    pub(crate) fn result(&self) -> Option<mynah_lab::result::PathCredit> {
+        let all = self.commands.max(1) as f64;
+        (self.commands > 0).then(|| mynah_lab::result::PathCredit {
+            credit_ns: self.last.as_ns_f64(),
+            commands: self.commands,
+            short: self.short,
+            held: self.held,
+            held_mean_ns: self.held_by.as_ns_f64() / all,
+        })
+    }
+
+    /// Why the run must not be trusted, if it must not.
+    pub fn verdict(&self) -> Option<String> {
+        (self.short * SHORT_MAX > self.commands).then(|| {
+            format!(
+                "the real path takes {}, and {} of {} commands less than that on the modelled \
+                 drive: its host is too far away",
+                Duration(self.last),
+                self.short,
+                self.commands
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_a_hundred_may_be_short() {
+        let of = |short| Credited { commands: 1000, short, ..Credited::default() };
+        assert_eq!(of(10).verdict(), None);
+        assert!(of(11).verdict().is_some_and(|why| why.contains("11 of 1000 commands")));
+        assert_eq!(Credited::default().verdict(), None);
+    }
+
+    #[test]
+    fn a_credit_goes_as_fast_as_the_clock() {
+        let us = Span::from_us;
+        let credit = Credit::new(us(8), Rate::new(0.5).unwrap());
+        assert_eq!((credit.wall, credit.model), (us(8), us(4)));
+    }
+}
