@@ -8,6 +8,7 @@ mod compare;
 mod demo;
 mod drives;
 mod failure;
+mod fio_words;
 mod key;
 mod kv;
 mod machine;
@@ -35,7 +36,13 @@ const INTERRUPTED: u8 = 130;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => error.exit(),
+        Err(error) => {
+            failure::install();
+            match fio_words::explain(&error) {
+                Some(failure) => return failure.report(),
+                None => error.exit(),
+            }
+        }
     };
     failure::install();
     mynah_memory::end_without_memory(failure::without_memory);

@@ -3,6 +3,7 @@
 use crate::args::{Sim, flag};
 use crate::batch;
 use crate::failure::Failure;
+use crate::fio_words;
 use crate::machine::{self, Meter};
 use crate::print;
 use crate::progress::Bar;
@@ -120,6 +121,14 @@ pub(crate) fn enough_memory(simulation: &Simulation, at_once: u64) -> Result<(),
 
 /// Where the workload comes from a file, options of a flow would have no effect.
 fn refuse_flow_options(args: &Sim) -> Result<(), Failure> {
+    if let Some(path) = args.experiment.as_deref().filter(|path| fio_words::is_parted_unit(path)) {
+        let message =
+            format!("`{}` is taken for an experiment file, and there is none", path.display());
+        return Err(Failure::usage(
+            message,
+            Some("write a value and its unit together, as in 10s"),
+        ));
+    }
     let what = match args {
         Sim { experiment: Some(_), .. } => "an experiment file",
         _ if args.source.replay.is_some() => "a recording",

@@ -502,7 +502,7 @@ pub(crate) fn choices(found: &str, valid: &[&str], what: &str) -> String {
 }
 
 /// The one of `valid` that `found` was probably meant to be.
-pub(super) fn nearest<'a>(found: &str, valid: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(found: &str, valid: &[&'a str]) -> Option<&'a str> {
     let lower = found.to_lowercase();
     valid
         .iter()

@@ -30,8 +30,9 @@ pub use caution::Caution;
 pub use difference::{Difference, Differences, Remark, differences};
 pub use document::DriveError;
 pub(crate) use document::choices;
+pub(crate) use document::nearest;
 pub(crate) use document::override_text;
-use document::{Document, Problem, nearest};
+use document::{Document, Problem};
 pub use identity::drive_hash;
 pub use library::{Shipped, shipped};
 pub use lower::{

@@ -10,6 +10,7 @@ use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowSpec, Limits, Mix, Mode, Positions,
     SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think,
 };
+use crate::drive::nearest;
 use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_share, parse_time};
 use crate::trace::{Remap, TraceAction, TraceFormat};
 use crate::workload::TraceSource;
@@ -31,6 +32,8 @@ macro_rules! flow_options {
         impl FlowOptions {
             /// Every option's name.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+            /// What each of them is, in their order.
+            pub const DESCRIPTIONS: &'static [&'static str] = &[$(concat!($($doc,)+)),+];
 
             /// Gives option `name` a value. False if there is no such option.
             pub fn set(&mut self, name: &str, value: impl Into<String>) -> bool {
@@ -770,7 +773,10 @@ impl FlowOptions {
             let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             found.map(|&(_, value)| value).ok_or_else(|| {
                 let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
-                format!("valid are {}", names.join(", "))
+                match nearest(text, &names) {
+                    Some(near) => format!("did you mean `{near}`? Valid are {}", names.join(", ")),
+                    None => format!("valid are {}", names.join(", ")),
+                }
             })
         })
     }
