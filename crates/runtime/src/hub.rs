@@ -8,6 +8,8 @@
 //! from hosts are granted in turn. A completion counts as visible when its last byte has been
 //! handed to the network.
 
+#[cfg(feature = "rdma")]
+mod elsewhere;
 mod measure;
 mod stall;
 
@@ -73,6 +75,12 @@ impl Arrival {
         Arrival { at, first: gap, last: gap, seen: at }
     }
 
+    /// The moment that counts.
+    #[cfg(feature = "rdma")]
+    pub(crate) fn at(&self) -> Time {
+        self.at
+    }
+
     /// The last of them came at `at`, the others within the `gap` before. They were seen at `seen`.
     pub fn stamped(at: Time, gap: Span, seen: Time) -> Arrival {
         Arrival { at, first: gap, last: Span::ZERO, seen }
@@ -122,6 +130,9 @@ struct Peer {
     dirty: bool,
     waiting: bool,
     more: bool,
+    /// Another transport carries its messages.
+    #[cfg(feature = "rdma")]
+    is_elsewhere: bool,
 }
 
 impl Peer {
@@ -170,6 +181,9 @@ pub struct Hub {
     queries: Queries,
     /// Replies that a fault holds back, the next one last.
     delayed: Vec<(Time, Completion)>,
+    /// Replies that other transports are to take.
+    #[cfg(feature = "rdma")]
+    handed: VecDeque<(Id, Completion)>,
     /// What is to be told of the drive, and nobody has taken.
     warning: Option<String>,
 }
@@ -198,6 +212,8 @@ impl Hub {
             profile: None,
             queries: Queries::new(Scope::Own, "", rate),
             delayed: Vec::new(),
+            #[cfg(feature = "rdma")]
+            handed: VecDeque::new(),
             warning: None,
         }
     }
@@ -289,6 +305,8 @@ impl Hub {
             dirty: false,
             waiting: false,
             more: false,
+            #[cfg(feature = "rdma")]
+            is_elsewhere: false,
         });
         let id = match self.free.pop() {
             Some(id) => {
@@ -342,6 +360,12 @@ impl Hub {
         }
         for (_, completion) in
             self.delayed.extract_if(.., |(_, completion)| completion.queue == queue)
+        {
+            self.subsystem.discard(completion);
+        }
+        #[cfg(feature = "rdma")]
+        while let Some(at) = self.handed.iter().position(|(_, it)| it.queue == queue)
+            && let Some((_, completion)) = self.handed.remove(at)
         {
             self.subsystem.discard(completion);
         }
@@ -675,6 +699,10 @@ impl Hub {
                 // that needs a share.
                 _ => peer.shares.clear(),
             }
+        }
+        #[cfg(feature = "rdma")]
+        if peer.is_elsewhere {
+            return self.hand_over(id, completion);
         }
         if let Some(profile) = &self.profile
             && let Some(note) = peer.noted.notes.get_mut(completion.entry.command_id.get())

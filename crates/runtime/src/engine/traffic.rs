@@ -172,6 +172,10 @@ impl Engine {
     }
 
     pub(super) fn owes_output(&self) -> bool {
+        #[cfg(feature = "rdma")]
+        if self.rdma.iter().any(crate::rdma::Port::owes_output) {
+            return true;
+        }
         (0..self.sockets.len())
             .any(|id| self.sockets[id].is_some() && self.hub.output_bytes(id as Id) > 0)
     }

@@ -137,8 +137,12 @@ pub(super) mod tests {
         entry
     }
 
-    const REMOTE: Remote =
-        Remote { address: 0x1234_5678_9abc_def0, bytes: 0x10_0000, key: 0xdead_beef, invalidates: true };
+    const REMOTE: Remote = Remote {
+        address: 0x1234_5678_9abc_def0,
+        bytes: 0x10_0000,
+        key: 0xdead_beef,
+        invalidates: true,
+    };
 
     #[test]
     fn keyed_data_blocks_are_read() {

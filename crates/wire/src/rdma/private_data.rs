@@ -89,7 +89,8 @@ impl Request {
         let most = if queue_id == 0 { entries_max.min(ADMIN_ENTRIES_MAX) } else { entries_max };
         // Linux says of HSQSIZE what SQSIZE says, which is one less (nvmet_rdma_parse_cm_connect_req
         // in drivers/nvme/target/rdma.c).
-        let send_entries = data.send_entries.get().checked_add(1).filter(|&it| it >= 2 && it <= most);
+        let send_entries =
+            data.send_entries.get().checked_add(1).filter(|&it| it >= 2 && it <= most);
         let send_entries = send_entries.ok_or(Rejection::SendQueueSize)?;
         let receive_entries = data.receive_entries.get();
         if receive_entries == 0 {
