@@ -79,8 +79,12 @@ impl Engine {
 
     /// Whether the queue pairs have work, now that nobody will look for a while.
     pub(super) fn rdma_before_sleep(&mut self) -> bool {
-        // Each is to tell, whatever the others say.
-        self.rdma.iter_mut().fold(false, |has_work, port| port.before_sleep() || has_work)
+        let mut has_work = false;
+        for port in &mut self.rdma {
+            // Each is to tell, whatever the others say.
+            has_work |= port.before_sleep();
+        }
+        has_work
     }
 
     pub(super) fn close_rdma(&mut self) {
