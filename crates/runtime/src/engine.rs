@@ -247,13 +247,7 @@ impl Engine {
     /// One turn; whether everything is over.
     fn turn(&mut self) -> io::Result<bool> {
         let mut now = self.clock.now();
-        #[cfg(feature = "rdma")]
-        let (before, slept) = (self.last_look, self.slept);
         let mut worked = self.receive(now.wall);
-        #[cfg(feature = "rdma")]
-        {
-            worked |= self.receive_rdma(before, slept);
-        }
         if worked {
             now = self.clock.now();
         }
@@ -264,13 +258,7 @@ impl Engine {
             (self.warn)(&warning);
         }
         worked |= self.send();
-        #[cfg(feature = "rdma")]
-        {
-            worked |= self.send_rdma();
-        }
         while let Some((id, reason)) = self.hub.next_ended() {
-            #[cfg(feature = "rdma")]
-            self.end_rdma(now.wall, id, &reason);
             self.end(now.wall, id, &reason);
             worked = true;
         }
@@ -350,12 +338,7 @@ impl Engine {
             }
             Wait::Sleep(until) => {
                 // What was rung just before is not slept over.
-                let mut stays = self.ports.iter_mut().any(Port::before_sleep);
-                #[cfg(feature = "rdma")]
-                {
-                    stays |= self.rdma_before_sleep();
-                }
-                if !stays {
+                if !self.before_sleep() {
                     self.sleep(until)?;
                 }
             }
@@ -372,6 +355,15 @@ impl Engine {
                 break;
             }
         }
+    }
+
+    /// Has everybody tell of work who would not; whether there is some now.
+    fn before_sleep(&mut self) -> bool {
+        #[cfg(feature = "rdma")]
+        if self.rdma_before_sleep() {
+            return true;
+        }
+        self.ports.iter_mut().any(Port::before_sleep)
     }
 
     /// Gives every function its turn; whether one had something to do.
