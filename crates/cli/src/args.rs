@@ -596,6 +596,11 @@ pub(crate) struct Serve {
     /// shards listens one port higher, and so on [default: 127.0.0.1:4420]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) tcp: Vec<String>,
+    /// Where to listen over RDMA: an address of an RDMA device; may be repeated, and alone. The second
+    /// of several drives or shards listens one port higher, and so on (needs a build with the feature
+    /// rdma)
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) rdma: Vec<String>,
     /// Be a PCIe function for QEMU and other clients of vfio-user, at the socket DIR/cntrl; may be
     /// repeated: each is a controller of the one drive. Of several drives or shards, the first is
     /// in DIR/0, the next in DIR/1, and so on. Without --tcp, nothing listens there

@@ -223,6 +223,18 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     path.into()
 }
 
+/// The port at which the drive of this number listens, if the first does so at `address`.
+fn move_port(option: &str, address: &mut SocketAddr, number: usize) -> Result<(), Failure> {
+    if address.port() != 0 {
+        let port = u16::try_from(usize::from(address.port()) + number).map_err(|_| {
+            let message = format!("{option} {address}: there is no port for each");
+            Failure::usage(message, Some("the drives take consecutive ports from there"))
+        })?;
+        address.set_port(port);
+    }
+    Ok(())
+}
+
 /// What each thread serves.
 fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan>, Failure> {
     let interval = args.status_interval.as_deref();
@@ -265,13 +277,9 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
         }
         let mut record = args.record.clone();
         if !count.is_one() {
-            for address in options.tcp.iter_mut().filter(|address| address.port() != 0) {
-                let port = u16::try_from(usize::from(address.port()) + number).map_err(|_| {
-                    let message = format!("--tcp {address}: there is no port for each");
-                    Failure::usage(message, Some("the drives take consecutive ports from there"))
-                })?;
-                address.set_port(port);
-            }
+            options.tcp.iter_mut().try_for_each(|address| move_port("--tcp", address, number))?;
+            #[cfg(feature = "rdma")]
+            options.rdma.iter_mut().try_for_each(|address| move_port("--rdma", address, number))?;
             for folder in &mut options.vfio_user {
                 folder.push(number.to_string());
             }
@@ -316,6 +324,7 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
     // QEMU may be started elsewhere.
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let (mut addresses, mut sockets, mut drives) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rdma: Vec<String> = Vec::new();
     for drive in group.drives() {
         let its_addresses: Vec<String> = drive.addresses.iter().map(ToString::to_string).collect();
         let its_sockets = drive.sockets.iter().map(|path| absolute(path).display().to_string());
@@ -326,6 +335,7 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
             "addresses": its_addresses,
             "vfio_user": its_sockets,
         }));
+        rdma.extend(drive.rdma.iter().map(ToString::to_string));
         addresses.extend(its_addresses);
         sockets.extend(its_sockets);
     }
@@ -337,6 +347,9 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
     });
     if !sockets.is_empty() {
         ready["vfio_user"] = sockets.clone().into();
+    }
+    if !rdma.is_empty() {
+        ready["rdma"] = rdma.into();
     }
     if let Some(address) = metrics {
         ready["metrics"] = address.to_string().into();
@@ -434,14 +447,15 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     if !args.tls_psk.is_empty() {
         return Err(key::without_tls());
     }
+    let rdma = rdma(args)?;
     let mut tcp = Vec::new();
     for text in &args.tcp {
         tcp.push(address("--tcp", text)?);
     }
-    if tcp.is_empty() && args.vfio_user.is_empty() {
+    if tcp.is_empty() && args.vfio_user.is_empty() && rdma.is_empty() {
         tcp.push(address("--tcp", DEFAULT_ADDRESS)?);
     }
-    if tcp.is_empty() {
+    if tcp.is_empty() && rdma.is_empty() {
         only_of_tcp(args)?;
     }
     if args.record.is_some() && args.speed == "max" {
@@ -455,6 +469,14 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     if args.profile.is_some() && !args.vfio_user.is_empty() {
         let help = "a served drive's profile is of NVMe/TCP connections; leave --vfio-user out";
         return Err(Failure::usage("--profile with --vfio-user", Some(help)));
+    }
+    if args.profile.is_some() && !rdma.is_empty() {
+        let help = "a served drive's profile is of NVMe/TCP connections; leave --rdma out";
+        return Err(Failure::usage("--profile with --rdma", Some(help)));
+    }
+    if !args.tls_psk.is_empty() && !rdma.is_empty() {
+        let help = "connections over RDMA are not encrypted; leave --rdma or --tls-psk out";
+        return Err(Failure::usage("--tls-psk with --rdma", Some(help)));
     }
     let faults = args.drive.fault.iter().filter_map(|spec| fault::parse(spec));
     let faults = faults.collect::<Result<_, _>>().map_err(|error| {
@@ -471,6 +493,8 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     Ok(ServeOptions {
         name: args.name.first().cloned(),
         tcp,
+        #[cfg(feature = "rdma")]
+        rdma,
         vfio_user: args.vfio_user.clone(),
         doorbells: match args.doorbells {
             DoorbellsArg::Mapped => DoorbellMode::Mapped,
@@ -505,6 +529,28 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         functional: args.functional,
         ..ServeOptions::default()
     })
+}
+
+/// Where to listen over RDMA.
+fn rdma(args: &Serve) -> Result<Vec<SocketAddr>, Failure> {
+    #[cfg(not(feature = "rdma"))]
+    if let Some(first) = args.rdma.first() {
+        let help = "build it with `cargo build --release --features rdma`, which needs cmake and \
+                    libclang";
+        let message = format!("--rdma {first}: this mynah was built without RDMA");
+        return Err(Failure::usage(message, Some(help)));
+    }
+    let mut all = Vec::new();
+    for text in &args.rdma {
+        let address = address("--rdma", text)?;
+        if address.ip().is_unspecified() {
+            let message = format!("--rdma {text}: there is no RDMA device with every address");
+            let help = "give an address of one: `rdma link show` lists them with their interfaces";
+            return Err(Failure::usage(message, Some(help)));
+        }
+        all.push(address);
+    }
+    Ok(all)
 }
 
 /// Refuses what has no effect without TCP.
@@ -655,6 +701,12 @@ impl From<ServeError> for Failure {
             ServeError::Pairs(error) => Some(error.help()),
             ServeError::Fault(error) => Some(error.help.as_str()),
             ServeError::Listen(_, cause) => listening(cause),
+            #[cfg(feature = "rdma")]
+            ServeError::Rdma(..) => Some(
+                "give an address of an RDMA device, which `rdma link show` lists with its interface \
+                 (`rdma link add rxe0 type rxe netdev IF` makes one in software); libibverbs and \
+                 librdmacm have to be there, and `ulimit -l` has to allow 64 MiB",
+            ),
             ServeError::Thread(_) => Some("see to memory and limits (ulimit -v, ulimit -u)"),
             ServeError::Folder(_) => Some(
                 "--vfio-user takes a folder for each function, which is made if it is not there",

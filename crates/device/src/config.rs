@@ -147,8 +147,19 @@ pub struct Port {
     pub address: String,
     /// The port number in text.
     pub service: String,
-    /// Whether connections are encrypted.
-    pub tls: bool,
+    /// What carries messages there.
+    pub carrier: Carrier,
+}
+
+/// What carries the messages of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// NVMe/TCP.
+    Tcp,
+    /// NVMe/TCP, encrypted.
+    Tls,
+    /// NVMe/RDMA.
+    Rdma,
 }
 
 /// How much hosts may ask for.
@@ -202,7 +213,7 @@ pub struct Transport {
     pub local: Option<IpAddr>,
     /// Which of [`SubsystemConfig::ports`] the host came to.
     pub port: u16,
-    /// TRTYPE: 3 is TCP.
+    /// TRTYPE: 1 is RDMA, 3 is TCP.
     pub kind: u8,
     /// NQN of the host that the transport has authenticated, if it has: no other may connect.
     pub host_nqn: Option<String>,

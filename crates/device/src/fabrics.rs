@@ -282,7 +282,7 @@ impl Subsystem {
         let invalid = Status::INVALID_FIELD.do_not_retry();
         let controller = self.controllers.get(id).ok_or(invalid)?;
         let capabilities = Capabilities {
-            queue_entries_max: self.config.limits.queue_entries_max,
+            queue_entries_max: controller.entries_max(self.config.limits.queue_entries_max),
             timeout: READY_TIMEOUT,
         };
         let (value, size) = match wanted.offset {

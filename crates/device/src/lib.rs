@@ -44,7 +44,7 @@ mod timers;
 mod transfer;
 
 pub use config::{
-    Limits, NamespaceConfig, NamespaceContent, Neighbour, Port, Shard, SubsystemConfig,
+    Carrier, Limits, NamespaceConfig, NamespaceContent, Neighbour, Port, Shard, SubsystemConfig,
     SubsystemError, Timing, Transport,
 };
 pub use controllers::AnaState;

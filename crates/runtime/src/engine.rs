@@ -12,6 +12,8 @@
 
 mod admission;
 mod control;
+#[cfg(feature = "rdma")]
+mod rdma;
 mod socket;
 mod traffic;
 
@@ -114,6 +116,8 @@ pub struct Engine {
     scratch: Vec<u8>,
     control_buffer: Vec<u8>,
     ports: Vec<Port>,
+    #[cfg(feature = "rdma")]
+    rdma: Vec<crate::rdma::Port>,
     /// Tells somebody what guests do wrong,
     say: Say,
     /// and that the drive has stopped, or goes on.
@@ -179,6 +183,8 @@ impl Engine {
             scratch: vec![0; 16 << 10],
             control_buffer: crate::stamped::control_buffer(),
             ports: Vec::new(),
+            #[cfg(feature = "rdma")]
+            rdma: Vec::new(),
             say: Box::new(|_| ()),
             warn: Box::new(|_| ()),
         })
@@ -240,6 +246,8 @@ impl Engine {
         for id in 0..self.sockets.len() {
             self.close(now, id as Id);
         }
+        #[cfg(feature = "rdma")]
+        self.close_rdma();
         for port in self.ports {
             let (subsystem, measure) = self.hub.parts();
             port.close(now, subsystem, measure);
@@ -342,7 +350,7 @@ impl Engine {
             }
             Wait::Sleep(until) => {
                 // What was rung just before is not slept over.
-                if !self.ports.iter_mut().any(Port::before_sleep) {
+                if !self.before_sleep() {
                     self.sleep(until)?;
                 }
             }
@@ -359,6 +367,15 @@ impl Engine {
                 break;
             }
         }
+    }
+
+    /// Has everybody tell of work who would not; whether there is some now.
+    fn before_sleep(&mut self) -> bool {
+        #[cfg(feature = "rdma")]
+        if self.rdma_before_sleep() {
+            return true;
+        }
+        self.ports.iter_mut().any(Port::before_sleep)
     }
 
     /// Gives every function its turn; whether one had something to do.
@@ -475,6 +492,8 @@ impl Engine {
                 LISTENERS..CONTROL => self.accept((data - LISTENERS) as usize),
                 WAKERS..PORTS => self.hub.store_calls(),
                 PORTS..CLIENTS => self.admit_guest((data - PORTS) as usize),
+                #[cfg(feature = "rdma")]
+                rdma::RDMA.. => self.hear_rdma(data - rdma::RDMA),
                 CLIENTS.. => self.heard((data - CLIENTS) as usize),
                 id => {
                     let id = id as Id;
@@ -536,12 +555,20 @@ impl Engine {
     /// Everything but what is large.
     fn snapshot(&self) -> Snapshot {
         let measure = self.hub.measure();
+        #[cfg(feature = "rdma")]
+        let (rdma_half_open, rdma_refused) =
+            (rdma::sum(&self.rdma, |it| it.half_open()), rdma::sum(&self.rdma, |it| it.refused()));
+        #[cfg(not(feature = "rdma"))]
+        let (rdma_half_open, rdma_refused) = (0, 0);
         Snapshot {
             now: self.clock.now(),
             connections: self.hub.connections()
                 + self.ports.iter().filter(|port| port.is_attached()).count(),
-            half_open: self.half_open.iter().filter(|(id, _)| !self.hub.is_connected(*id)).count(),
-            refused: self.refused + self.ports.iter().map(Port::refused).sum::<u64>(),
+            half_open: self.half_open.iter().filter(|(id, _)| !self.hub.is_connected(*id)).count()
+                + rdma_half_open,
+            refused: self.refused
+                + rdma_refused
+                + self.ports.iter().map(Port::refused).sum::<u64>(),
             refusals: self.hub.quotas().refusals(),
             starvations: self.starvations,
             outstanding: self.hub.outstanding() + self.guests_outstanding(),

@@ -93,6 +93,8 @@ pub struct Up {
     pub addresses: Vec<SocketAddr>,
     /// Sockets of its functions.
     pub sockets: Vec<PathBuf>,
+    /// Where hosts can connect over RDMA.
+    pub rdma: Vec<SocketAddr>,
     /// What was assumed or found.
     pub notes: Vec<String>,
     /// Ends it, and asks it for figures.
@@ -288,6 +290,7 @@ fn serve(
         nqn: server.nqn().to_owned(),
         addresses: server.addresses().to_vec(),
         sockets: server.sockets().map(Path::to_owned).collect(),
+        rdma: server.rdma_addresses(),
         notes: server.notes().to_vec(),
         control: server.control(),
         neighbour: server.neighbour(),

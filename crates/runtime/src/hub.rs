@@ -9,6 +9,8 @@
 //! handed to the network.
 
 mod credit;
+#[cfg(feature = "rdma")]
+mod elsewhere;
 mod measure;
 mod stall;
 
@@ -22,7 +24,7 @@ use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
 use crate::profile::{Note, Noted, Queries, Scope, Sent, Situation, TargetProfile};
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
-use credit::Credit;
+use credit::{Credit, Taken};
 use mynah_device::{
     CommandKind, Completion, CompletionData, Connected, Now, Output, Query, Queue, Subsystem,
     Transport,
@@ -76,6 +78,12 @@ impl Arrival {
         Arrival { at, first: gap, last: gap, seen: at }
     }
 
+    /// The moment that counts.
+    #[cfg(feature = "rdma")]
+    pub(crate) fn at(&self) -> Time {
+        self.at
+    }
+
     /// The last of them came at `at`, the others within the `gap` before. They were seen at `seen`.
     pub fn stamped(at: Time, gap: Span, seen: Time) -> Arrival {
         Arrival { at, first: gap, last: Span::ZERO, seen }
@@ -125,6 +133,9 @@ struct Peer {
     dirty: bool,
     waiting: bool,
     more: bool,
+    /// Another transport carries its messages.
+    #[cfg(feature = "rdma")]
+    is_elsewhere: bool,
 }
 
 impl Peer {
@@ -175,6 +186,9 @@ pub struct Hub {
     queries: Queries,
     /// Replies that a fault holds back, the next one last.
     delayed: Vec<(Time, Completion)>,
+    /// Replies that other transports are to take.
+    #[cfg(feature = "rdma")]
+    handed: VecDeque<(Id, Completion)>,
     /// What is to be told of the drive, and nobody has taken.
     warning: Option<String>,
 }
@@ -204,6 +218,8 @@ impl Hub {
             profile: None,
             queries: Queries::new(Scope::Own, "", rate),
             delayed: Vec::new(),
+            #[cfg(feature = "rdma")]
+            handed: VecDeque::new(),
             warning: None,
         }
     }
@@ -303,6 +319,8 @@ impl Hub {
             dirty: false,
             waiting: false,
             more: false,
+            #[cfg(feature = "rdma")]
+            is_elsewhere: false,
         });
         let id = match self.free.pop() {
             Some(id) => {
@@ -356,6 +374,12 @@ impl Hub {
         }
         for (_, completion) in
             self.delayed.extract_if(.., |(_, completion)| completion.queue == queue)
+        {
+            self.subsystem.discard(completion);
+        }
+        #[cfg(feature = "rdma")]
+        while let Some(at) = self.handed.iter().position(|(_, it)| it.queue == queue)
+            && let Some((_, completion)) = self.handed.remove(at)
         {
             self.subsystem.discard(completion);
         }
@@ -419,20 +443,10 @@ impl Hub {
             match event {
                 Event::Command { entry, data, asked, nth } => {
                     let Some(queue) = peer.queue else { continue };
-                    let mut now = Now { wall: arrival.at, model: self.rate.model(arrival.at) };
-                    let mut asked = asked.map(Time::from_ps);
-                    if !self.credit.model.is_zero() {
-                        // How its data come is modelled.
-                        now.model = asked.take().unwrap_or(now.model).min(now.model);
-                        now.wall = self.rate.wall(now.model).min(arrival.at);
-                    }
-                    let missed = self.subsystem.now().model.saturating_since(now.model);
-                    if !self.credit.model.is_zero() && !missed.is_zero() {
-                        asked = Some(now.model);
-                    }
-                    // What the model is ahead is no uncertainty.
-                    let missed = missed.saturating_sub(self.credit.model);
-                    let missed = self.rate.wall_span(missed);
+                    let come_to = self.subsystem.now().model;
+                    let asked = asked.map(Time::from_ps);
+                    let taken = self.credit.take_in(self.rate, come_to, arrival.at, asked);
+                    let Taken { now, asked, missed } = taken;
                     if let Some(missed) = peer.uncertain.replace(missed) {
                         self.measure.arrived(missed + arrival.first);
                     }
@@ -707,6 +721,10 @@ impl Hub {
                 // that needs a share.
                 _ => peer.shares.clear(),
             }
+        }
+        #[cfg(feature = "rdma")]
+        if peer.is_elsewhere {
+            return self.hand_over(id, completion);
         }
         if let Some(profile) = &self.profile
             && let Some(note) = peer.noted.notes.get_mut(completion.entry.command_id.get())

@@ -22,6 +22,8 @@ mod prefetch;
 pub mod profile;
 pub mod quota;
 pub mod random;
+#[cfg(any(test, feature = "rdma"))]
+pub mod rdma;
 pub mod record;
 pub mod server;
 pub mod shared;

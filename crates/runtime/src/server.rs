@@ -19,13 +19,14 @@ use crate::profile::{Profiled, Queries, RingError, Scope, TargetProfile};
 use crate::quota::{Bounds, Quotas};
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 use mynah_device::{
-    Limits, Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, Timing, Transport,
+    Carrier, Limits, Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, Timing, Transport,
 };
 pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard, SubsystemError};
 use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
 use mynah_model::config::{Config, LinkProtocol};
+use mynah_model::Drive;
 use mynah_model::stats::{Blame, Counters};
 use mynah_profile::{Choice, ChoiceError};
 use mynah_stamp::{Span, Time};
@@ -72,6 +73,9 @@ pub struct ServeOptions {
     pub name: Option<String>,
     /// Addresses to listen on.
     pub tcp: Vec<SocketAddr>,
+    /// Addresses of RDMA devices to listen on.
+    #[cfg(feature = "rdma")]
+    pub rdma: Vec<SocketAddr>,
     /// Folders with a socket for a PCIe function each; all are controllers of the one subsystem.
     pub vfio_user: Vec<PathBuf>,
     /// How guests ring the doorbells of these functions.
@@ -126,6 +130,8 @@ impl Default for ServeOptions {
         ServeOptions {
             name: None,
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            #[cfg(feature = "rdma")]
+            rdma: Vec::new(),
             vfio_user: Vec::new(),
             doorbells: DoorbellMode::default(),
             store: StoreKind::Ram,
@@ -158,6 +164,10 @@ pub enum ServeError {
     /// An address cannot be listened on.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
+    /// Nor one of an RDMA device.
+    #[cfg(feature = "rdma")]
+    #[error("cannot listen on {0} over RDMA: {1}")]
+    Rdma(SocketAddr, io::Error),
     /// A folder cannot be listened in.
     #[error("cannot listen: {0}")]
     Folder(#[from] ListenError),
@@ -175,10 +185,10 @@ pub enum ServeError {
     NoPath(&'static str),
     /// The kernel does not tell of encrypted connections.
     #[error(
-        "--path-credit auto with --tls-psk: the engine does not have the sockets of encrypted \
-         connections, and so not their round trips; give a time, or off"
+        "--path-credit auto with {0}: the kernel does not tell the engine what the round trips of {1} \
+         take; give a time, or off"
     )]
-    UnseenPath,
+    UnseenPath(&'static str, &'static str),
     /// There can be no function.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -223,6 +233,14 @@ impl ServeError {
 }
 
 impl ServeOptions {
+    /// Whether hosts come over RDMA.
+    fn has_rdma(&self) -> bool {
+        #[cfg(feature = "rdma")]
+        return !self.rdma.is_empty();
+        #[cfg(not(feature = "rdma"))]
+        return false;
+    }
+
     /// Whether connections are encrypted.
     pub fn is_encrypted(&self) -> bool {
         #[cfg(feature = "tls")]
@@ -289,6 +307,8 @@ pub struct Server {
     notes: Vec<String>,
     interval: Option<(Span, Told)>,
     ports: Vec<Port>,
+    #[cfg(feature = "rdma")]
+    rdma: Vec<crate::rdma::Port>,
     say: Say,
     warn: Say,
     profile: Option<TargetProfile>,
@@ -345,8 +365,16 @@ impl Server {
         let ports = addresses.iter().map(|address| Listed {
             address: address.ip().to_string(),
             service: address.port().to_string(),
-            tls: options.is_encrypted(),
+            carrier: if options.is_encrypted() { Carrier::Tls } else { Carrier::Tcp },
         });
+        #[cfg(feature = "rdma")]
+        let rdma = listen_over_rdma(&options, &drive, bounds.transfer_bytes)?;
+        #[cfg(feature = "rdma")]
+        let ports = ports.chain(rdma.iter().map(|port| Listed {
+            address: port.address().ip().to_string(),
+            service: port.address().port().to_string(),
+            carrier: Carrier::Rdma,
+        }));
         let mut subsystem = Subsystem::new(
             SubsystemConfig {
                 serial: serial(&identity.nqn),
@@ -381,6 +409,8 @@ impl Server {
             notes,
             interval: None,
             ports,
+            #[cfg(feature = "rdma")]
+            rdma,
             say: Box::new(|_| ()),
             warn: Box::new(|_| ()),
             profile: None,
@@ -391,6 +421,14 @@ impl Server {
     /// The addresses hosts can connect to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses at which hosts can connect over RDMA.
+    pub fn rdma_addresses(&self) -> Vec<SocketAddr> {
+        #[cfg(feature = "rdma")]
+        return self.rdma.iter().map(crate::rdma::Port::address).collect();
+        #[cfg(not(feature = "rdma"))]
+        return Vec::new();
     }
 
     /// The sockets of the functions.
@@ -504,9 +542,7 @@ impl Server {
         let (rate, profiled) = (self.rate(), self.profiled());
         let path_credit = path_credit(&self.options, self.subsystem.drive().config());
         let mut settings = self.options.connection;
-        if let Some(ethernet) = &self.subsystem.drive().config().ethernet {
-            settings.transfer_bytes = settings.transfer_bytes.min(ethernet.max_transfer_bytes);
-        }
+        settings.transfer_bytes = transfer_bytes(settings, self.subsystem.drive());
         let transport = Transport {
             in_capsule_bytes: settings.capsule_data_bytes,
             max_transfer_bytes: settings.transfer_bytes,
@@ -554,6 +590,8 @@ impl Server {
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
         engine.add_ports(self.ports, self.say)?;
+        #[cfg(feature = "rdma")]
+        engine.add_rdma(self.rdma)?;
         engine.on_stall(self.warn);
         engine.set_path_credit(path_credit);
         engine.set_poll(self.options.poll);
@@ -678,7 +716,12 @@ fn check_path_credit(options: &ServeOptions, config: &Config) -> Result<(), Serv
                 LinkProtocol::Sata => "SATA",
             }))
         }
-        Some(PathCredit::Auto) if options.is_encrypted() => Err(ServeError::UnseenPath),
+        Some(PathCredit::Auto) if options.is_encrypted() => {
+            Err(ServeError::UnseenPath("--tls-psk", "encrypted connections"))
+        }
+        Some(PathCredit::Auto) if options.has_rdma() => {
+            Err(ServeError::UnseenPath("--rdma", "connections over RDMA"))
+        }
         _ => Ok(()),
     }
 }
@@ -686,7 +729,11 @@ fn check_path_credit(options: &ServeOptions, config: &Config) -> Result<(), Serv
 /// What of the modelled time the real path has.
 fn path_credit(options: &ServeOptions, config: &Config) -> PathCredit {
     match config.ethernet {
-        Some(_) if options.speed != Speed::Max => options.path_credit.unwrap_or(PathCredit::Auto),
+        // What is least over TCP is not so over RDMA.
+        Some(_) if options.speed != Speed::Max => {
+            let unsaid = if options.has_rdma() { PathCredit::Off } else { PathCredit::Auto };
+            options.path_credit.unwrap_or(unsaid)
+        }
         _ => PathCredit::Off,
     }
 }
@@ -702,6 +749,30 @@ fn listen(tcp: &[SocketAddr]) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), Ser
         listeners.push(listener);
     }
     Ok((listeners, addresses))
+}
+
+/// Data that a command of a drive may move.
+fn transfer_bytes(settings: Settings, drive: &Drive) -> u32 {
+    let ethernet = drive.config().ethernet.as_ref();
+    ethernet
+        .map_or(settings.transfer_bytes, |it| settings.transfer_bytes.min(it.max_transfer_bytes))
+}
+
+/// The ports of RDMA devices.
+#[cfg(feature = "rdma")]
+fn listen_over_rdma(
+    options: &ServeOptions,
+    drive: &Drive,
+    memory: crate::quota::Bound,
+) -> Result<Vec<crate::rdma::Port>, ServeError> {
+    let bytes = transfer_bytes(options.connection, drive);
+    let mut ports = Vec::new();
+    for &address in &options.rdma {
+        let number = (options.tcp.len() + ports.len()) as u16;
+        let port = crate::rdma::Port::new(address, number, bytes, memory);
+        ports.push(port.map_err(|error| ServeError::Rdma(address, error))?);
+    }
+    Ok(ports)
 }
 
 /// What has to be said of a result if the drive's clock is not the host's.

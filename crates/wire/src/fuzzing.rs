@@ -16,6 +16,7 @@ use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
 use crate::nvme::query;
 use crate::nvme::samsung::{KeyBatch, batched_keys};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry};
+use crate::rdma;
 use crate::tcp::digest::Digests;
 use crate::tcp::host;
 use crate::tcp::pool::TransferPool;
@@ -398,6 +399,62 @@ pub fn submission_entry(data: &[u8]) {
     if let Ok(command) = FabricsCommand::parse(&entry) {
         command.put(&mut built);
         assert_eq!(FabricsCommand::parse(&built), Ok(command));
+    }
+}
+
+/// Connects a queue pair with the beginning as private data, and gives it the rest as capsules, while
+/// its READs and answers take their time. It is never made to hold or post more than it has.
+pub fn rdma_pair(data: &[u8]) {
+    let private = &data[..data.len().min(rdma::private_data::REQUEST_BYTES)];
+    let Ok(request) = rdma::private_data::Request::parse(private, 16, 4) else { return };
+    let settings = rdma::target::Settings {
+        entries: request.send_entries,
+        read_depth: (request.receive_entries & 3) as u8 + 1,
+        transfer_bytes: 1 << 20,
+    };
+    let mut pair = rdma::target::Connection::new(settings);
+    let (mut inside, mut reading, mut sending) = (Vec::new(), Vec::new(), Vec::new());
+    let mut capsules = data[private.len()..].chunks(96);
+    let mut next = capsules.next();
+    while let Some(capsule) = next {
+        // What the network and the drive do meanwhile.
+        let meanwhile = capsule.last().copied().unwrap_or(0);
+        let held_up = pair.holds_up(capsule);
+        if !held_up {
+            match pair.capsule(capsule, 0) {
+                Ok(rdma::target::Step::Command(entry, range)) => {
+                    assert!(range.end <= capsule.len());
+                    inside.push(CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0));
+                }
+                Ok(rdma::target::Step::Answered(entry)) => inside.push(entry),
+                Ok(rdma::target::Step::Waits) => {}
+                Err(_) => return,
+            }
+            next = capsules.next();
+        }
+        while let Some(remote) = pair.next_read() {
+            assert!((1..=1 << 20).contains(&remote.bytes));
+            reading.extend(pair.read_begins());
+        }
+        if held_up || meanwhile & 1 != 0 {
+            for (entry, _) in reading.drain(..).filter_map(|number| pair.read_ended(number)) {
+                inside.push(CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0));
+            }
+        }
+        if meanwhile & 2 != 0 {
+            while pair.has_room()
+                && let Some(entry) = inside.pop()
+            {
+                let answer = pair.answer(&entry, u32::from(meanwhile) << 4);
+                sending.push(answer.work_requests());
+            }
+        }
+        if held_up || meanwhile & 4 != 0 {
+            sending.drain(..).for_each(|requests| pair.sent(requests));
+        }
+        assert!(pair.outstanding() <= usize::from(settings.entries));
+        let used = reading.len() as u32 + sending.iter().sum::<u32>();
+        assert!(used <= settings.work_requests());
     }
 }
 

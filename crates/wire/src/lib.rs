@@ -9,6 +9,7 @@ pub mod fabrics;
 pub mod fuzzing;
 pub mod nvme;
 pub mod pci;
+pub mod rdma;
 pub mod tcp;
 pub mod tls_key;
 pub mod vfio_user;

@@ -43,6 +43,11 @@ fn target_connections() {
 }
 
 #[test]
+fn rdma_pairs() {
+    replay("rdma_pair", fuzzing::rdma_pair);
+}
+
+#[test]
 fn host_streams() {
     replay("host_stream", fuzzing::host_stream);
 }

@@ -239,9 +239,12 @@ impl Subsystem {
             keep_alive_granularity: U16::new(
                 (crate::fabrics::KEEP_ALIVE_GRANULARITY_MS / 100) as u16,
             ),
-            commands_max: U16::new(limits.queue_entries_max.min(65_535) as u16),
-            // Supported without alignment (1:0), offsets (20), transport data blocks (21).
-            sgl: U32::new(1 | 1 << 20 | 1 << 21),
+            commands_max: U16::new(
+                controller.entries_max(limits.queue_entries_max).min(65_535) as u16
+            ),
+            // Supported without alignment (1:0), offsets (20), and keyed data blocks (2) or those of
+            // the transport (21).
+            sgl: U32::new(1 | 1 << 20 | if controller.is_over_rdma() { 1 << 2 } else { 1 << 21 }),
             command_capsule: U32::new((64 + controller.in_capsule_bytes()) / 16),
             response_capsule: U32::new(1),
             sgl_blocks_max: 1,

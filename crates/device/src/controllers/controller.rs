@@ -13,6 +13,7 @@ use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::log::{ErrorEntry, ReservationNotification};
 use mynah_wire::nvme::property::Configuration;
+use mynah_wire::rdma;
 use std::collections::VecDeque;
 
 /// What a controller is for.
@@ -134,6 +135,16 @@ impl Controller {
     /// Whether its queues lie in guest memory.
     pub(crate) fn is_guests(&self) -> bool {
         self.transport == PCI_EXPRESS
+    }
+
+    /// Whether it is reached over RDMA.
+    pub(crate) fn is_over_rdma(&self) -> bool {
+        self.transport == rdma::TRANSPORT_TYPE
+    }
+
+    /// Entries that its queues can have.
+    pub(crate) fn entries_max(&self, limit: u32) -> u32 {
+        if self.is_over_rdma() { limit.min(rdma::ENTRIES_MAX.into()) } else { limit }
     }
 
     /// What its queues in guest memory have in common.

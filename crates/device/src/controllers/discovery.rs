@@ -1,6 +1,6 @@
 //! The discovery log page (Base 2.0, section 5.16.1.23).
 
-use crate::config::Neighbour;
+use crate::config::{Carrier, Neighbour};
 use crate::subsystem::Subsystem;
 use core::net::IpAddr;
 use mynah_stamp::Time;
@@ -12,6 +12,7 @@ use zerocopy::byteorder::little_endian::U16;
 
 /// TRTYPE of TCP.
 const TCP: u8 = 3;
+const RDMA: u8 = mynah_wire::rdma::TRANSPORT_TYPE;
 /// ADRFAM.
 const IPV4: u8 = 1;
 const IPV6: u8 = 2;
@@ -56,11 +57,11 @@ impl Subsystem {
         let mut offer = |(id, port): (usize, &crate::Port), kind: u8, flags: u16, nqn: &str| {
             let Some((address, address_family)) = reached(&port.address, local) else { return };
             let mut entry = DiscoveryEntry {
-                transport: TCP,
+                transport: if port.carrier == Carrier::Rdma { RDMA } else { TCP },
                 address_family,
                 kind,
                 // A secure channel is required or not; flow control may be disabled.
-                requirements: if port.tls { 1 } else { 2 } | 1 << 2,
+                requirements: if port.carrier == Carrier::Tls { 1 } else { 2 } | 1 << 2,
                 port_id: U16::new(id as u16),
                 controller_id: U16::new(0xffff),
                 admin_queue_max: U16::new(entries_max),
@@ -70,7 +71,13 @@ impl Subsystem {
                 address: ascii(&address),
                 ..Default::default()
             };
-            entry.specific[0] = if port.tls { 2 } else { 0 };
+            match port.carrier {
+                Carrier::Tcp => {}
+                Carrier::Tls => entry.specific[0] = 2,
+                // Reliable connections, RoCE version 2, the IP connection manager (RDMA Transport
+                // 1.0, section 3.7). The port does not know of other providers.
+                Carrier::Rdma => entry.specific[..3].copy_from_slice(&[1, 4, 1]),
+            }
             entries.push(entry);
         };
         for port in self.config.shard.ids().zip(&self.config.ports) {

@@ -1,7 +1,7 @@
 //! Connect, properties, keep-alive, disconnect; the discovery controller.
 
 use crate::support::*;
-use mynah_device::{Neighbour, Port, Queue, Shard, SubsystemConfig, Timing, Transport};
+use mynah_device::{Carrier, Neighbour, Port, Queue, Shard, SubsystemConfig, Timing, Transport};
 use mynah_stamp::Span;
 use mynah_wire::fabrics::{Connect, DISCOVERY_NQN};
 use mynah_wire::nvme::Status;
@@ -259,11 +259,37 @@ fn flow_control_counts_entries() {
     assert_eq!(heads, [1, 2, 0, 1, 2]);
 }
 
+/// What the log says of a port for RDMA, and what a controller behind it says of its descriptors.
+#[test]
+fn hosts_over_rdma_are_told_what_they_need() {
+    let mut world = World::with(
+        Timing::Immediate,
+        |config| {
+            config.ports = vec![Port {
+                address: "10.0.0.1".into(),
+                service: "4420".into(),
+                carrier: Carrier::Rdma,
+            }];
+        },
+        |_| {},
+    );
+    let (admin, _) = world.admin_as(HOST, DISCOVERY_NQN);
+    let log = world.log(admin, page::DISCOVERY, 3 * 1024);
+    assert_eq!((log[1024], log[2 * 1024 + 768..2 * 1024 + 771].to_vec()), (1, vec![1, 4, 1]));
+    let queue = world.attach_as(Transport { kind: 1, ..tcp() });
+    let reply = world.connect_as(queue, HOST, SUBSYSTEM, connect(0, 32), 0xffff);
+    assert_eq!(reply.status(), Status::SUCCESS);
+    let data = world.identify(queue, cns::CONTROLLER, 0);
+    let page = IdentifyController::read_from_bytes(&data).unwrap();
+    // Keyed data blocks (2) and offsets (20), and no data blocks of the transport's (21).
+    assert_eq!(page.sgl.get(), 1 | 1 << 2 | 1 << 20);
+}
+
 #[test]
 fn discovery() {
     let ports = vec![
-        Port { address: "127.0.0.1".into(), service: "4420".into(), tls: false },
-        Port { address: "::1".into(), service: "4421".into(), tls: true },
+        Port { address: "127.0.0.1".into(), service: "4420".into(), carrier: Carrier::Tcp },
+        Port { address: "::1".into(), service: "4421".into(), carrier: Carrier::Tls },
     ];
     let mut world = World::with(
         Timing::Immediate,
@@ -436,7 +462,7 @@ fn discovery_lists_the_address_at_which_the_host_came_in() {
     let any = |address: &str, service: &str| Port {
         address: address.into(),
         service: service.into(),
-        tls: false,
+        carrier: Carrier::Tcp,
     };
     let ports = vec![any("0.0.0.0", "4420"), any("::", "4421"), any("10.0.0.9", "4422")];
     let neighbour = Neighbour {

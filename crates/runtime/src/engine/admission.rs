@@ -224,6 +224,8 @@ impl Engine {
     /// Looks at things that take seconds.
     pub(super) fn sweep(&mut self, now: Time) {
         self.next_sweep = now + SWEEP;
+        #[cfg(feature = "rdma")]
+        self.sweep_rdma();
         self.forget_connected();
         let mut over = Vec::new();
         for &(id, _) in &self.half_open {

@@ -33,6 +33,10 @@ impl Engine {
         let before = std::mem::replace(&mut self.last_look, look);
         let mut slept = std::mem::take(&mut self.slept);
         let mut worked = false;
+        #[cfg(feature = "rdma")]
+        {
+            worked |= self.receive_rdma(before, slept);
+        }
         for _ in 0..self.ready.len() {
             let Some(id) = self.ready.pop_front() else { break };
             let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { continue };
@@ -111,6 +115,10 @@ impl Engine {
     /// Sends what there is, once for each connection; whether there was something.
     pub(super) fn send(&mut self) -> bool {
         let mut worked = false;
+        #[cfg(feature = "rdma")]
+        {
+            worked |= self.send_rdma();
+        }
         // Replies that waited for room may make a connection dirty again: next turn.
         let mut again = Vec::new();
         while let Some(id) = self.hub.next_dirty() {
@@ -172,12 +180,18 @@ impl Engine {
     }
 
     pub(super) fn owes_output(&self) -> bool {
+        #[cfg(feature = "rdma")]
+        if self.rdma.iter().any(crate::rdma::Port::owes_output) {
+            return true;
+        }
         (0..self.sockets.len())
             .any(|id| self.sockets[id].is_some() && self.hub.output_bytes(id as Id) > 0)
     }
 
     /// A connection is over once its output is sent and the peer has seen it.
     pub(super) fn end(&mut self, now: Time, id: Id, reason: &Reason) {
+        #[cfg(feature = "rdma")]
+        self.end_rdma(now, id, reason);
         let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
         match reason {
             Reason::Protocol(_) => self.refused += 1,

@@ -8,6 +8,7 @@
 //! knows nothing of it: what it was given, and when, is what a recording holds.
 
 use crate::clock::Rate;
+use mynah_device::Now;
 use mynah_lab::units::Duration;
 use mynah_stamp::{Span, Time};
 
@@ -38,6 +39,40 @@ impl Credit {
     pub(super) fn new(wall: Span, rate: Rate) -> Credit {
         Credit { wall, model: rate.model(Time::ZERO + wall).since(Time::ZERO) }
     }
+
+    /// A command that came at `arrival` to a model that has come to `come_to`. If its data had to be
+    /// asked for, the command itself came at `asked`, on the model's clock.
+    #[inline]
+    pub(super) fn take_in(
+        &self,
+        rate: Rate,
+        come_to: Time,
+        arrival: Time,
+        mut asked: Option<Time>,
+    ) -> Taken {
+        let mut now = Now { wall: arrival, model: rate.model(arrival) };
+        if !self.model.is_zero() {
+            // How its data come is modelled.
+            now.model = asked.take().unwrap_or(now.model).min(now.model);
+            now.wall = rate.wall(now.model).min(arrival);
+        }
+        let mut missed = come_to.saturating_since(now.model);
+        if !self.model.is_zero() && !missed.is_zero() {
+            asked = Some(now.model);
+            // What the model is ahead is no uncertainty.
+            missed = missed.saturating_sub(self.model);
+        }
+        Taken { now, asked, missed: rate.wall_span(missed) }
+    }
+}
+
+/// When a command takes effect.
+pub(super) struct Taken {
+    pub(super) now: Now,
+    /// When it came, on the model's clock, if that was before.
+    pub(super) asked: Option<Time>,
+    /// By how much the model has missed that, in the host's time.
+    pub(super) missed: Span,
 }
 
 /// What was credited.
