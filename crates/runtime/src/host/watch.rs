@@ -19,7 +19,8 @@ pub(super) struct Watch {
     control: Vec<u8>,
     /// Whether the kernel notes when bytes come.
     stamped: bool,
-    /// When the socket was last found empty, and when a wait for it ended.
+    /// When the last look had ended; the socket was found empty later than this; when a wait for it ended.
+    looked: Time,
     empty: Time,
     woken: Cell<Time>,
     pub(super) flights: Flights,
@@ -31,8 +32,10 @@ impl Watch {
         machine.tell_transfers();
         let stamped = stream.is_bare() && stamped::begin(&stream.fd());
         let flights = Flights::new(machine.slots());
-        let (empty, woken) = (Time::ZERO, Cell::new(Time::ZERO));
-        Watch { clock, control: stamped::control_buffer(), stamped, empty, woken, flights }
+        let woken = Cell::new(Time::ZERO);
+        let (looked, empty) = (Time::ZERO, Time::ZERO);
+        let control = stamped::control_buffer();
+        Watch { clock, control, stamped, looked, empty, woken, flights }
     }
 
     /// A wait for something to come has ended.
@@ -50,13 +53,16 @@ impl Watch {
             false => stream.read(buffer).map(|bytes| (bytes, None)),
         };
         if received.is_err() {
-            self.empty = self.clock.wall();
+            // Between the look and this moment something may have come.
+            self.empty = self.looked;
+            self.looked = self.clock.wall();
         }
         let (bytes, stamp) = received?;
         let (seen, age) = match stamp.map(|stamp| self.clock.since(stamp)) {
             Some((now, age)) if age < STAMP_AGE_MAX => (now.wall, age),
             _ => (self.clock.wall(), Span::ZERO),
         };
+        self.looked = seen;
         let came = Time::from_ps(seen.as_ps().saturating_sub(age.as_ps()));
         self.flights.received(readable(came, self.empty, self.woken.get()).min(seen));
         Ok(bytes)

@@ -95,13 +95,13 @@ pub(super) fn expectation(
     };
     let refuse = |message: &str| Err(file.error(raw.span(), message));
     match expectation.asks() {
-        (false, false) => refuse("expect: nothing is expected; add `grows_most = true`, say"),
         (true, _) if expectation.part.is_none() => {
             refuse("expect: of which part is not said; add `part = \"S3-S5\"`, say")
         }
         (false, _) if expectation.part.is_some() => {
             refuse("expect: a part is named, and nothing is expected of it")
         }
+        (false, false) => refuse("expect: nothing is expected; add `iops_max = 0.9`, say"),
         _ if !compares && expectation.needs_base() => {
             refuse("expect: that compares with a base; add `base = 1` to [report]")
         }

@@ -185,6 +185,7 @@ fn load(
     if flow.limits == workload::Limits::default() && !flow.has_an_end() {
         flow.limits.runtime = Some(RUNTIME);
     }
+    flow.name = name;
     let load = TaskLoad { flow, beside: vec![], cpus_allowed };
     Ok(Read { load, bulk_flows, shares_queue })
 }
