@@ -13,7 +13,6 @@ mod scenarios;
 use mynah_lab::profile::{
     Beyond, Cause, GroupBy, Limits, Outcome, ProfileReport, ProfileReports, analyse,
 };
-use mynah_stamp::Time;
 use scenarios::{ALL, Scenario};
 use std::path::Path;
 
@@ -129,11 +128,12 @@ fn say(path: &std::path::Path, network: mynah_profile::Network) {
     let header = mynah_profile::Header { network: Some(network), ..profile.header().clone() };
     let mut bytes = std::io::Cursor::new(Vec::new());
     let mut writer = mynah_profile::Writer::new(&mut bytes, header).unwrap();
+    let counts = profile.counts();
     let mut records = profile.records();
     while let Some(record) = records.next_record().unwrap() {
         writer.record(record.head, record.stages.iter().copied(), record.beside).unwrap();
     }
-    writer.finish_as(profile.counts()).unwrap();
+    writer.finish_as(counts).unwrap();
     std::fs::write(path, bytes.into_inner()).unwrap();
 }
 

@@ -22,6 +22,9 @@ const AT_LIMIT: f64 = 0.9;
 /// What a stage of the flash alone takes so many times longer is slower itself.
 const SLOWER: f64 = 1.1;
 
+/// Something that connections counted.
+type Counted = fn(&Network) -> u64;
+
 /// What makes I/Os slower.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -301,7 +304,7 @@ impl Case<'_> {
             return;
         };
         let per_second = |count: u64, of: &Network| count as f64 * 1e6 / of.asked_us.max(1) as f64;
-        let pairs: [(&str, fn(&Network) -> u64); 2] = [
+        let pairs: [(&str, Counted); 2] = [
             ("segments sent again a second", |it| it.retransmits),
             ("segments that came out of order a second", |it| it.out_of_order),
         ];
