@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let load = |(index, flow)| Load {
         target: place.clone(),
         flow,
+        beside: vec![],
         namespace,
         loads_keys,
         index: index as u32,

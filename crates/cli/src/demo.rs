@@ -131,6 +131,7 @@ fn load_on(server: &Server, flow: &FlowSpec) -> Load {
             timeout: TIMEOUT,
         })),
         flow: flow.clone(),
+        beside: vec![],
         namespace: None,
         loads_keys: false,
         index: 0,

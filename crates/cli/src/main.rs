@@ -47,6 +47,15 @@ fn main() -> ExitCode {
     failure::install();
     mynah_memory::end_without_memory(failure::without_memory);
     mynah_runtime::signals::refuse_large_files();
+    // It may have to be before there is a second thread, as the one that waits for Ctrl-C is.
+    let task = match &cli.verb {
+        Verb::Profile { what: None, attach } => attach.task.as_deref().map(profile::task::begin),
+        _ => None,
+    };
+    let task = match task.transpose() {
+        Ok(task) => task,
+        Err(failure) => return failure.report(),
+    };
     progress::catch_interrupts();
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),
@@ -56,7 +65,7 @@ fn main() -> ExitCode {
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
         Verb::Profile { what: Some(what), .. } => profile::run(&what),
-        Verb::Profile { what: None, attach } => match &attach.task {
+        Verb::Profile { what: None, attach } => match &task {
             Some(task) => profile::task::run(task, &attach),
             None => profile::attach::run(&attach),
         },

@@ -11,9 +11,8 @@ mod path;
 mod scenarios;
 
 use mynah_lab::profile::{
-    Beyond, Cause, GroupBy, Limits, NetworkSample, Outcome, ProfileReport, ProfileReports, analyse,
+    Beyond, Cause, GroupBy, Limits, Outcome, ProfileReport, ProfileReports, analyse,
 };
-use mynah_stamp::Time;
 use scenarios::{ALL, Scenario};
 use std::path::Path;
 
@@ -123,6 +122,21 @@ fn three_hundred_that_are_alike() {
     let (quiet, of) = count("alike", (1000..1300).map(is_quiet));
     assert!(of - quiet <= 3, "{quiet} of {of}");
 }
+/// Has the connections of a profile say this of themselves.
+fn say(path: &std::path::Path, network: mynah_profile::Network) {
+    let profile = mynah_profile::Profile::open(path).unwrap();
+    let header = mynah_profile::Header { network: Some(network), ..profile.header().clone() };
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let mut writer = mynah_profile::Writer::new(&mut bytes, header).unwrap();
+    let counts = profile.counts();
+    let mut records = profile.records();
+    while let Some(record) = records.next_record().unwrap() {
+        writer.record(record.head, record.stages.iter().copied(), record.beside).unwrap();
+    }
+    writer.finish_as(counts).unwrap();
+    std::fs::write(path, bytes.into_inner()).unwrap();
+}
+
 /// What connections said of themselves is evidence, and a limit that is reached is the cause.
 #[test]
 fn a_link_at_its_limit_is_named() {
@@ -134,31 +148,30 @@ fn a_link_at_its_limit_is_named() {
     let after = path::Network { link_rate: 1e8, ..before.clone() };
     path::write(&before, 1, &base);
     path::write(&after, 2, &now);
+    let network = mynah_profile::Network {
+        asked_us: 2_000_000,
+        rtt_us: 100,
+        retransmits: 50,
+        out_of_order: 0,
+        busy_us: 2_000_000,
+        window_limited_us: 0,
+        buffer_limited_us: 1_000_000,
+        delivery_rate: 100_000_000,
+    };
+    say(&now, network);
     let by = GroupBy::default();
     let (base, now) = (analyse(&base, &by).unwrap(), [analyse(&now, &by).unwrap()]);
-    let sample = |second: u64, retransmits| NetworkSample {
-        at: Time::from_ns(second * 1_000_000_000),
-        connection: 1,
-        queue: 1,
-        rtt_us: 100.0,
-        retransmits,
-        busy_us: second * 1_000_000,
-        window_limited_us: 0,
-        buffer_limited_us: second * 500_000,
-        delivery_rate: 1e8,
-    };
-    let samples = vec![sample(0, 0), sample(2, 50)];
     for (limit, cause) in
         [(None, Cause::Network), (Some(1e9), Cause::Network), (Some(1e8), Cause::LinkLimit)]
     {
         let limits = Limits { link_bytes_per_s: limit, drive_bytes_per_s: None };
-        let beyond = Beyond { base: vec![], now: samples.clone(), limits };
+        let beyond = Beyond { limits };
         let report = ProfileReports::knowing(&now, Some(&base), &beyond).profiles.remove(0);
         let verdict = report.verdict().unwrap();
         assert_eq!(verdict.cause, Some(cause), "{}", verdict.text());
         let evidence = verdict.evidence.join("\n");
-        assert!(evidence.contains("retransmits a second: ? -> 25.0"), "{evidence}");
-        assert!(evidence.contains("the send buffer was full in 50.0 %"), "{evidence}");
+        assert!(evidence.contains("segments sent again a second: ? -> 25.0"), "{evidence}");
+        assert!(evidence.contains("the host's send buffer was full in 50.0 %"), "{evidence}");
     }
 }
 

@@ -89,6 +89,31 @@ pub struct Header {
     /// Which I/Os have records; not there: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+    /// What a host's connections said of themselves; not there: they were not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+}
+
+/// What the connections of a run said of themselves (Linux's TCP_INFO), while it went on: over all of
+/// them, as their host sees them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// For how long they were asked.
+    pub asked_us: u64,
+    /// Smoothed round trip time: the median of all answers.
+    pub rtt_us: u64,
+    /// Segments that the host has sent again.
+    pub retransmits: u64,
+    /// Segments that came to the host out of order: what was before them was lost, or overtaken.
+    pub out_of_order: u64,
+    /// For how long the host had something to send, summed over connections.
+    pub busy_us: u64,
+    /// For how much of that the target's window was full.
+    pub window_limited_us: u64,
+    /// For how much of that the host's send buffer was full.
+    pub buffer_limited_us: u64,
+    /// Bytes a second that a connection delivered to the target of late: the median of all answers.
+    pub delivery_rate: u64,
 }
 
 /// What became of the I/Os that ended while the profile was being written. They add up: `completed`
@@ -145,6 +170,7 @@ impl Header {
             beside: vec![],
             sessions: vec![],
             choice: None,
+            network: None,
         }
     }
 

@@ -20,7 +20,7 @@ pub use choice::{
     RANGES_MAX, Ranges, Sampling, hash,
 };
 pub use follow::{Follow, Progress};
-pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Side, TimeBase};
+pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Network, Side, TimeBase};
 pub use read::{Problem, Profile, ReadError, Records};
 pub use record::{HEAD_WORDS, Head, Record};
 pub use write::{Writer, file_bytes};

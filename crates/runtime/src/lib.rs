@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod pacing;
 pub mod pair_store;
 mod prefetch;
+pub mod private_link;
 pub mod profile;
 pub mod quota;
 pub mod random;

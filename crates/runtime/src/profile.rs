@@ -18,6 +18,7 @@ pub use query::{Queries, Scope};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
 pub use target::{Profiled, TargetProfile};
 
+pub(crate) use host::Asked;
 pub(crate) use notes::{Note, Noted};
 pub(crate) use query::Situation;
 pub(crate) use target::Sent;

@@ -35,7 +35,7 @@ pub(super) fn show(args: &ProfileShow) -> Result<(), Failure> {
         }
     };
     let limits = Limits { link_bytes_per_s: args.link_limit, drive_bytes_per_s: args.drive_limit };
-    let beyond = Beyond { limits, ..Beyond::default() };
+    let beyond = Beyond { limits };
     let mut reports = ProfileReports::knowing(&profiles, base.as_ref(), &beyond);
     reports.base.clone_from(&args.base);
     if let (false, Some(name), [report]) =

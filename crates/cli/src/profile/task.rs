@@ -1,5 +1,5 @@
-//! `mynah profile --task FILE`: serves what a task asks for, puts its loads on it one after the other,
-//! and says where the time of their I/Os went.
+//! `mynah profile --task FILE`: serves what a task asks for, puts its loads on it run after run, and says
+//! where the time of their I/Os went, and whether that is what the task expects.
 
 use super::show::foreign;
 use crate::args::Attach;
@@ -11,12 +11,15 @@ use crate::{print, profile};
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::output;
-use mynah_lab::profile::task::{Task, TaskBase, TaskDrive, TaskError, TaskRun, TaskTarget};
+use mynah_lab::profile::task::{
+    Task, TaskBase, TaskDrive, TaskError, TaskLink, TaskLoad, TaskRun, TaskTarget,
+};
 use mynah_lab::profile::{Analysis, Beyond, ProfileReport, ProfileReports, analyse, views};
 use mynah_lab::summary::units::{count, duration, percent};
 use mynah_runtime::cpus::Cpus;
 use mynah_runtime::host::load::{self, Load};
 use mynah_runtime::pacing::Poll;
+use mynah_runtime::private_link::{self, BulkFlows, LinkError, PrivateLink};
 use mynah_runtime::server::{ServeOptions, Server};
 use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
@@ -34,9 +37,25 @@ impl From<TaskError> for Failure {
     }
 }
 
-/// Runs the task at `path`; whether it was interrupted.
-pub(crate) fn run(path: &Path, args: &Attach) -> Result<bool, Failure> {
+/// Reads the task at `path`; if it has a link of its own, this process has namespaces for it from now on.
+/// It is to be called before there is a second thread.
+pub(crate) fn begin(path: &Path) -> Result<Task, Failure> {
     let task = Task::load(path)?;
+    if task.link.is_some() {
+        private_link::isolate().map_err(|error| no_link(&error))?;
+    }
+    Ok(task)
+}
+
+fn no_link(error: &LinkError) -> Failure {
+    let help = "a link of its own takes user namespaces, which the system may forbid (sysctl \
+                user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), and `ip` and \
+                `tc` of iproute2 with the kernel's veth and sch_tbf";
+    Failure::failed(format!("link: {error}"), Some(help))
+}
+
+/// Runs a task; whether it was interrupted.
+pub(crate) fn run(task: &Task, args: &Attach) -> Result<bool, Failure> {
     let folder = profile::folder()?;
     let kept = match &task.output {
         Some(output) => {
@@ -48,20 +67,21 @@ pub(crate) fn run(path: &Path, args: &Attach) -> Result<bool, Failure> {
         None => folder.path().to_owned(),
     };
     // What cannot be is said before anything runs.
-    let cpus = |run: &TaskRun| cpus("load", run.cpus_allowed.as_deref());
-    let cpus = task.runs.iter().map(cpus).collect::<Result<Vec<_>, _>>()?;
+    let cpus = |load: &TaskLoad| cpus("load", load.cpus_allowed.as_deref());
+    let cpus = |run: &TaskRun| run.loads.iter().map(cpus).collect();
+    let cpus = task.runs.iter().map(cpus).collect::<Result<Vec<Vec<_>>, _>>()?;
     let base = match &task.base {
         Some(TaskBase::File(base)) => {
             Some(analyse(base, &task.group_by).map_err(|problem| foreign(&problem))?)
         }
         _ => None,
     };
-    let runs = Runs { task: &task, cpus, folder: kept, args };
+    let runs = Runs { task, cpus, folder: kept, args };
     let (done, interrupted) = match &task.target {
-        TaskTarget::At(address) => runs.on(address)?,
+        TaskTarget::At(address) => runs.on(address, None)?,
         TaskTarget::Served(drive) => runs.on_drive(drive)?,
     };
-    report(&task, &done, base.as_ref())?;
+    report(task, &done, base.as_ref())?;
     Ok(interrupted)
 }
 
@@ -77,7 +97,8 @@ fn cpus(key: &str, text: Option<&str>) -> Result<Option<Cpus>, Failure> {
 /// The runs of a task.
 struct Runs<'a> {
     task: &'a Task,
-    cpus: Vec<Option<Cpus>>,
+    /// Where loads may run, by run.
+    cpus: Vec<Vec<Option<Cpus>>>,
     /// Where their profiles are.
     folder: PathBuf,
     args: &'a Attach,
@@ -89,29 +110,48 @@ impl Runs<'_> {
         let mut emulation = Emulation::on(&drive.drive, &drive.set)?;
         emulation.precondition = drive.precondition;
         let cpus = cpus("serve", drive.cpus_allowed.as_deref())?;
-        let server = Server::new(
-            emulation.prepare()?,
-            ServeOptions { poll: Poll::Always, cpus, ..ServeOptions::default() },
-        )?;
+        let link = self.task.link.map(|TaskLink { bytes_per_s, queue }| {
+            let queue = Duration::from_nanos(queue.as_ps() / 1_000);
+            PrivateLink::new(bytes_per_s, queue).map_err(|error| no_link(&error))
+        });
+        let link = link.transpose()?;
+        let mut options = ServeOptions { poll: Poll::Always, cpus, ..ServeOptions::default() };
+        if let Some(link) = &link {
+            options.tcp = vec![(link.near(), 0).into()];
+        }
+        let server = Server::new(emulation.prepare()?, options)?;
         let address = format!("tcp://{}/{}", server.addresses()[0], server.nqn());
         let control = server.control();
+        let link = link.as_ref();
         std::thread::scope(|scope| {
             let runs = scope.spawn(move || {
                 // However they end, the target does as well.
                 let _stop = Stop(move || control.stop());
-                self.on(&address)
+                if let Some(link) = link {
+                    link.enter().map_err(|error| no_link(&error))?;
+                }
+                self.on(&address, link)
             });
             server.run()?;
             runs.join().map_err(|_| Failure::failed("the host failed".into(), None))?
         })
     }
 
-    /// Does them on the target there.
-    fn on(&self, address: &str) -> Result<(Vec<Analysis>, bool), Failure> {
+    /// Does them on the target there, over this link.
+    fn on(
+        &self,
+        address: &str,
+        link: Option<&PrivateLink>,
+    ) -> Result<(Vec<Analysis>, bool), Failure> {
         let found = target::find(address, &self.args.host)?;
         let mut done = vec![];
         for number in 0..self.task.runs.len() {
+            let flows = self.task.runs[number].bulk_flows;
+            let flows = link.map(|link| BulkFlows::start(link, flows)).transpose();
+            let failed = |error| Failure::failed(format!("bulk_flows: {error}"), None);
+            let flows = flows.map_err(failed)?;
             let (analysis, interrupted) = self.one(number, &found)?;
+            drop(flows);
             done.push(analysis);
             if interrupted {
                 return Ok((done, true));
@@ -121,17 +161,18 @@ impl Runs<'_> {
     }
 
     fn one(&self, number: usize, found: &Found) -> Result<(Analysis, bool), Failure> {
-        let TaskRun { name, flow, .. } = &self.task.runs[number];
+        let TaskRun { name, loads, .. } = &self.task.runs[number];
         let path = self.folder.join(format!("{}.profile", number + 1));
         let choice = self.task.choice.clone();
         let profile = Profile::of(choice, Some(&path), &found.place.to_string())?;
         let profile = profile.ask(&found.place, found.wait);
-        let load = Load {
+        let load = |(index, (load, cpus)): (usize, (&TaskLoad, &Option<Cpus>))| Load {
             target: found.place.clone(),
-            flow: flow.clone(),
+            flow: load.flow.clone(),
+            beside: load.beside.clone(),
             namespace: None,
             loads_keys: false,
-            index: 0,
+            index: index as u32,
             seed: 1,
             queue_entries: None,
             ramp: Span::ZERO,
@@ -139,11 +180,12 @@ impl Runs<'_> {
             flush_every: 0,
             wait: found.wait,
             reconnect: RECONNECT,
-            cpus: self.cpus[number].clone(),
+            cpus: cpus.clone(),
             profile: Some(Arc::clone(&profile.run)),
         };
+        let loads: Vec<Load> = loads.iter().zip(&self.cpus[number]).enumerate().map(load).collect();
         let mut bar = Bar::new(self.args.quiet);
-        let outcome = load::run_all(&[load], &mut |progress| bar.load(progress));
+        let outcome = load::run_all(&loads, &mut |progress| bar.load(progress));
         drop(bar);
         let outcome = match outcome {
             Ok(outcome) => outcome,
@@ -216,7 +258,7 @@ fn report(task: &Task, done: &[Analysis], base: Option<&Analysis>) -> Result<(),
         Some(TaskBase::File(path)) => (base, Some(path.display().to_string())),
         _ => (None, None),
     };
-    let beyond = Beyond { limits: task.limits, ..Beyond::default() };
+    let beyond = Beyond { limits: task.limits };
     let reports = |these: &[Analysis], first: usize| {
         let mut reports = ProfileReports::knowing(these, base, &beyond);
         reports.base.clone_from(&base_name);
@@ -237,7 +279,38 @@ fn report(task: &Task, done: &[Analysis], base: Option<&Analysis>) -> Result<(),
         }
     }
     print::out("\n")?;
-    print::out(&shown.text_with(task.shown))
+    print::out(&shown.text_with(task.shown))?;
+    check(task, done, base, &reports)
+}
+
+/// Says of what was expected whether it was so.
+fn check(
+    task: &Task,
+    done: &[Analysis],
+    base: Option<&Analysis>,
+    reports: &dyn Fn(&[Analysis], usize) -> ProfileReports,
+) -> Result<(), Failure> {
+    if task.expected.is_empty() {
+        return Ok(());
+    }
+    let base = base.map(|base| ProfileReports::new(std::slice::from_ref(base), None));
+    let base = base.as_ref().and_then(|base| base.profiles.first());
+    let all = reports(done, 0);
+    let mut text = String::from("\nExpected:\n");
+    let mut failed = 0;
+    for expected in &task.expected {
+        // Interrupted, there are fewer runs.
+        let Some(report) = all.profiles.get(expected.run) else { continue };
+        let checked = expected.check(report, base);
+        failed += usize::from(!checked.holds);
+        text += &checked.text;
+    }
+    print::out(&text)?;
+    let expected = task.expected.len();
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!("{failed} of {expected} expectations do not hold"), None)),
+    }
 }
 
 fn run_name(task: &Task, number: usize) -> String {

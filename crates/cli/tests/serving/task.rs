@@ -113,3 +113,69 @@ fn processors_that_there_are_not_are_refused_first() {
         assert!(code == Some(2) && errors.contains(said), "{errors}");
     }
 }
+
+#[test]
+fn loads_begin_together_and_what_is_expected_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = |expected: &str| {
+        format!(
+            "schema = \"mynah.profile-task/1\"\n[execution]\n{SERVE}\nload = [\n\
+             {{ name = \"alone\", rw = \"randread\", size = \"8m\", number_ios = 200 }},\n\
+             [{{ name = \"small\", rw = \"randread\", size = \"8m\", number_ios = 2000 }},\n\
+              {{ name = \"shared\", rw = \"randread\", bs = \"32k\", size = \"8m\", iodepth = 4, \
+                 shares_queue = true }},\n\
+              {{ name = \"own\", rw = \"randread\", bs = \"64k\", size = \"8m\", number_ios = 50 }}]]\n\
+             [profiler]\nsample = 1\n\
+             [report]\nbase = 1\ngroup_by = \"size\"\njson = \"a.json\"\n\
+             [[expect]]\n{expected}"
+        )
+    };
+    let (code, said, errors) = run(folder.path(), &task("group = \"4KiB\"\niops_max = 0"), &[]);
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert!(said.contains("FAILS  run 2, 4KiB: IOPS ") && errors.contains("1 of 1 expectations"));
+    let expected = "group = \"4KiB\"\niops_max = 1000.0\npaper = \"as published\"";
+    let (code, said, errors) = run(folder.path(), &task(expected), &[]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert!(said.contains("holds  run 2, 4KiB: IOPS "), "{said}");
+    assert!(said.contains("         paper: as published\n"), "{said}");
+    let report = std::fs::read(folder.path().join("a.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let groups = report["profiles"][1]["groups"].as_array().expect("groups");
+    let ios = |name: &str| groups.iter().find(|it| it["name"] == name).map(|it| it["ios"].clone());
+    assert_eq!((ios("4KiB"), ios("64KiB")), (Some(2000.into()), Some(50.into())));
+    assert!(ios("32KiB").and_then(|ios| ios.as_u64()).is_some_and(|ios| ios > 4), "{groups:?}");
+}
+
+/// The link is made, carries what it is said to, and verdicts know what the connections said.
+#[test]
+fn a_link_of_its_own_is_slow() {
+    let allowed = std::process::Command::new("unshare")
+        .args(["-Urn", "sh", "-c", "ip link add a type veth peer name b && tc qdisc add dev a root tbf rate 1mbit burst 64kb latency 1ms"])
+        .output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        println!("no links in user namespaces here: not tested");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let task = format!(
+        "schema = \"mynah.profile-task/1\"\n[execution]\n{SERVE}\n\
+         link = {{ rate = \"100Mbit/s\", queue = \"20ms\" }}\n\
+         load = [{{ rw = \"randread\", bs = \"16k\", size = \"8m\", iodepth = 2, \
+                   number_ios = 500, bulk_flows = [0, 2] }}]\n\
+         [profiler]\nsample = 1\n[report]\nbase = 1\njson = \"a.json\"\n\
+         [[expect]]\npart = \"S3-S5\"\ngrows_most = true\nlad_min = 1.2\n"
+    );
+    let (code, said, errors) = run(folder.path(), &task, &[]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let report = std::fs::read(folder.path().join("a.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    for profile in report["profiles"].as_array().expect("profiles") {
+        let group = &profile["groups"][0];
+        assert_eq!((&group["ios"], &profile["side"]), (&500.into(), &"path".into()));
+        // It carries 12.5 MB a second, and a bucket of 64 KiB more.
+        let rate = group["bw_bytes_per_s"].as_f64().expect("a rate");
+        assert!(rate < 12.5e6 * 1.1, "{rate}");
+    }
+    let evidence = &report["profiles"][1]["groups"][0]["verdict"]["evidence"];
+    assert!(evidence.to_string().contains("round trip: "), "{said}");
+}

@@ -18,11 +18,16 @@
 //! html = "depth.html"
 //! ```
 //!
-//! A load's keys are options of [`FlowOptions`]; one of them may be a list, for a run with each of its
-//! values. Nothing is ignored: an unknown key or a value that cannot be used is an error that shows
-//! the place. `raw.rs` is the file as it is written, and its schema.
+//! A load's keys are options of `FlowOptions`; one of them may be a list, for a run with each of its
+//! values (`loads.rs`). What is expected of runs can be said as well (`expect.rs`). Nothing is ignored: an
+//! unknown key or a value that cannot be used is an error that shows the place. `raw.rs` is the file as it
+//! is written, and its schema.
 
+mod expect;
+mod loads;
 mod raw;
+
+pub use expect::{Checked, Expectation};
 
 pub use crate::input::FileError as TaskError;
 
@@ -36,12 +41,11 @@ use super::verdict::{Limits, bytes_per_s};
 use crate::drive;
 use crate::experiment::{Precondition, overrides, scalar};
 use crate::input::{Text, read_text};
-use crate::workload::{self, FlowOptions, FlowSpec};
+use crate::units::{Duration, UnitError};
+use crate::workload::FlowSpec;
 use mynah_profile::{Choice, Chooser, Filter, KeepAbove, Ranges, Sampling};
 use mynah_stamp::Span;
-use raw::{
-    LOAD_OPTIONS, Raw, RawExecution, RawLoad, RawProfiler, RawReport, RawServe, RawWorkload,
-};
+use raw::{Raw, RawExecution, RawLink, RawProfiler, RawReport, RawServe, RawWorkload};
 use serde_spanned::Spanned;
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -52,8 +56,13 @@ pub const SCHEMA: &str = "mynah.profile-task/1";
 pub const RUNS_MAX: usize = 256;
 /// What is recorded if nothing else is said, as of `mynah bench --profile`.
 const SAMPLE: Sampling = Sampling::OneIn(10);
-/// How long a run without a limit lasts.
-const RUNTIME: Span = Span::from_secs(10);
+/// What links can be made to carry, in bytes a second.
+const LINK_MIN: f64 = 1e6 / 8.0;
+const LINK_MAX: f64 = 100e9 / 8.0;
+/// How long the longest queue in front of a link takes to leave, if nothing is said, at least, at most.
+const LINK_QUEUE: Span = Span::from_ms(10);
+const LINK_QUEUE_MIN: Span = Span::from_us(100);
+const LINK_QUEUE_MAX: Span = Span::from_secs(1);
 
 /// A task, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +73,8 @@ pub struct Task {
     pub target: TaskTarget,
     /// The runs, in order; at least one.
     pub runs: Vec<TaskRun>,
+    /// The link between them, if it is one of their own.
+    pub link: Option<TaskLink>,
     /// What link and drive can do.
     pub limits: Limits,
     /// By what I/Os are told apart.
@@ -78,6 +89,8 @@ pub struct Task {
     pub json: Option<PathBuf>,
     /// The folder in which the profile of each run is kept.
     pub output: Option<PathBuf>,
+    /// What is expected of the runs.
+    pub expected: Vec<Expectation>,
 }
 
 /// What loads are put on.
@@ -107,10 +120,30 @@ pub struct TaskDrive {
 pub struct TaskRun {
     /// How it is called.
     pub name: String,
-    /// The load.
+    /// Loads that begin together; at least one.
+    pub loads: Vec<TaskLoad>,
+    /// How many TCP flows of others come to the host over the link meanwhile.
+    pub bulk_flows: u32,
+}
+
+/// A load of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskLoad {
+    /// What is done.
     pub flow: FlowSpec,
+    /// What is done through the same queues beside it.
+    pub beside: Vec<FlowSpec>,
     /// The processors on which it runs.
     pub cpus_allowed: Option<String>,
+}
+
+/// A link between the drive and the loads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskLink {
+    /// What it carries each way.
+    pub bytes_per_s: f64,
+    /// How long the longest queue in front of it takes to leave.
+    pub queue: Span,
 }
 
 /// What runs are compared with.
@@ -151,8 +184,9 @@ impl Task {
         let file = Text { name, text };
         check_schema(&file)?;
         let raw: Raw = toml::from_str(text).map_err(|error| refused(&file, &error))?;
-        let RawExecution { serve, target, load, link_limit, drive_limit } =
+        let RawExecution { serve, target, load, link, link_limit, drive_limit } =
             raw.execution.into_inner();
+        let link = link.map(|raw| self::link(&file, &raw, serve.is_some())).transpose()?;
         let target = match (serve, target) {
             (Some(serve), None) => TaskTarget::Served(served(&file, serve.into_inner())?),
             (None, Some(target)) => TaskTarget::At(address(&file, &target)?),
@@ -167,7 +201,7 @@ impl Task {
                 return Err(file.error(0..0, "there is nothing to put a load on").with_help(help));
             }
         };
-        let runs = runs(&file, &load)?;
+        let runs = loads::runs(&file, &load, link.is_some())?;
         let rate = |key: &str, value: Option<Spanned<String>>| {
             let read = |value: Spanned<String>| {
                 bytes_per_s(value.get_ref())
@@ -177,7 +211,7 @@ impl Task {
         };
         let limit = link_limit.as_ref().or(drive_limit.as_ref()).map(Spanned::span);
         let limits = Limits {
-            link_bytes_per_s: rate("link_limit", link_limit)?,
+            link_bytes_per_s: rate("link_limit", link_limit)?.or(link.map(|link| link.bytes_per_s)),
             drive_bytes_per_s: rate("drive_limit", drive_limit)?,
         };
         let choice = choice(&file, raw.workload, raw.profiler)?;
@@ -185,6 +219,9 @@ impl Task {
         let base = base.map(|base| self::base(&file, &base, runs.len())).transpose()?;
         let shown = show.map(|show| shown(&file, &show, base.is_some())).transpose()?;
         let shown = shown.unwrap_or_default();
+        let compares = base.is_some();
+        let expect = |raw| expect::expectation(&file, raw, runs.len(), compares);
+        let expected = raw.expect.iter().map(expect).collect::<Result<Vec<_>, _>>()?;
         if let (None, Some(span)) = (&base, limit) {
             let message = "a limit is for the verdict, and there is no base to compare with";
             return Err(file.error(span, message).with_help("add `base = 1` to [report]"));
@@ -199,7 +236,20 @@ impl Task {
         };
         let (html, json, output) =
             (path("html", html)?, path("json", json)?, path("output", output)?);
-        Ok(Task { choice, target, runs, limits, group_by, base, shown, html, json, output })
+        Ok(Task {
+            choice,
+            target,
+            runs,
+            link,
+            limits,
+            group_by,
+            base,
+            shown,
+            html,
+            json,
+            output,
+            expected,
+        })
     }
 
     /// The JSON Schema of task files, as checked in at `docs/profile-task.schema.json`.
@@ -279,6 +329,35 @@ fn served(file: &Text<'_>, raw: RawServe) -> Result<TaskDrive, TaskError> {
     })
 }
 
+/// A link of the run's own.
+fn link(file: &Text<'_>, raw: &Spanned<RawLink>, serves: bool) -> Result<TaskLink, TaskError> {
+    if !serves {
+        let message =
+            "link: the link to a target that there is, is what it is; serve a drive instead";
+        return Err(file.error(raw.span(), message));
+    }
+    let RawLink { rate, queue } = raw.get_ref();
+    let bytes_per_s =
+        bytes_per_s(rate.get_ref()).map_err(|m| file.error(rate.span(), format!("rate: {m}")))?;
+    if !(LINK_MIN..=LINK_MAX).contains(&bytes_per_s) {
+        let message = "rate: from 1Mbit/s to 100Gbit/s";
+        return Err(file.error(rate.span(), message));
+    }
+    let queue = match queue {
+        None => LINK_QUEUE,
+        Some(value) => {
+            let wrong = |m: String| file.error(value.span(), format!("queue: {m}"));
+            let Duration(span) =
+                text(file, "queue", value)?.parse().map_err(|m: UnitError| wrong(m.to_string()))?;
+            if !(LINK_QUEUE_MIN..=LINK_QUEUE_MAX).contains(&span) {
+                return Err(wrong("from 100us to 1s".into()));
+            }
+            span
+        }
+    };
+    Ok(TaskLink { bytes_per_s, queue })
+}
+
 fn address(file: &Text<'_>, target: &Spanned<String>) -> Result<String, TaskError> {
     match target.get_ref().strip_prefix("tcp://") {
         Some(rest) if !rest.is_empty() => Ok(target.get_ref().clone()),
@@ -303,109 +382,6 @@ fn joined(file: &Text<'_>, key: &str, value: &Spanned<Value>) -> Result<String, 
     let parts: Result<Vec<String>, String> = list.iter().map(scalar).collect();
     let parts = parts.map_err(|m| file.error(value.span(), format!("{key}: {m}")))?;
     Ok(parts.join(","))
-}
-
-fn runs(file: &Text<'_>, loads: &Spanned<Vec<RawLoad>>) -> Result<Vec<TaskRun>, TaskError> {
-    let mut runs = vec![];
-    for load in loads.get_ref() {
-        let varied = varied(file, load)?;
-        let values: Vec<Option<&Value>> = match varied {
-            None => vec![None],
-            Some((_, list)) => list.iter().map(Some).collect(),
-        };
-        if runs.len() + values.len() > RUNS_MAX {
-            let message = format!("load: that makes more than {RUNS_MAX} runs");
-            return Err(file.error(loads.span(), message));
-        }
-        for value in values {
-            runs.push(run(file, load, varied.map(|(key, _)| key).zip(value))?);
-        }
-    }
-    match runs.is_empty() {
-        true => {
-            let error = file.error(loads.span(), "load: there is nothing to run");
-            Err(error.with_help("write `load = [{ rw = \"randread\", iodepth = [1, 8] }]`"))
-        }
-        false => Ok(runs),
-    }
-}
-
-/// The option of a load that is a list.
-fn varied<'l>(
-    file: &Text<'_>,
-    load: &'l RawLoad,
-) -> Result<Option<(&'l str, &'l Vec<Value>)>, TaskError> {
-    let mut varied = None;
-    for (key, value) in &load.0 {
-        let Value::Array(list) = value.get_ref() else { continue };
-        let name = key.get_ref().as_str();
-        let message = match varied.replace((name, list)) {
-            _ if name == "name" || name == "cpus_allowed" => {
-                format!("{name}: one value belongs here, not a list")
-            }
-            _ if list.is_empty() => format!("{name}: the list is empty, so nothing is run"),
-            Some((other, _)) => format!(
-                "{other} and {name} are lists, and one option of a load may be one; write a load for \
-                 each value of the other"
-            ),
-            None => continue,
-        };
-        return Err(file.error(value.span(), message));
-    }
-    Ok(varied)
-}
-
-/// A load, with the value of its option that is a list.
-fn run(
-    file: &Text<'_>,
-    load: &RawLoad,
-    value: Option<(&str, &Value)>,
-) -> Result<TaskRun, TaskError> {
-    let mut options = FlowOptions::default();
-    let mut cpus_allowed = None;
-    let mut said = vec![];
-    for (key, given) in &load.0 {
-        let name = key.get_ref().as_str();
-        let one = match (given.get_ref(), value) {
-            (Value::Array(_), Some((_, value))) => scalar(value),
-            (given, _) => scalar(given),
-        };
-        let text = one.map_err(|m| file.error(given.span(), format!("{name}: {m}")))?;
-        if name == "cpus_allowed" {
-            cpus_allowed = Some(text);
-            continue;
-        }
-        if !LOAD_OPTIONS.contains(&name) || !options.set(name, text.as_str()) {
-            let valid: Vec<&str> = LOAD_OPTIONS.iter().copied().chain(["cpus_allowed"]).collect();
-            let error = file.error(key.span(), format!("unknown option `{name}` of a load"));
-            return Err(error.with_help(drive::choices(name, &valid, "options")));
-        }
-        if !matches!(name, "name" | "runtime") {
-            said.push(format!("{name}={text}"));
-        }
-    }
-    let name = match (&options.name, value) {
-        (None, _) => said.join(" "),
-        (Some(name), None) => name.clone(),
-        (Some(name), Some((key, _))) => {
-            let varied = options.get(key).unwrap_or_default();
-            format!("{name} {key}={varied}")
-        }
-    };
-    let place = |option: &str| {
-        let found = load.0.iter().find(|(key, _)| key.get_ref() == option);
-        found.map_or(0..0, |(_, value)| value.span())
-    };
-    let mut flow =
-        options.flow(&name).map_err(|error| file.error(place(error.option), error.to_string()))?;
-    if flow.limits.auto {
-        let message = "runtime = auto: a load on a target lasts for a given time; write 10s, say";
-        return Err(file.error(place("runtime"), message));
-    }
-    if flow.limits == workload::Limits::default() && !flow.has_an_end() {
-        flow.limits.runtime = Some(RUNTIME);
-    }
-    Ok(TaskRun { name, flow, cpus_allowed })
 }
 
 /// Which I/Os have records.

@@ -13,8 +13,9 @@ mod noise;
 mod place;
 mod words;
 
-pub use beyond::{Beyond, Limits, NetworkSample, bytes_per_s};
+pub use beyond::{Beyond, Limits, bytes_per_s};
 pub use cause::Cause;
+pub(super) use place::switch_of;
 
 use super::analysis::Analysis;
 use super::queue_models::StageModel;

@@ -221,7 +221,13 @@ impl Connection {
         };
         let mut fds = [PollFd::from_borrowed_fd(self.stream.fd(), events)];
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(ready) => {
+                if let Some(watch) = self.watch.as_ref().filter(|_| ready > 0) {
+                    watch.wakes();
+                }
+                Ok(())
+            }
+            Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(HostError::Lost(error.into())),
         }
     }

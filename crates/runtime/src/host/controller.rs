@@ -18,6 +18,7 @@ use mynah_wire::nvme::property::{Capabilities, offset, status};
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
 use mynah_wire::tcp::digest::Digests;
 use mynah_wire::tcp::host::{ADMIN_IN_CAPSULE_BYTES, COMMANDS_MAX, Event, HostConfig, Movement};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 use zerocopy::FromBytes;
 
@@ -372,6 +373,10 @@ impl Controller {
 impl IoQueue for Connection {
     fn watch(&mut self, clock: Clock) {
         Connection::watch(self, clock);
+    }
+
+    fn socket(&self) -> Option<OwnedFd> {
+        self.stream.is_bare().then(|| self.stream.fd().try_clone_to_owned().ok())?
     }
 
     #[inline]

@@ -77,6 +77,8 @@ pub struct Load {
     pub target: Where,
     /// The workload; of blocks, its namespace is the one to use.
     pub flow: FlowSpec,
+    /// Flows that go through its queues beside it, and end with it: of blocks, at most 255, without a rate.
+    pub beside: Vec<FlowSpec>,
     /// The namespace of a workload of keys; `None`: the only one of them.
     pub namespace: Option<u32>,
     /// Keys that the workload finds are stored before it begins.
@@ -229,7 +231,9 @@ fn run_jobs<R: Remote, W: Work>(
     let mut connected = Vec::new();
     for ((plan, work), counter) in plans.into_iter().zip(&counters) {
         let shared = Shared { link: &link, clock: &clock, gate: &gate };
-        let profile = load.profile.as_ref().map(|profiles| profiles.job(&clock)).transpose()?;
+        let of_job =
+            |run: &Arc<HostProfiles>| Ok::<_, RingError>((run.job(&clock)?, Arc::clone(run)));
+        let profile = load.profile.as_ref().map(of_job).transpose()?;
         let job = Job::connect(plan, work, shared, counter, profile);
         connected.push(job.map_err(|error| failed(load, error))?);
     }
@@ -257,6 +261,9 @@ fn run_jobs<R: Remote, W: Work>(
         let count = jobs.len() as u64;
         let mut told = !prepares;
         let mut done = |lost: bool| {
+            if let Some(profiles) = &load.profile {
+                profiles.look();
+            }
             let completed = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
             let progress = match gate.opened() {
                 _ if lost => Progress::Reconnecting,

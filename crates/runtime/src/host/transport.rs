@@ -7,6 +7,7 @@ use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use mynah_wire::tcp::host::{Movement, Payload};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// A completed command.
@@ -43,6 +44,8 @@ pub(super) trait Data: Payload {
 pub(super) trait IoQueue {
     /// Begins to note when commands leave and their answers come, for a profile. None is under way.
     fn watch(&mut self, clock: Clock);
+    /// Its socket, if it has one of its own: to be asked what limits it.
+    fn socket(&self) -> Option<OwnedFd>;
     /// What was noted of the command in a slot that has just ended; when the last byte of its answer
     /// came; and which of the answers that came at once it was.
     fn ended(&mut self, slot: u16) -> Option<(&Flight, Time, u16)>;

@@ -499,3 +499,130 @@ fn a_delay_is_in_the_stage_that_it_is_in() {
         }
     }
 }
+
+/// I/Os of one class, and how they go over the wire.
+struct Class {
+    name: &'static str,
+    /// Blocks, of each kind that there is.
+    ios: &'static [(Kind, u32)],
+    pdu_bytes: u32,
+    ready_bytes: u32,
+    digests: bool,
+    /// One in so many is out of range.
+    wrong: u64,
+    /// The connection is made anew after so many.
+    reconnects: usize,
+}
+
+const PLAIN: Class = Class {
+    name: "",
+    ios: &[],
+    pdu_bytes: 1 << 20,
+    ready_bytes: 1 << 20,
+    digests: false,
+    wrong: u64::MAX,
+    reconnects: usize::MAX,
+};
+const MIX: &[(Kind, u32)] =
+    &[(Kind::Read, 8), (Kind::Write, 8), (Kind::Write, 64), (Kind::Read, 64)];
+const CLASSES: [Class; 9] = [
+    Class { name: "reads, one data PDU", ios: &[(Kind::Read, 8)], ..PLAIN },
+    Class { name: "reads, many data PDUs", ios: &[(Kind::Read, 64)], pdu_bytes: 4096, ..PLAIN },
+    Class { name: "writes in capsules", ios: &[(Kind::Write, 8)], ..PLAIN },
+    Class { name: "writes, one request for data", ios: &[(Kind::Write, 64)], ..PLAIN },
+    Class {
+        name: "writes, several requests",
+        ios: &[(Kind::Write, 64)],
+        ready_bytes: 16_384,
+        ..PLAIN
+    },
+    Class { name: "flushes among reads", ios: &[(Kind::Flush, 0), (Kind::Read, 8)], ..PLAIN },
+    Class { name: "digests", ios: MIX, digests: true, pdu_bytes: 4096, ..PLAIN },
+    Class { name: "errors", ios: MIX, wrong: 2, ..PLAIN },
+    Class { name: "connections made anew", ios: MIX, reconnects: 1_000, ..PLAIN },
+];
+
+/// Does so many I/Os of a class with delays drawn from the seed; how many had a path.
+fn conserved(class: &Class, count: usize, seed: u64) -> u64 {
+    let mut word = seed;
+    let mut random = || {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        word >> 33
+    };
+    let points = [
+        Point::Created,
+        Point::Submitted,
+        Point::WayThere,
+        Point::Unseen,
+        Point::Look,
+        Point::Output,
+        Point::WayBack,
+        Point::Unread,
+        Point::Handing,
+        Point::Turn,
+        Point::Call,
+    ];
+    let delays =
+        points.map(|point| (point, (0..101).map(|_| (random() % 30_000) as u32).collect()));
+    let script = Script { delays: delays.into(), next: BTreeMap::new() };
+    let digests = Digests { header: class.digests, data: class.digests };
+    let requests = 1 + (random() % 3) as u32;
+    let depth = 1 + (random() % 8) as usize;
+    let settings = settings(class.pdu_bytes, class.ready_bytes);
+    let mut both = Both::new(settings, digests, requests, script);
+    let ios: Vec<Io> = (0..count as u64)
+        .map(|n| {
+            let (kind, blocks) = class.ios[random() as usize % class.ios.len()];
+            let is_wrong = n % class.wrong == class.wrong - 1 && kind != Kind::Flush;
+            let block = if is_wrong { 1 << 40 } else { random() % 2_000 * 8 };
+            Io { kind, block, blocks }
+        })
+        .collect();
+    let config = HostConfig {
+        digests,
+        ready_to_transfer_max: requests,
+        commands: SLOTS,
+        ..HostConfig::default()
+    };
+    for (number, part) in ios.chunks(class.reconnects.min(count)).enumerate() {
+        if number > 0 {
+            both.reconnect(config);
+        }
+        both.run(part, depth);
+    }
+    let (done, failed) = (both.done, both.failed);
+    let (joined, _folder) = both.joined();
+    assert_eq!((done, joined.paths), (count as u64, count as u64), "{}", class.name);
+    assert_eq!((joined.host_alone, joined.target_alone), (0, 0), "{}", class.name);
+    assert_eq!((joined.clamped, joined.one_clock), (0, true), "{}", class.name);
+    assert!(class.wrong == u64::MAX || failed > 0, "{}", class.name);
+    // Each has a residual of 0, and no stage can be negative.
+    let profile = Profile::new(&joined.profile[..]).unwrap();
+    let (mut records, mut found) = (profile.records(), 0);
+    while let Some(record) = records.next_record().unwrap() {
+        assert_eq!(record.residual(), 0, "{}: {record:?}", class.name);
+        found += 1;
+    }
+    assert_eq!(found, count as u64, "{}", class.name);
+    found
+}
+
+#[test]
+fn each_class_adds_up() {
+    for class in &CLASSES {
+        conserved(class, 2_200, 1);
+    }
+}
+
+/// `cargo test -p mynah-runtime --test target -- --ignored a_million --nocapture`
+#[test]
+#[ignore = "minutes"]
+fn a_million_of_each_class_add_up() {
+    // A ring holds so many, of which writes that are asked for take two places.
+    const PART: usize = 12_500;
+    for class in &CLASSES {
+        let ios: u64 = (0..1_000_000 / PART as u64).map(|seed| conserved(class, PART, seed)).sum();
+        println!("{}: {ios} I/Os, each with a path that adds up, no stage negative", class.name);
+        assert_eq!(ios, 1_000_000);
+    }
+}

@@ -337,6 +337,7 @@ impl Sides<'_> {
         (header.origin_ns, header.machine) = (host.origin_ns, host.machine.clone());
         header.kinds = host.kinds.clone();
         header.choice = host.choice.clone();
+        header.network = host.network;
         let of_target = self.kept().map(|at| target.stages[at].clone());
         header.stages = BEFORE.map(str::to_owned).into_iter().chain(of_target).collect();
         header.stages.extend(BEHIND.map(str::to_owned));

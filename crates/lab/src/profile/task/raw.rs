@@ -2,7 +2,9 @@
 
 use crate::workload::FlowOptions;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_spanned::Spanned;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -59,6 +61,10 @@ pub(super) struct Raw {
     /// What is said of them.
     #[serde(default)]
     pub(super) report: RawReport,
+    /// What is expected of the runs: each is said to hold or not, and the command fails if one does not.
+    #[serde(default)]
+    #[schemars(with = "Vec<RawExpect>")]
+    pub(super) expect: Vec<Spanned<RawExpect>>,
 }
 
 /// What I/Os are to be like.
@@ -106,9 +112,13 @@ pub(super) struct RawExecution {
     /// is meant, and without `/NQN` the target's only subsystem.
     #[schemars(with = "Option<String>")]
     pub(super) target: Option<Spanned<String>>,
-    /// Loads, one after the other.
-    #[schemars(with = "Vec<RawLoad>")]
-    pub(super) load: Spanned<Vec<RawLoad>>,
+    /// Runs, one after the other: each a load, or a list of loads that begin together.
+    #[schemars(with = "Vec<RawRun>")]
+    pub(super) load: Spanned<Vec<RawRun>>,
+    /// A link of its own between the drive that is served and the loads: a pair of interfaces (veth) in
+    /// network namespaces that the run makes.
+    #[schemars(with = "Option<RawLink>")]
+    pub(super) link: Option<Spanned<RawLink>>,
     /// What the network can carry each way, as in `25Gbit/s`: a verdict says whether that is reached.
     #[schemars(with = "Option<String>")]
     pub(super) link_limit: Option<Spanned<String>>,
@@ -136,9 +146,95 @@ pub(super) struct RawServe {
     pub(super) cpus_allowed: Option<Spanned<Value>>,
 }
 
-/// A load: options, and `cpus_allowed`. One of the options may be a list, for a run each.
+/// Loads that begin together. One option of one of them may be a list, for a run each.
+pub(super) struct RawRun(pub(super) Vec<RawLoad>);
+
+/// A load: options of flows, and [`OWN_OPTIONS`].
 #[derive(Deserialize)]
+#[serde(transparent)]
 pub(super) struct RawLoad(pub(super) BTreeMap<Spanned<String>, Spanned<Value>>);
+
+/// Options of loads that flows do not have.
+pub(super) const OWN_OPTIONS: [&str; 3] = ["cpus_allowed", "bulk_flows", "shares_queue"];
+
+impl<'de> Deserialize<'de> for RawRun {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<RawRun, D::Error> {
+        struct Loads;
+        impl<'de> Visitor<'de> for Loads {
+            type Value = RawRun;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a load, as in `{ rw = \"randread\" }`, or a list of loads")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawRun, A::Error> {
+                let load = RawLoad::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(RawRun(vec![load]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawRun, A::Error> {
+                let mut loads = vec![];
+                while let Some(load) = list.next_element()? {
+                    loads.push(load);
+                }
+                Ok(RawRun(loads))
+            }
+        }
+        from.deserialize_any(Loads)
+    }
+}
+
+/// A link of its own.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Link")]
+pub(super) struct RawLink {
+    /// What it carries each way, as in `1Gbit/s`.
+    #[schemars(with = "String")]
+    pub(super) rate: Spanned<String>,
+    /// How long the longest queue in front of it takes to leave; what comes then is dropped. 10 ms if it
+    /// is left out.
+    #[schemars(with = "Option<One>")]
+    pub(super) queue: Option<Spanned<Value>>,
+}
+
+/// What is expected of a run.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Expect")]
+pub(super) struct RawExpect {
+    /// The run's number, from 1; the last one if it is left out.
+    #[schemars(with = "Option<u64>")]
+    pub(super) run: Option<Spanned<i64>>,
+    /// The group of I/Os, as in `read 4KiB`; the one with the most I/Os if it is left out.
+    pub(super) group: Option<String>,
+    /// A switch of ntprof (`S1`, `S2`, `S3-S5`, `S6`, `S7-S9`) or a stage.
+    #[schemars(with = "Option<String>")]
+    pub(super) part: Option<Spanned<String>>,
+    /// Whether this part has more of the growth over the base than any other of its kind.
+    #[schemars(with = "Option<bool>")]
+    pub(super) grows_most: Option<Spanned<bool>>,
+    /// At least so many times what it takes in the base (latency amplification degree).
+    #[schemars(with = "Option<f64>")]
+    pub(super) lad_min: Option<Spanned<f64>>,
+    /// At most so many times that.
+    #[schemars(with = "Option<f64>")]
+    pub(super) lad_max: Option<Spanned<f64>>,
+    /// At least this part of the latency's growth, 0 to 1.
+    #[schemars(with = "Option<f64>")]
+    pub(super) growth_min: Option<Spanned<f64>>,
+    /// At least this part of the latency, 0 to 1.
+    #[schemars(with = "Option<f64>")]
+    pub(super) share_min: Option<Spanned<f64>>,
+    /// The group's IOPS, at most so many times those of the base.
+    #[schemars(with = "Option<f64>")]
+    pub(super) iops_max: Option<Spanned<f64>>,
+    /// The verdict's cause, or several of which it is one.
+    #[schemars(with = "Option<Several>")]
+    pub(super) cause: Option<Spanned<Value>>,
+    /// What was published of the same, to stand beside it.
+    pub(super) paper: Option<String>,
+}
 
 /// How many I/Os have records.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -234,13 +330,33 @@ impl JsonSchema for RawLoad {
             properties.insert(name.to_owned(), schema.clone());
         }
         properties.insert("cpus_allowed".to_owned(), value.clone());
+        properties.insert("bulk_flows".to_owned(), several.clone());
+        let yes = serde_json::json!({ "type": "boolean" });
+        properties.insert("shares_queue".to_owned(), yes);
         json_schema!({
-            "description": "Options of fio, and `cpus_allowed`, processors on which it runs. One of the \
-                            options may be a list, for a run with each of its values. Without a limit \
-                            a run lasts for 10 s.",
+            "description": "Options of fio; `cpus_allowed`, processors on which it runs; and \
+                            `bulk_flows`, how many TCP flows of others come to the host over the link \
+                            meanwhile; `shares_queue`, whether it goes through the queue of the load \
+                            before it. One of the options may be a list, for a run with each of its \
+                            values. Without a limit a run lasts for 10 s.",
             "type": "object",
             "additionalProperties": false,
             "properties": properties
         })
+    }
+}
+
+impl JsonSchema for RawRun {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Run".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let load = generator.subschema_for::<RawLoad>();
+        json_schema!({ "anyOf": [load, { "type": "array", "items": load }] })
     }
 }

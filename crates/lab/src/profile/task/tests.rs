@@ -1,4 +1,6 @@
+use super::loads::RUNTIME;
 use super::*;
+use crate::profile::ProfileReport;
 use crate::workload::{Limits as FlowLimits, Source};
 use miette::Diagnostic;
 use proptest::prelude::*;
@@ -30,6 +32,12 @@ fn loads(load: &str) -> String {
     format!("{HEAD}[execution]\ntarget = \"tcp://h:1\"\nload = {load}\n")
 }
 
+/// The flow of a run of one.
+fn flow_of(run: &TaskRun) -> &FlowSpec {
+    let [load] = &run.loads[..] else { panic!("{run:?}") };
+    &load.flow
+}
+
 #[test]
 fn what_is_left_out_has_defaults() {
     let read = task(&with(""));
@@ -45,7 +53,8 @@ fn what_is_left_out_has_defaults() {
     assert_eq!((read.limits, read.group_by), (Limits::default(), GroupBy::default()));
     assert_eq!((read.base, read.shown), (None, Shown::default()));
     assert_eq!((read.html, read.json, read.output), (None, None, None));
-    assert!(read.runs.iter().all(|run| run.flow.limits.runtime == Some(RUNTIME)));
+    assert_eq!((read.link, read.expected.len()), (None, 0));
+    assert!(read.runs.iter().all(|run| flow_of(run).limits.runtime == Some(RUNTIME)));
 }
 
 #[test]
@@ -88,20 +97,21 @@ fn each_value_of_a_list_is_a_run() {
     let names: Vec<_> = read.runs.iter().map(|run| run.name.as_str()).collect();
     let reads = ["bs=8k iodepth=1 rw=randread", "bs=8k iodepth=4 rw=randread"];
     assert_eq!(names, [reads[0], reads[1], "jobs numjobs=2", "jobs numjobs=3"]);
-    let cpus: Vec<_> = read.runs.iter().map(|run| run.cpus_allowed.as_deref()).collect();
+    let cpus: Vec<_> = read.runs.iter().map(|run| run.loads[0].cpus_allowed.as_deref()).collect();
     assert_eq!(cpus, [Some("1"), Some("1"), None, None]);
-    let jobs: Vec<_> = read.runs.iter().map(|run| run.flow.jobs).collect();
+    let jobs: Vec<_> = read.runs.iter().map(|run| flow_of(run).jobs).collect();
     assert_eq!(jobs, [1, 1, 2, 3]);
-    assert_eq!(read.runs[0].flow.limits.runtime, Some(Span::from_secs(1)));
+    assert_eq!(flow_of(&read.runs[0]).limits.runtime, Some(Span::from_secs(1)));
     let hundred = FlowLimits { requests: Some(100), ..FlowLimits::default() };
-    assert_eq!(read.runs[2].flow.limits, hundred);
-    assert_ne!(read.runs[0].flow.source, read.runs[1].flow.source);
+    assert_eq!(flow_of(&read.runs[2]).limits, hundred);
+    assert_ne!(flow_of(&read.runs[0]).source, flow_of(&read.runs[1]).source);
 }
 
 /// Each of them changes the flow that is run.
 #[test]
 fn every_option_of_a_load_has_an_effect() {
-    let flow = |options: &str| task(&loads(&format!("[{{ {options} }}]"))).runs.remove(0).flow;
+    let flow =
+        |options: &str| flow_of(&task(&loads(&format!("[{{ {options} }}]"))).runs[0]).clone();
     for (without, option) in [
         ("", "name = \"a\""),
         ("", "rw = \"randwrite\""),
@@ -132,6 +142,116 @@ fn every_option_of_a_load_has_an_effect() {
         }
     }
     assert!(matches!(flow("").source, Source::Synthetic(_)));
+}
+
+#[test]
+fn loads_of_a_run_begin_together() {
+    let read = task(&loads(
+        "[[{ name = \"small\", rw = \"randread\", cpus_allowed = 1 },
+           { name = \"large\", rw = \"write\", bs = \"128k\", iodepth = [1, 8] }],
+          { name = \"alone\", rw = \"read\" }]",
+    ));
+    let names: Vec<_> = read.runs.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, ["small + large iodepth=1", "small + large iodepth=8", "alone"]);
+    let loads: Vec<_> = read.runs.iter().map(|run| run.loads.len()).collect();
+    assert_eq!(loads, [2, 2, 1]);
+    let depths = read.runs[..2].iter().map(|run| run.loads[1].flow.depth_max());
+    assert_eq!(depths.collect::<Vec<_>>(), [Some(1), Some(8)]);
+    assert!(read.runs[..2].iter().all(|run| run.loads[0] == read.runs[0].loads[0]));
+    let cpus = read.runs[0].loads.iter().map(|load| load.cpus_allowed.as_deref());
+    assert_eq!(cpus.collect::<Vec<_>>(), [Some("1"), None]);
+}
+
+#[test]
+fn a_load_may_share_the_queue_of_another() {
+    let read = task(&loads(
+        "[[{ name = \"a\" }, { name = \"b\", shares_queue = true }, { name = \"c\" }]]",
+    ));
+    let [run] = &read.runs[..] else { panic!("{read:?}") };
+    assert_eq!((run.name.as_str(), run.loads.len()), ("a + b + c", 2));
+    let beside = |load: &TaskLoad| load.beside.iter().map(|flow| flow.name.clone()).collect();
+    let beside: Vec<Vec<String>> = run.loads.iter().map(beside).collect();
+    assert_eq!(beside, [vec!["b".to_owned()], vec![]]);
+}
+
+#[test]
+fn a_link_is_as_it_is_said() {
+    let of = |link: &str, loads: &str| {
+        task(&format!("{HEAD}[execution]\n{SERVE}link = {link}\nload = [{loads}]\n"))
+    };
+    let read = of("{ rate = \"8Gbit/s\" }", "{ rw = \"read\", bulk_flows = [0, 4] }");
+    assert_eq!(read.link, Some(TaskLink { bytes_per_s: 1e9, queue: LINK_QUEUE }));
+    // What it carries is what a verdict says of it, unless something else is said.
+    assert_eq!(read.limits.link_bytes_per_s, Some(1e9));
+    let flows: Vec<_> = read.runs.iter().map(|run| run.bulk_flows).collect();
+    assert_eq!(flows, [0, 4]);
+    let read = of("{ rate = \"8Mbit/s\", queue = \"2ms\" }", "{ rw = \"read\" }");
+    assert_eq!(read.link.map(|link| link.queue), Some(Span::from_ms(2)));
+}
+
+/// A report of one group: a stage of the network's and one of the drive's, in ns, and its IOPS.
+fn measured(network: f64, drive: f64, base: Option<(f64, f64)>, iops: f64) -> ProfileReport {
+    let stage = |name: &str, now: f64, base: Option<f64>| {
+        serde_json::json!({
+            "stage": name, "mean_ns": now, "share": 0.0, "p50_ns": 0.0, "p99_ns": 0.0,
+            "max_ns": 0.0, "base_mean_ns": base, "amplification": null, "growth_share": null
+        })
+    };
+    let stages = [
+        stage("network_response", network, base.map(|it| it.0)),
+        stage("flash_array", drive, base.map(|it| it.1)),
+    ];
+    let report = serde_json::json!({
+        "file": "a", "side": "path", "name": "a", "program": "a", "choice": null,
+        "counts": { "completed": 9, "recorded": 9, "filtered": 0, "sampled_out": 0, "lost": 0,
+                    "torn": 0 },
+        "weight": 1.0, "window_ns": 1e9, "uneven": 0, "residual_max_ns": 0.0,
+        "groups": [{
+            "name": "read 4KiB", "ios": 9, "kept": 0, "kept_max_ns": 0.0, "failed": {},
+            "iops": iops, "bw_bytes_per_s": 1.0, "outstanding": 1.0, "lat_ns": null,
+            "stages": stages, "growth": null
+        }]
+    });
+    serde_json::from_value(report).expect("a report")
+}
+
+#[test]
+fn what_is_expected_holds_or_not() {
+    let base = measured(10_000.0, 50_000.0, None, 100.0);
+    let now = measured(40_000.0, 60_000.0, Some((10_000.0, 50_000.0)), 60.0);
+    for (expected, holds, said) in [
+        ("part = \"S3-S5\"\ngrows_most = true", true, "(75.0 % of the growth; next S7-S9, 25.0 %)"),
+        (
+            "part = \"S7-S9\"\ngrows_most = true",
+            false,
+            "grows most (25.0 % of the growth; next S3-S5",
+        ),
+        ("part = \"network_response\"\ngrows_most = true", true, "next flash_array"),
+        ("part = \"S3-S5\"\nlad_min = 3.5", true, "10.0us -> 40.0us, LAD 4.00, at least 3.5"),
+        ("part = \"S3-S5\"\nlad_min = 4.5", false, "LAD 4.00, at least 4.5"),
+        ("part = \"S7-S9\"\nlad_max = 1.3", true, "LAD 1.20, at most 1.3"),
+        ("part = \"S7-S9\"\nlad_max = 1.1", false, "LAD 1.20"),
+        ("part = \"S3-S5\"\ngrowth_min = 0.7", true, "75.0 % of the growth, at least 70.0 %"),
+        ("part = \"S3-S5\"\ngrowth_min = 0.8", false, "75.0 % of the growth"),
+        ("part = \"S7-S9\"\nshare_min = 0.5", true, "60.0 % of the latency"),
+        ("part = \"S3-S5\"\nshare_min = 0.5", false, "40.0 % of the latency"),
+        ("part = \"S1\"\nlad_min = 1", false, "S1 0"),
+        ("iops_max = 0.7", true, "IOPS 0.60x the base's, at most 0.7x"),
+        ("iops_max = 0.5", false, "IOPS 0.60x"),
+        ("cause = \"network\"", false, "no verdict, expected network"),
+        ("group = \"write 4KiB\"\niops_max = 9.0", false, "no such I/O was recorded"),
+        ("iops_max = 0.7\npaper = \"73 %\"", true, "         paper: 73 %\n"),
+    ] {
+        let text = with(&format!("[report]\nbase = 1\n[[expect]]\n{expected}"));
+        let read = task(&text).expected.remove(0);
+        let Checked { holds: found, text } = read.check(&now, Some(&base));
+        assert_eq!(found, holds, "{expected}: {text}");
+        assert!(text.contains(said), "{expected}: {text}\nfor {said}");
+        let mark = if holds { "  holds  run 2, " } else { "  FAILS  run 2, " };
+        assert!(text.starts_with(mark), "{text}");
+    }
+    let first = task(&with("[report]\nbase = 1\n[[expect]]\nrun = 1\niops_max = 0.7"));
+    assert_eq!(first.expected[0].run, 0);
 }
 
 #[test]
@@ -230,6 +350,41 @@ fn what_is_wrong_is_said_with_its_place() {
         (loads("[{ iodepth = [1], bs = [1] }]"), "bs and iodepth are lists"),
         (loads("[{ name = [\"a\"] }]"), "name: one value belongs here"),
         (loads("[{ iodepth = [1, \"x\"] }]"), "a.toml:4: iodepth = x: "),
+        (loads("[[]]"), "a.toml:4: load: from 1 to 64 loads can begin together"),
+        (
+            loads("[[{ iodepth = [1] }, { bs = [1] }]]"),
+            "iodepth and bs are lists, and one option of a",
+        ),
+        (loads("[[{ iodpeth = 1 }]]"), "unknown option `iodpeth` of a load"),
+        (loads("[1]"), "a load, as in `{ rw = \"randread\" }`, or a list of loads"),
+        (
+            loads("[{ shares_queue = true }]"),
+            "shares_queue: there is no load before it in this run",
+        ),
+        (
+            loads("[[{}, { shares_queue = true, numjobs = 2 }]]"),
+            "numjobs: a load with shares_queue has the queue, processors and end",
+        ),
+        (
+            loads("[{ bulk_flows = 1 }]"),
+            "flows of others need a link that they can fill; add `link",
+        ),
+        (with("link = { rate = \"1Tbit/s\" }"), "a.toml:5: rate: from 1Mbit/s to 100Gbit/s"),
+        (with("link = { rate = \"1Gbit/s\", queue = \"2s\" }"), "queue: from 100us to 1s"),
+        (with("link = { rate = \"1Gbit/s\", delay = \"2s\" }"), "unknown key `delay`"),
+        (
+            format!("{}link = {{ rate = \"1Gbit/s\" }}", loads("[{}]")),
+            "link: the link to a target that",
+        ),
+        (with("[[expect]]\nrun = 3\npart = \"S1\""), "run: there is no run 3; the task has 2"),
+        (with("[[expect]]\npart = \"S8\"\nshare_min = 0.5"), "part: there is no `S8`"),
+        (with("[[expect]]\npart = \"S1\""), "a part is named, and nothing is expected of it"),
+        (with("[[expect]]\nshare_min = 0.5"), "expect: of which part is not said; add `part"),
+        (with("[[expect]]\nrun = 1"), "expect: nothing is expected"),
+        (with("[[expect]]\npart = \"S1\"\nshare_min = 1.5"), "share_min: a number from 0 to 1"),
+        (with("[[expect]]\npart = \"S1\"\nlad_min = 1.5"), "expect: that compares with a base"),
+        (with("[[expect]]\ncause = \"netwrok\""), "did you mean `network`?"),
+        (with("[[expect]]\nlda_min = 1"), "unknown key `lda_min`; did you mean `lad_min`?"),
         (loads("[{ runtime = \"auto\" }]"), "runtime = auto: a load on a target lasts"),
         (loads("[{ rw = \"read\", random_distribution = \"zipf:1\" }]"), "random_distribution = "),
     ] {
@@ -244,7 +399,7 @@ proptest! {
     #[test]
     fn no_text_panics(text in "\\PC*", key in "[a-z_]{1,12}", value in "\\PC{0,20}") {
         let _ = Task::parse("a.toml", &text);
-        for section in ["workload", "profiler", "report"] {
+        for section in ["workload", "profiler", "report", "[expect]"] {
             let _ = Task::parse("a.toml", &with(&format!("[{section}]\n{key} = {value}")));
             let _ = Task::parse("a.toml", &with(&format!("[{section}]\n{key} = {value:?}")));
         }

@@ -1,6 +1,6 @@
 //! What a growth comes from: told apart by the names of stages, and by what else the records say.
 
-use super::beyond::{Beyond, Network};
+use super::beyond::Beyond;
 use super::comparison::Comparison;
 use super::load::Loads;
 use super::place::Place;
@@ -9,15 +9,21 @@ use crate::profile::presence::{Company, Scope, found, stays};
 use crate::profile::queue_models::StageModel;
 use crate::profile::trace::Io;
 use crate::summary::units::{bandwidth, bytes, count, duration, percent};
+use mynah_profile::Network;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The smallest part of a growth that is spoken of.
 pub(super) const SHARE: f64 = 0.25;
+/// So much of the time in which something was to be sent, a full window or buffer is spoken of.
+const LIMITED: f64 = 0.2;
 /// A limit is reached at so much of it.
 const AT_LIMIT: f64 = 0.9;
 /// What a stage of the flash alone takes so many times longer is slower itself.
 const SLOWER: f64 = 1.1;
+
+/// Something that connections counted.
+type Counted = fn(&Network) -> u64;
 
 /// What makes I/Os slower.
 #[derive(
@@ -290,33 +296,39 @@ impl Case<'_> {
         if idle { Cause::Lateness } else { Cause::TargetCore }
     }
 
+    /// What the connections said of themselves.
     fn network(&self, finding: &mut Finding) {
-        let (base, now) = (Network::of(&self.beyond.base), Network::of(&self.beyond.now));
+        let (base, now) = (self.base.header.network, self.now.header.network);
         let Some(now) = now else {
             finding.evidence.push("connections were not asked what limits them".into());
             return;
         };
-        let of_base = |of: fn(&Network) -> f64| {
-            base.as_ref().map_or("?".into(), |it| format!("{:.1}", of(it)))
-        };
-        let pairs = [
-            (
-                "retransmits a second",
-                of_base(|it| it.retransmits),
-                format!("{:.1}", now.retransmits),
-            ),
-            ("round trip in us", of_base(|it| it.rtt_us), format!("{:.1}", now.rtt_us)),
+        let per_second = |count: u64, of: &Network| count as f64 * 1e6 / of.asked_us.max(1) as f64;
+        let pairs: [(&str, Counted); 2] = [
+            ("segments sent again a second", |it| it.retransmits),
+            ("segments that came out of order a second", |it| it.out_of_order),
         ];
-        for (what, base, now) in pairs {
-            finding.evidence.push(format!("{what}: {base} -> {now}"));
+        let mut lost = false;
+        for (what, of) in pairs {
+            let was = base.as_ref().map_or(0.0, |it| per_second(of(it), it));
+            let is = per_second(of(&now), &now);
+            lost |= is > 2.0 * was && is >= 1.0;
+            let was = base.map_or("?".into(), |_| format!("{was:.1}"));
+            finding.evidence.push(format!("{what}: {was} -> {is:.1}"));
         }
-        if now.window_limited > 0.2 {
-            let part = percent(now.window_limited);
-            finding.evidence.push(format!("the receiver's window was full in {part} of the time"));
+        if lost {
+            finding.evidence.push("the network loses segments, or lets them overtake".into());
         }
-        if now.buffer_limited > 0.2 {
-            let part = percent(now.buffer_limited);
-            finding.evidence.push(format!("the send buffer was full in {part} of the time"));
+        let was = base.map_or("?".into(), |it| format!("{}us", it.rtt_us));
+        finding.evidence.push(format!("round trip: {was} -> {}us", now.rtt_us));
+        let part = |of: u64| of as f64 / now.busy_us.max(1) as f64;
+        for (what, of) in [
+            ("the target's window was full", now.window_limited_us),
+            ("the host's send buffer was full", now.buffer_limited_us),
+        ] {
+            if part(of) > LIMITED {
+                finding.evidence.push(format!("{what} in {} of the time", percent(part(of))));
+            }
         }
     }
 

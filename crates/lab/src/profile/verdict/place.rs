@@ -86,6 +86,19 @@ impl Place {
     }
 }
 
+/// The switch of ntprof that a stage of this name is in; of one that is not known, none.
+pub(in crate::profile) fn switch_of(stage: &str) -> Option<&'static str> {
+    match Place::of(stage) {
+        Place::Slots => Some("S1"),
+        Place::HostSend | Place::Host => Some("S2"),
+        Place::Request | Place::Response => Some("S3-S5"),
+        Place::Buffers | Place::Target | Place::Late | Place::TargetSend => Some("S6"),
+        Place::Drive => Some("S7-S9"),
+        Place::Remote => Some("S3-S9"),
+        Place::Other => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use super::work::{Answer, Issued, Turn, Work};
 use crate::host::transport::{self, Completed};
 use crate::host::{HostError, Namespace};
 use mynah_lab::recorder::Kind;
-use mynah_lab::workload::SECTOR_BYTES;
+use mynah_lab::workload::{Planned, SECTOR_BYTES};
 use mynah_model::io::Operation;
 use mynah_stamp::Time;
 use mynah_wire::nvme::{SubmissionEntry, opcode::nvm};
@@ -24,6 +24,8 @@ pub(super) struct Io {
     /// In the namespace's blocks.
     first: u64,
     blocks: u32,
+    /// Of which of the flows on this queue it is.
+    flow: u8,
 }
 
 /// The bytes of I/Os.
@@ -94,8 +96,16 @@ enum Phase {
 pub(super) struct Blocks {
     namespace: Namespace,
     draw: Draw,
+    /// Other flows on the same queue, which end with the first.
+    others: Vec<Other>,
     data: Data,
     phase: Phase,
+}
+
+/// Another flow on the queue.
+struct Other {
+    draw: Draw,
+    outstanding: usize,
 }
 
 impl Blocks {
@@ -104,6 +114,7 @@ impl Blocks {
         plan: &Plan,
         namespace: Namespace,
         draw: Draw,
+        others: Vec<Draw>,
         verify: Option<Verify>,
     ) -> Blocks {
         let noise = match verify {
@@ -112,15 +123,43 @@ impl Blocks {
         };
         let ranges = vec![None; usize::from(plan.queue_entries)];
         let data = Data { noise, verify, buffers: Vec::new(), stride: plan.bytes_max, ranges };
-        Blocks { namespace, draw, data, phase: Phase::Load }
+        let others = others.into_iter().map(|draw| Other { draw, outstanding: 0 }).collect();
+        Blocks { namespace, draw, others, data, phase: Phase::Load }
+    }
+
+    /// The next I/O of another flow on this queue, if there is one that may issue one now.
+    fn next_of_others(&mut self, turn: &mut Turn<'_, Io>) -> Option<Issued<Io>> {
+        for (flow, other) in (1..).zip(&mut self.others) {
+            let mut own = Turn {
+                start: turn.start,
+                end: turn.end,
+                now: turn.now,
+                outstanding: other.outstanding,
+                commands: turn.commands,
+                tally: turn.tally,
+            };
+            if let Ready::Now(planned, created) = other.draw.ready(&mut own) {
+                other.draw.take(planned.operation == Operation::Write);
+                other.outstanding += 1;
+                return Some(Issued::new(io_of(&self.namespace, &planned, flow), created));
+            }
+        }
+        None
     }
 
     /// The next I/O of the load, if it may be issued now.
     fn next_load(&mut self, turn: &mut Turn<'_, Io>) -> Option<Issued<Io>> {
+        if !self.others.is_empty() {
+            if let Some(io) = self.next_of_others(turn) {
+                return Some(io);
+            }
+            let theirs: usize = self.others.iter().map(|other| other.outstanding).sum();
+            turn.outstanding -= theirs;
+        }
         let (planned, created) = match self.draw.ready(turn) {
             Ready::Now(planned, created) => (planned, created),
             Ready::Flush => {
-                let flush = Io { operation: Operation::Flush, first: 0, blocks: 0 };
+                let flush = Io { operation: Operation::Flush, first: 0, blocks: 0, flow: 0 };
                 return Some(Issued::new(flush, turn.now));
             }
             Ready::Later => return None,
@@ -134,14 +173,13 @@ impl Blocks {
                 return None;
             }
         };
-        let shift = u32::from(self.namespace.block_shift) - SECTOR_BYTES.trailing_zeros();
-        let (first, blocks) = (planned.sector >> shift, planned.sectors >> shift);
-        if self.data.verify.is_some() && overlaps(turn.commands, first, blocks) {
+        let io = io_of(&self.namespace, &planned, 0);
+        if self.data.verify.is_some() && overlaps(turn.commands, io.first, io.blocks) {
             self.draw.held_back(turn);
             return None;
         }
         self.draw.take(planned.operation == Operation::Write);
-        Some(Issued::new(Io { operation: planned.operation, first, blocks }, created))
+        Some(Issued::new(io, created))
     }
 
     /// The next read of the final pass.
@@ -154,7 +192,7 @@ impl Blocks {
         match verify.written_from(from, most) {
             Some((first, blocks)) => {
                 self.phase = Phase::Final(first + u64::from(blocks));
-                let read = Io { operation: Operation::Read, first, blocks };
+                let read = Io { operation: Operation::Read, first, blocks, flow: 0 };
                 Some(Issued::uncounted(read, turn.now))
             }
             None => {
@@ -185,6 +223,14 @@ impl Blocks {
             Operation::Flush => verify.flush_begins(),
         }
     }
+}
+
+/// A drawn I/O of the flow with this number, in blocks.
+#[inline]
+fn io_of(namespace: &Namespace, planned: &Planned, flow: u8) -> Io {
+    let shift = u32::from(namespace.block_shift) - SECTOR_BYTES.trailing_zeros();
+    let (first, blocks) = (planned.sector >> shift, planned.sectors >> shift);
+    Io { operation: planned.operation, first, blocks, flow }
 }
 
 /// Whether an outstanding I/O touches these blocks; what is there then cannot be told.
@@ -223,6 +269,7 @@ impl Work for Blocks {
     }
 
     fn next_arrival(&self) -> Option<Time> {
+        // Others have none: they go on when an answer has come.
         self.draw.next_arrival()
     }
 
@@ -306,6 +353,9 @@ impl Work for Blocks {
         }
         if io.operation == Operation::Flush {
             self.draw.flush_ends();
+        }
+        if io.flow > 0 {
+            self.others[usize::from(io.flow) - 1].outstanding -= 1;
         }
         if let Some(verify) = &mut self.data.verify {
             match io.operation {

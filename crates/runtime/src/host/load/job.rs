@@ -12,10 +12,11 @@ use super::work::{Issued, Turn, Work};
 use crate::clock::Clock;
 use crate::host::HostError;
 use crate::host::transport::{Completed, IoQueue, Source};
-use crate::profile::{Ended, HostProfile};
+use crate::profile::{Asked, Ended, HostProfile, HostProfiles};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -103,6 +104,9 @@ pub(super) struct Job<'a, S: Source, W: Work> {
 struct Profiled {
     profile: HostProfile,
     handed: Time,
+    /// The run's, and its socket while that is asked what limits it.
+    run: Arc<HostProfiles>,
+    asked: Option<Asked>,
 }
 
 impl<'a, S: Source, W: Work> Job<'a, S, W> {
@@ -112,11 +116,13 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         work: W,
         shared: Shared<'a, S>,
         completed: &'a AtomicU64,
-        profile: Option<HostProfile>,
+        profile: Option<(HostProfile, Arc<HostProfiles>)>,
     ) -> Result<Job<'a, S, W>, HostError> {
         let Current { epoch, source } = shared.link.current();
         let queue = source.open_queue(plan.queue_id, plan.queue_entries, plan.bytes_max)?;
-        let profile = profile.map(|profile| Box::new(Profiled { profile, handed: Time::ZERO }));
+        let profile = profile.map(|(profile, run)| {
+            Box::new(Profiled { profile, handed: Time::ZERO, run, asked: None })
+        });
         let mut job = Job {
             plan,
             shared,
@@ -145,6 +151,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         if let Some(profiled) = &mut self.profile {
             profiled.profile.connected(controller_id, self.plan.queue_id);
             self.queue.watch(*self.shared.clock);
+            profiled.asked = self.queue.socket().map(|socket| profiled.run.ask(socket));
         }
     }
 
@@ -471,6 +478,9 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         self.tally.lost_connections += 1;
         self.tally.last_error = Some(error.to_string());
         self.note_lost();
+        if let Some(profiled) = &mut self.profile {
+            profiled.asked = None;
+        }
         let outstanding = self.commands.iter_mut().filter_map(Option::take);
         self.again.extend(outstanding);
         self.outstanding = 0;

@@ -38,17 +38,24 @@ pub(super) fn of_blocks(
     let flow = &load.flow;
     let block_bytes = 1u64 << namespace.block_shift;
     let capacity = namespace.bytes() / SECTOR_BYTES;
-    let Source::Synthetic(synthetic) = &flow.source else {
-        return unfit("a trace cannot be replayed on a target yet; --rw draws a workload".into());
+    let no_trace = || {
+        let problem = "a trace cannot be replayed on a target yet; --rw draws a workload";
+        LoadError::Unfit(problem.into())
     };
-    let (alignment, bytes_max) = lengths(&synthetic.block);
-    if alignment % block_bytes != 0
-        || !(synthetic.align_sectors * SECTOR_BYTES).is_multiple_of(block_bytes)
-    {
-        return unfit(format!(
-            "the namespace has blocks of {block_bytes} bytes; block sizes (--bs) and alignment \
-             (--blockalign) must be multiples of that"
-        ));
+    let Source::Synthetic(synthetic) = &flow.source else { return Err(no_trace()) };
+    let mut bytes_max = 0;
+    for flow in std::iter::once(flow).chain(&load.beside) {
+        let Source::Synthetic(synthetic) = &flow.source else { return Err(no_trace()) };
+        let (alignment, longest) = lengths(&synthetic.block);
+        bytes_max = longest.max(bytes_max);
+        if alignment % block_bytes != 0
+            || !(synthetic.align_sectors * SECTOR_BYTES).is_multiple_of(block_bytes)
+        {
+            return unfit(format!(
+                "the namespace has blocks of {block_bytes} bytes; block sizes (--bs) and alignment \
+                 (--blockalign) must be multiples of that"
+            ));
+        }
     }
     let most = facts.transfer_bytes_max.min(65_536 * block_bytes).min(1 << 30);
     if bytes_max > most {
@@ -80,9 +87,25 @@ pub(super) fn of_blocks(
         let plan = Plan { requests, ..plan };
         let depth_max = flow.depth_max().map_or(usize::MAX, |depth| depth as usize);
         let draw = Draw::new(generator, plan.is_open, depth_max, load.flush_every);
-        jobs.push((plan, Blocks::new(&plan, namespace, draw, verify)));
+        let others = others(load, capacity, job)?;
+        jobs.push((plan, Blocks::new(&plan, namespace, draw, others, verify)));
     }
     Ok(jobs)
+}
+
+/// The flows that go through a job's queue beside its own: as many I/Os of each are outstanding as it
+/// says, until the job's own ends.
+fn others(load: &Load, capacity: u64, job: u32) -> Result<Vec<Draw>, LoadError> {
+    let other = |(number, flow): (usize, &FlowSpec)| {
+        let Some(depth) = flow.depth_max().filter(|_| flow.depth().is_some()) else {
+            let problem = "I/Os that come at a rate cannot share the queue of others";
+            return Err(LoadError::Unfit(problem.into()));
+        };
+        let index = load.index + 1 + number as u32;
+        let generator = flow.generator(capacity, load.seed, index, job)?;
+        Ok(Draw::new(generator, false, depth as usize, 0))
+    };
+    load.beside.iter().enumerate().map(other).collect()
 }
 
 /// What each job is to do with keys.
@@ -205,6 +228,8 @@ fn entries(load: &Load, facts: Facts) -> Result<u16, LoadError> {
     let Some(depth) = load.flow.depth_max() else {
         return Ok(OPEN_ENTRIES.min(most) as u16);
     };
+    let others = load.beside.iter().filter_map(FlowSpec::depth_max);
+    let depth = others.fold(depth, u32::saturating_add);
     // One entry of a queue is always free; the last I/O may wait for it here.
     if depth > most {
         return Err(LoadError::Unfit(format!(

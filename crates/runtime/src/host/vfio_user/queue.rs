@@ -340,6 +340,10 @@ impl IoQueue for Queue {
         self.watch = Some(Box::new(Watch { clock, flights, commands: 0 }));
     }
 
+    fn socket(&self) -> Option<OwnedFd> {
+        None
+    }
+
     #[inline]
     fn ended(&mut self, slot: u16) -> Option<(&Flight, Time, u16)> {
         self.watch.as_mut()?.flights.ended(slot)

@@ -4,6 +4,7 @@
 //! become FILE when the run has ended; those of a process that was killed stay.
 
 use super::job::{HostProfile, host_header};
+use super::sockets::{Asked, Sockets};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::{RING_BYTES, Ring, RingError, RingProblem};
 use mynah_lab::output::{OutputError, PendingFile};
@@ -13,8 +14,9 @@ use mynah_profile::{
 use mynah_stamp::Span;
 use std::fs::File;
 use std::io::BufWriter;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A profile could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,7 @@ pub struct HostProfiles {
     chooser: Chooser,
     clock: Clock,
     parts: Mutex<Vec<PathBuf>>,
+    sockets: Arc<Sockets>,
 }
 
 impl HostProfiles {
@@ -77,7 +80,14 @@ impl HostProfiles {
         (header.origin_ns, header.machine) = (clock.origin_ns(), clock::machine());
         let chooser = Chooser::new(choice.clone(), &header.kinds)?;
         header.choice = (!choice.is_all()).then_some(choice);
-        Ok(HostProfiles { path: path.to_owned(), header, chooser, clock, parts: Mutex::default() })
+        Ok(HostProfiles {
+            path: path.to_owned(),
+            header,
+            chooser,
+            clock,
+            parts: Mutex::default(),
+            sockets: Arc::default(),
+        })
     }
 
     /// The clock whose time 0 is the profile's.
@@ -98,6 +108,17 @@ impl HostProfiles {
         parts.push(path);
         let offset = clock.origin_ns().saturating_sub(self.clock.origin_ns());
         Ok(HostProfile::new(ring, self.chooser.clone(), Span::from_ns(offset)))
+    }
+
+    /// Asks a connection what limits it, whenever [`HostProfiles::look`] is called, until the result is
+    /// dropped.
+    pub(crate) fn ask(&self, socket: OwnedFd) -> Asked {
+        self.sockets.add(socket, self.clock)
+    }
+
+    /// Asks the connections, if it is time for that.
+    pub(crate) fn look(&self) {
+        self.sockets.look(self.clock.wall());
     }
 
     /// Makes one profile of those of all jobs, which have ended: what they have counted.
@@ -122,7 +143,8 @@ impl HostProfiles {
             (head.begin, head.connection, head.queue, head.nth)
         });
         let file = PendingFile::create(&self.path)?;
-        write(&file, &self.header, all, counts).map_err(|error| file.error(error))?;
+        let header = Header { network: self.sockets.said(), ..self.header.clone() };
+        write(&file, &header, all, counts).map_err(|error| file.error(error))?;
         file.keep()?;
         remove(parts);
         Ok(counts)
