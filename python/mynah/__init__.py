@@ -42,3 +42,8 @@ __all__ = [
     "load_results",
     "serve",
 ]
+
+# Tracebacks name them as users do.
+for _error in (Error, InternalError, Interrupted, RunError, Untrusted, UsageError):
+    _error.__module__ = __name__
+del _error

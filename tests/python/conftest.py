@@ -32,4 +32,4 @@ def without_run(text: str) -> str:
 @pytest.fixture
 def small() -> dict[str, object]:
     """Changes that make a drive small, so that runs take no time."""
-    return {"geometry.blocks_per_plane": 64}
+    return {"geometry.blocks_per_plane": 64, "over_provisioning": "30%"}

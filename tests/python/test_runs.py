@@ -20,8 +20,6 @@ import pytest
 import mynah
 from conftest import ROOT, mynah as command, without_run
 
-SMALL = {"geometry.blocks_per_plane": 64}
-
 WORKLOADS = {
     "reads": {"rw": "randread", "iodepth": 8, "number_ios": 300},
     "writes": {"rw": "randwrite", "bs": "16k", "iodepth": 4, "number_ios": 200},
@@ -45,10 +43,12 @@ def options(workload):
     return [f"--{name}={value}" for name, value in workload.items()]
 
 
-def same_as_the_command(drive, workload):
+def same_as_the_command(drive, workload, precondition="steady", set=None):
     flow = mynah.Flow(workload.get("rw") or workload.get("kv") or "trace", **workload)
-    result = mynah.Simulation(drive, flow, seed=3, settle="off").run()
-    text = command("sim", f"--drive={drive}", *options(workload), "--seed=3", "--settle=off",
+    settings = {"seed": 3, "settle": "off", "precondition": precondition}
+    result = mynah.Simulation(drive, flow, set=set, **settings).run()
+    sets = [f"--set={key}={value}" for key, value in (set or {}).items()]
+    text = command("sim", f"--drive={drive}", *sets, *options(workload), *options(settings),
                    "--json=-", "--quiet")
     assert without_run(result.json()) == without_run(text)
     return result
@@ -58,46 +58,43 @@ def has_pairs(drive):
     return drive in ("kv-tlc", "samsung-kv")
 
 
-LEAN = ("enterprise-tlc", "kv-tlc", "samsung-ethernet", "z-nand-sz985")
-
-
-@pytest.mark.parametrize("drive", [
-    pytest.param(drive, marks=() if drive in LEAN else pytest.mark.long)
-    for drive in mynah.drives()
-])
+@pytest.mark.long
+@pytest.mark.parametrize("drive", mynah.drives())
 def test_results_are_the_commands(drive):
-    if has_pairs(drive):
-        workloads = [PAIRS]
-    elif drive in LEAN:
-        workloads = [WORKLOADS["writes"], WORKLOADS["mixed"]]
-    else:
-        workloads = list(WORKLOADS.values())
-    for workload in workloads:
+    for workload in [PAIRS] if has_pairs(drive) else WORKLOADS.values():
         same_as_the_command(drive, workload)
 
 
-def test_every_workload_is_the_commands():
-    for workload in WORKLOADS.values():
-        result = same_as_the_command("mqsim", workload)
-        assert result.requests > 0
+@pytest.mark.parametrize("drive", ["enterprise-tlc", "kv-tlc", "samsung-ethernet", "sata-850-pro"])
+def test_some_results_are_the_commands(drive):
+    workload = PAIRS if has_pairs(drive) else WORKLOADS["mixed"]
+    same_as_the_command(drive, workload, precondition="none")
 
 
-def test_input_formats(tmp_path):
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_workload_is_the_commands(workload, small):
+    assert same_as_the_command("mqsim", WORKLOADS[workload], set=small).requests > 0
+
+
+def test_input_formats(tmp_path, small):
     data = ROOT / "tests/data"
     quiet = ("--json=-", "--quiet")
+    sets = [f"--set={key}={value}" for key, value in small.items()]
     # fio's job files.
     with pytest.warns(UserWarning) as said:
-        job = mynah.load_fio(data / "two-tenants.fio", "mqsim")
+        job = mynah.load_fio(data / "two-tenants.fio", mynah.Drive("mqsim", small))
         result = job.replace(settle="off").run()
     assert said
-    text = command("sim", "--drive=mqsim", "--fio", data / "two-tenants.fio", "--settle=off", *quiet)
+    job = data / "two-tenants.fio"
+    text = command("sim", "--drive=mqsim", *sets, "--fio", job, "--settle=off", *quiet)
     assert without_run(result.json()) == without_run(text)
     # Experiment files, theirs and ours.
     flows = [
         mynah.Flow("a", rw="randread", iodepth=8, runtime="2ms", channels=[0, 1]),
         mynah.Flow("b", rw="randwrite", bs="16k", number_ios=100, startdelay="1ms", channels=[2]),
     ]
-    base = mynah.Simulation("mqsim", flows, seed=5, ramp_time="100us", precondition="fill")
+    settings = {"seed": 5, "ramp_time": "100us", "precondition": "fill"}
+    base = mynah.Simulation("mqsim", flows, set=small, **settings)
     experiment, _ = base.write(tmp_path / "x.toml")
     text = without_run(command("sim", experiment, *quiet))
     assert without_run(mynah.load(experiment).run().json()) == text
@@ -108,6 +105,7 @@ def test_input_formats(tmp_path):
     assert ours == theirs
 
 
+@pytest.mark.long
 def test_mqsims_files():
     folder = ROOT / "tests/data/mqsim/configs/v_rate333_randread_qd1"
     config, workload = folder / "ssdconfig.xml", folder / "workload.xml"

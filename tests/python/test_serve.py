@@ -15,7 +15,7 @@ import mynah
 from conftest import mynah as command
 
 pytest_plugins = ["pytester"]
-SMALL = {"geometry.blocks_per_plane": 64}
+SMALL = {"geometry.blocks_per_plane": 64, "over_provisioning": "30%"}
 QUICK = {"speed": "max", "precondition": "none", "set": SMALL}
 
 
@@ -106,7 +106,7 @@ ORPHAN = """
 import sys, time
 import mynah
 drive = mynah.serve("mqsim", functional=True, speed="max", precondition="none",
-                    set={"geometry.blocks_per_plane": 64})
+                    set={"geometry.blocks_per_plane": 64, "over_provisioning": "30%"})
 print(drive.pid, flush=True)
 time.sleep(600)
 """
@@ -127,7 +127,8 @@ def test_no_server_outlives_its_python(end):
 def test_the_fixture(pytester):
     pytester.makepyfile(
         """
-        quick = {"speed": "max", "precondition": "none", "set": {"geometry.blocks_per_plane": 64}}
+        small = {"geometry.blocks_per_plane": 64, "over_provisioning": "30%"}
+        quick = {"speed": "max", "precondition": "none", "set": small}
 
         def test_passes(mynah_serve):
             drive = mynah_serve("mqsim", **quick)

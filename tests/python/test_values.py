@@ -19,8 +19,8 @@ from conftest import ROOT
 
 def simulation(**settings):
     flows = [
-        mynah.Flow("reader", rw="randread", iodepth=8, runtime="2ms"),
-        mynah.Flow("writer", rw="randwrite", bs="16k", number_ios=50, channels=[0, 1]),
+        mynah.Flow("reader", rw="randread", iodepth=8, runtime="2ms", channels=[1, 0]),
+        mynah.Flow("writer", rw="randwrite", bs="16k", number_ios=50, channels=[2]),
     ]
     return mynah.Simulation("mqsim", flows, seed=7, settle="off", **settings)
 
@@ -60,7 +60,7 @@ def test_nothing_changes():
 
 
 def test_everything_can_be_pickled():
-    base = simulation(fault="slow-die:0:2")
+    base = simulation(fault="slow-die:die=0,factor=2")
     for value in (*base.flows, base.drive, base, mynah.Simulation("mqsim")):
         again = pickle.loads(pickle.dumps(value))
         assert again == value and hash(again) == hash(value) and type(again) is type(value)

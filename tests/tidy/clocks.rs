@@ -7,7 +7,7 @@ use crate::source;
 use std::collections::BTreeSet;
 
 /// The module of each crate that reads clocks. All other crates have none.
-const MODULES: &[(&str, &str)] = 
+const MODULES: &[(&str, &str)] =
     &[("cli", "machine.rs"), ("py", "machine.rs"), ("runtime", "clock.rs")];
 
 /// Threads beside the loop of the target that keep a deadline.

@@ -69,8 +69,7 @@ impl Failure {
         });
         Failure {
             class,
-            // It is shown after the name of the exception's class.
-            text: format!("{error}\n{}", text.trim_end()),
+            text: picture(&error.to_string(), &text),
             message: error.to_string(),
             help: error.help().map(|help| help.to_string()),
             line: place.map(|(line, _)| line),
@@ -121,6 +120,14 @@ impl From<Failure> for PyErr {
             made.map_or_else(|error| error, PyErr::from_value)
         })
     }
+}
+
+/// A message with its picture below: it is shown after the name of the exception's class, so without
+/// the picture's own heading.
+fn picture(message: &str, drawn: &str) -> String {
+    let heading = |line: &&str| line.starts_with("  × ") || line.starts_with("  │ ");
+    let rest = drawn.trim_end().lines().skip_while(heading);
+    std::iter::once(message).chain(rest).collect::<Vec<_>>().join("\n")
 }
 
 /// A class of `mynah._errors`.

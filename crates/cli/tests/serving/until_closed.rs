@@ -4,7 +4,7 @@ use crate::support::*;
 use std::io::Write;
 use std::process::Stdio;
 
-const QUICK: [&str; 8] = [
+const QUICK: [&str; 10] = [
     "serve",
     "--functional",
     "--until-closed",
@@ -13,6 +13,8 @@ const QUICK: [&str; 8] = [
     "--precondition=none",
     "--set",
     "geometry.blocks_per_plane=64",
+    "--set",
+    "over_provisioning=30%",
 ];
 
 #[test]
