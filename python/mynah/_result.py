@@ -41,7 +41,7 @@ class Result(ResultFields):
         """The result in a text; messages call the text `name`."""
         from mynah._errors import UsageError
 
-        texts = _native.results(name, text)
+        texts = _texts(text, name)
         if len(texts) != 1:
             raise UsageError(f"{name} holds {len(texts)} results; load_results() reads them all")
         return cls._made(texts[0], None)
@@ -86,6 +86,15 @@ class Result(ResultFields):
         return (Result.from_json, (self._text,))
 
 
+def _texts(text: str, name: str) -> list[str]:
+    """The results in a document, each as JSON. The only one is the document as it is."""
+    _native.results(name, text)
+    document = json.loads(text)
+    if "results" not in document:
+        return [text]
+    return [json.dumps(each, indent=2, ensure_ascii=False) + "\n" for each in document["results"]]
+
+
 class Comparison:
     """Two results side by side; as text the table that `mynah compare` prints."""
 
@@ -112,8 +121,7 @@ def _text_of(path: str | os.PathLike[str]) -> str:
 
 def load_results(path: str | os.PathLike[str]) -> list[Result]:
     """All results in a file: of scenarios, of a sweep, or the only one."""
-    texts = _native.results(os.fspath(path), _text_of(path))
-    return [Result._made(text, None) for text in texts]
+    return [Result._made(text, None) for text in _texts(_text_of(path), os.fspath(path))]
 
 
 def compare(first: Result, second: Result, names: tuple[str, str] = ("a", "b")) -> Comparison:
