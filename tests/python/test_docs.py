@@ -9,6 +9,7 @@ import pytest
 
 from conftest import ROOT
 
+pytest_plugins = ["pytester"]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import csv
 import json
 import multiprocessing
 import os
@@ -176,7 +175,7 @@ def test_files_beside(small, tmp_path):
         report=tmp_path / "r.html",
         save_state=tmp_path / "s.state",
     )
-    assert len(list(csv.reader((tmp_path / "log.csv").open()))) == 501
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 501
     assert all(path.stat().st_size for path in tmp_path.iterdir())
     assert len(list(tmp_path.iterdir())) == 7
     command("sim", "--replay", tmp_path / "r.rec", "--quiet")
