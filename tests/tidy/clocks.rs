@@ -7,7 +7,8 @@ use crate::source;
 use std::collections::BTreeSet;
 
 /// The module of each crate that reads clocks. All other crates have none.
-const MODULES: &[(&str, &str)] = &[("cli", "machine.rs"), ("runtime", "clock.rs")];
+const MODULES: &[(&str, &str)] =
+    &[("cli", "machine.rs"), ("py", "machine.rs"), ("runtime", "clock.rs")];
 
 /// Threads beside the loop of the target that keep a deadline.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[

@@ -657,6 +657,10 @@ pub(crate) struct Serve {
     /// code 0). Writes that are lost and the like still are (exit code 1)
     #[arg(long)]
     pub(crate) functional: bool,
+    /// End in order when standard input is closed: with the program that holds its other end,
+    /// however that ends
+    #[arg(long)]
+    pub(crate) until_closed: bool,
     /// How to look for work: adaptive sleeps when spinning does not pay, and is late by some 50 us
     /// then (with mapped doorbells, which nobody tells of, by the rest of a nap of 20 to 250 us);
     /// always takes a processor

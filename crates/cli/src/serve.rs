@@ -30,9 +30,11 @@ use mynah_runtime::server::{
 use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_stamp::Span;
 use mynah_wire::fabrics::{NQN_BYTES_MAX, check_nqn};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 const DEFAULT_DRIVE: &str = "enterprise-tlc";
 /// The port that IANA has assigned to NVMe over fabrics.
@@ -69,7 +71,12 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         None => None,
     };
     let controls: Vec<_> = group.drives().map(|drive| drive.control.clone()).collect();
-    progress::on_interrupt(move || controls.iter().for_each(|control| control.stop()));
+    let stop = Arc::new(move || controls.iter().for_each(|control| control.stop()));
+    let of_input = stop.clone();
+    progress::on_interrupt(move || stop());
+    if args.until_closed {
+        until_closed(move || of_input())?;
+    }
     let sockets = ready(&group, metrics)?;
     if !args.quiet {
         sockets.iter().for_each(|socket| say(qemu(socket)));
@@ -112,6 +119,17 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         return Err(failure(error));
     }
     Ok(verdict(&results, count.is_one(), args.quiet))
+}
+
+/// Does `then` when standard input is closed. What is read before says nothing.
+fn until_closed(then: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let wait = move || {
+        // An input that cannot be read is one that nobody holds open.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        then();
+    };
+    let thread = std::thread::Builder::new().name("until-closed".to_owned()).spawn(wait);
+    thread.map(drop).map_err(system)
 }
 
 /// Says which results are not to be trusted, and what follows from it. What went wrong besides has

@@ -21,6 +21,28 @@ pub struct Enclosure {
     pub latency: Span,
 }
 
+impl Enclosure {
+    /// So many drives behind a switch; else which of the three cannot be, and what could.
+    pub(crate) fn new(
+        drives: u64,
+        uplink_bits_per_s: Option<u64>,
+        latency: Option<Span>,
+    ) -> Result<Enclosure, (&'static str, String)> {
+        if !(1..=DRIVES_MAX).contains(&drives) {
+            return Err(("drives", format!("from 1 to {DRIVES_MAX}, not {drives}")));
+        }
+        let possible = 1_000_000_000..=10_000_000_000_000;
+        if uplink_bits_per_s.is_some_and(|rate| !possible.contains(&rate)) {
+            return Err(("uplink", "from 1 Gbit/s to 10000 Gbit/s".to_owned()));
+        }
+        let latency = latency.unwrap_or_default();
+        if latency > Span::from_ms(100) {
+            return Err(("latency", "at most 100ms, each way".to_owned()));
+        }
+        Ok(Enclosure { drives: drives as u32, uplink_bits_per_s, latency })
+    }
+}
+
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {

@@ -52,7 +52,7 @@
 mod sweep;
 mod written;
 
-use crate::enclosure::{DRIVES_MAX, Enclosure};
+use crate::enclosure::Enclosure;
 pub use crate::input::FileError as ExperimentError;
 use crate::input::{self, Text};
 use crate::precision::Goal;
@@ -377,17 +377,9 @@ impl Experiment {
         }
         let mut flows: Vec<ExperimentFlow> = Vec::new();
         for (index, raw) in raw.flow.iter().enumerate() {
-            let flow = flow(file, raw, index)?;
-            if index == 0 && flow.spec.after_previous {
-                let message = "wait_for_previous: this is the first flow, so it waits for nothing";
-                return Err(file.error(raw.span(), message));
-            }
-            if flows.iter().any(|other| other.spec.name == flow.spec.name) {
-                let message = format!("two flows are called `{}`", flow.spec.name);
-                return Err(file.error(raw.span(), message));
-            }
-            flows.push(flow);
+            flows.push(flow(file, raw, index)?);
         }
+        check_flows(&flows).map_err(|(at, message)| file.error(raw.flow[at].span(), message))?;
         Ok(Experiment {
             drive: raw.drive.into_inner(),
             overrides,
@@ -404,7 +396,14 @@ impl Experiment {
     /// The flows as they run on `config`, which gets the namespaces they ask for: in place
     /// of its own if every flow has one, else after its own.
     pub fn place(&self, config: &mut Config) -> Vec<FlowSpec> {
-        if self.flows.iter().all(|flow| flow.own_namespace.is_some()) {
+        ExperimentFlow::place(&self.flows, config)
+    }
+}
+
+impl ExperimentFlow {
+    /// As [`Experiment::place`].
+    pub(crate) fn place(flows: &[ExperimentFlow], config: &mut Config) -> Vec<FlowSpec> {
+        if flows.iter().all(|flow| flow.own_namespace.is_some()) {
             config.namespaces.clear();
         }
         let place = |flow: &ExperimentFlow| {
@@ -415,8 +414,22 @@ impl Experiment {
             }
             spec
         };
-        self.flows.iter().map(place).collect()
+        flows.iter().map(place).collect()
     }
+}
+
+/// What is wrong with the flows together, and with which it is.
+pub(crate) fn check_flows(flows: &[ExperimentFlow]) -> Result<(), (usize, String)> {
+    for (index, flow) in flows.iter().enumerate() {
+        if index == 0 && flow.spec.after_previous {
+            let message = "wait_for_previous: this is the first flow, so it waits for nothing";
+            return Err((index, message.to_owned()));
+        }
+        if flows[..index].iter().any(|other| other.spec.name == flow.spec.name) {
+            return Err((index, format!("two flows are called `{}`", flow.spec.name)));
+        }
+    }
+    Ok(())
 }
 
 /// Several drives behind a switch.
@@ -436,28 +449,22 @@ fn enclosure(
     };
     let count = scalar(drives.get_ref()).and_then(|text| parse_count(&text));
     let count = count.map_err(|m| file.error(drives.span(), format!("drives: {m}")))?;
-    if !(1..=DRIVES_MAX).contains(&count) {
-        let message = format!("drives: from 1 to {DRIVES_MAX}, not {count}");
-        return Err(file.error(drives.span(), message));
-    }
-    let mut enclosure = Enclosure { drives: count as u32, ..Enclosure::default() };
-    if let Some(raw) = switch {
-        if let Some(rate) = &raw.get_ref().uplink {
-            enclosure.uplink_bits_per_s = Some(rate.get_ref().0);
-            if !(1_000_000_000..=10_000_000_000_000).contains(&rate.get_ref().0) {
-                let message = "uplink: from 1 Gbit/s to 10000 Gbit/s";
-                return Err(file.error(rate.span(), message));
-            }
-        }
-        if let Some(latency) = &raw.get_ref().latency {
-            enclosure.latency = latency.get_ref().0;
-            if enclosure.latency > Span::from_ms(100) {
-                let message = "latency: at most 100ms, each way";
-                return Err(file.error(latency.span(), message));
-            }
-        }
-    }
-    Ok(Some(enclosure))
+    let raw = switch.map(Spanned::get_ref);
+    let uplink = raw.and_then(|raw| raw.uplink.as_ref());
+    let latency = raw.and_then(|raw| raw.latency.as_ref());
+    let made = Enclosure::new(
+        count,
+        uplink.map(|rate| rate.get_ref().0),
+        latency.map(|latency| latency.get_ref().0),
+    );
+    made.map(Some).map_err(|(key, problem)| {
+        let span = match key {
+            "uplink" => uplink.map(Spanned::span),
+            "latency" => latency.map(Spanned::span),
+            _ => None,
+        };
+        file.error(span.unwrap_or(drives.span()), format!("{key}: {problem}"))
+    })
 }
 
 /// Whether this is an experiment at all: of another file every key would be wrong.
@@ -531,7 +538,8 @@ fn flatten(prefix: &str, table: &toml::Table, overrides: &mut Vec<Override>) {
     }
 }
 
-const RESOURCES: [&str; 4] = ["channels", "chips", "dies", "planes"];
+/// Options of a flow that give it a namespace of its own.
+pub(crate) const RESOURCES: [&str; 4] = ["channels", "chips", "dies", "planes"];
 
 fn flow(
     file: &Text<'_>,

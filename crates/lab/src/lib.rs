@@ -35,6 +35,7 @@ mod batch_means;
 pub mod capture;
 pub mod comparison;
 pub mod confidence;
+pub mod description;
 pub mod drive;
 pub mod emulation;
 pub mod enclosure;

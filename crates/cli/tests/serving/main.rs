@@ -26,4 +26,5 @@ mod store;
 mod support;
 mod task;
 mod tls;
+mod until_closed;
 mod vfio_user;

@@ -41,9 +41,14 @@ impl Served {
     }
 
     /// Ends it in order: its exit code, and what it said on both outputs.
-    pub(crate) fn stop(mut self) -> (i32, String, String) {
+    pub(crate) fn stop(self) -> (i32, String, String) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
+        self.ended()
+    }
+
+    /// Waits until it has ended: its exit code, and what it said on both outputs.
+    pub(crate) fn ended(mut self) -> (i32, String, String) {
         let (mut said, mut errors) = (String::new(), String::new());
         self.stdout.read_to_string(&mut said).expect("text");
         self.child.stderr.take().unwrap().read_to_string(&mut errors).expect("text");

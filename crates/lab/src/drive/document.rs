@@ -133,6 +133,8 @@ struct Layer {
 
 /// A file with its overrides.
 pub(super) struct Document<'i> {
+    /// What overrides are called: `--set`, or as the front end spells it.
+    set: &'static str,
     layers: Vec<Layer>,
     root: Spanned<DeTable<'i>>,
 }
@@ -146,9 +148,13 @@ impl<'i> Document<'i> {
     }
 
     /// Reads `text`, which errors call `name`.
-    pub(super) fn parse(name: &str, text: &'i str) -> Result<Document<'i>, Problem> {
-        let mut document =
-            Document { layers: Vec::new(), root: Spanned::new(0..text.len(), DeTable::new()) };
+    pub(super) fn parse(
+        name: &str,
+        text: &'i str,
+        set: &'static str,
+    ) -> Result<Document<'i>, Problem> {
+        let root = Spanned::new(0..text.len(), DeTable::new());
+        let mut document = Document { set, layers: Vec::new(), root };
         document.add_layer(name, text);
         let parsed = DeTable::parse(text).map_err(|error| refusal::problem(&document, &error))?;
         document.root = Spanned::new(0..text.len(), parsed.into_inner());
@@ -164,23 +170,24 @@ impl<'i> Document<'i> {
 
     /// Merges an override as given with `--set`. `text` is its [`override_text`].
     pub(super) fn set(&mut self, assignment: &str, text: &'i str) -> Result<(), Problem> {
+        let set = self.set;
         let Some((key, _)) = assignment.split_once('=') else {
-            let start = self.add_layer("--set", assignment);
+            let start = self.add_layer(set, assignment);
             return Err(self.problem(
-                format!("`--set {assignment}` has no value"),
+                format!("`{set} {assignment}` has no value"),
                 start..start + assignment.len(),
                 "expected KEY=VALUE",
-                Some("for example `--set geometry.channels=16`".to_owned()),
+                Some(format!("for example `{set} geometry.channels=16`")),
             ));
         };
-        let start = self.add_layer("--set", text);
+        let start = self.add_layer(set, text);
         let parsed = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(0..key.len());
             self.problem(
-                format!("`--set {assignment}`: `{key}` is not a key"),
+                format!("`{set} {assignment}`: `{key}` is not a key"),
                 start + span.start..start + span.end,
                 "here",
-                Some("write sections and keys with dots: `--set flash.read=75us`".to_owned()),
+                Some(format!("write sections and keys with dots: `{set} flash.read=75us`")),
             )
         })?;
         let table = shift_table(parsed.into_inner(), start);
@@ -189,7 +196,7 @@ impl<'i> Document<'i> {
         *self.root.get_mut() = root;
         merged.map_err(|blocked| {
             self.problem(
-                format!("`--set {assignment}`: {}", blocked.reason),
+                format!("`{set} {assignment}`: {}", blocked.reason),
                 blocked.span,
                 "this key",
                 blocked.help,

@@ -124,7 +124,7 @@ fn defaults() -> &'static BTreeMap<String, String> {
             let changes: Vec<String> =
                 ["gc.paced=false"].iter().chain(changes).map(|&text| text.to_owned()).collect();
             let (_, config, settings) =
-                read("defaults", BASE, &changes).unwrap_or_else(|error| panic!("{error}"));
+                read("defaults", BASE, &changes, "set").unwrap_or_else(|error| panic!("{error}"));
             let said = |path: &str| BASE_SAYS.contains(&path);
             defaults.extend(
                 earlier_defaults(&config)

@@ -88,12 +88,25 @@ enum Source {
 /// [`DriveError`] when there is no such drive, the file cannot be read, or it describes no
 /// possible drive. It is a [`miette::Diagnostic`] with source, labels and help.
 pub fn load(name_or_path: &str, overrides: &[String]) -> Result<DriveFile, DriveError> {
+    load_naming(name_or_path, overrides, COMMAND)
+}
+
+/// As [`load`]; errors call overrides `set`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_naming(
+    name_or_path: &str,
+    overrides: &[String],
+    set: &'static str,
+) -> Result<DriveFile, DriveError> {
     if let Some(drive) = shipped().iter().find(|drive| drive.name == name_or_path) {
-        return parse(&format!("{} (shipped)", drive.name), drive.text, overrides);
+        let origin = format!("{} (shipped)", drive.name);
+        return parse_naming(&origin, drive.text, overrides, set);
     }
     let path = Path::new(name_or_path);
     match input::read_text(path) {
-        Ok(text) => parse(name_or_path, &text, overrides),
+        Ok(text) => parse_naming(name_or_path, &text, overrides, set),
         Err(error) => {
             let names: Vec<&str> = shipped().iter().map(|drive| drive.name).collect();
             let is_path = path.extension().is_some() || path.components().count() > 1;
@@ -116,7 +129,23 @@ pub fn load(name_or_path: &str, overrides: &[String]) -> Result<DriveFile, Drive
 /// # Errors
 /// As [`load`].
 pub fn parse(origin: &str, text: &str, overrides: &[String]) -> Result<DriveFile, DriveError> {
-    let (file, config, settings) = read(origin, text, overrides)?;
+    parse_naming(origin, text, overrides, COMMAND)
+}
+
+/// What the command calls an override.
+const COMMAND: &str = "--set";
+
+/// As [`parse`]; errors call overrides `set`.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_naming(
+    origin: &str,
+    text: &str,
+    overrides: &[String],
+    set: &'static str,
+) -> Result<DriveFile, DriveError> {
+    let (file, config, settings) = read(origin, text, overrides, set)?;
     Ok(DriveFile {
         name: file.name.get().clone(),
         description: file.description.clone(),
@@ -134,9 +163,10 @@ fn read(
     origin: &str,
     text: &str,
     overrides: &[String],
+    set: &'static str,
 ) -> Result<(schema::File, Config, Vec<Sourced>), DriveError> {
     let texts: Vec<String> = overrides.iter().map(|set| override_text(set)).collect();
-    let mut document = Document::parse(origin, text)?;
+    let mut document = Document::parse(origin, text, set)?;
     for (assignment, text) in overrides.iter().zip(&texts) {
         document.set(assignment, text)?;
     }
@@ -340,7 +370,32 @@ fn covers(key: &str, path: &str) -> bool {
     path.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
+/// A setting of a drive, and where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting<'d> {
+    /// Its dotted key.
+    pub key: &'d str,
+    /// Its value, as drive files have it.
+    pub value: &'d str,
+    /// `file`, `set` (an override) or `default`.
+    pub origin: &'static str,
+    /// What the file says of where it has it from.
+    pub source: Option<&'d str>,
+}
+
 impl DriveFile {
+    /// Every setting, in the order of drive files.
+    pub fn settings(&self) -> impl Iterator<Item = Setting<'_>> {
+        self.settings.iter().map(|Sourced { path, value, source }| {
+            let (origin, source) = match source {
+                Source::File(source) => ("file", source.as_deref()),
+                Source::Override => ("set", None),
+                Source::Default => ("default", None),
+            };
+            Setting { key: path, value, origin, source }
+        })
+    }
+
     /// Settings that stand in the file without a source.
     pub fn unsourced(&self) -> impl Iterator<Item = &str> {
         self.settings

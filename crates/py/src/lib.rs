@@ -1,0 +1,38 @@
+//! Python's side of Mynah: the extension module `mynah._native`, beneath the package in `python/`.
+//!
+//! It hands words to `mynah-lab` and texts back; what options there are, what they mean and what
+//! comes of them is said there. It has no logic of its own but what lies between two languages:
+//! errors that become exceptions ([`failure`]), and runs that let go of the interpreter and end
+//! when somebody presses Ctrl-C ([`run`]).
+
+mod drive;
+mod failure;
+mod machine;
+mod result;
+mod run;
+mod simulation;
+
+/// A drive's tables are large, and used at random. Python's own memory is not concerned.
+#[global_allocator]
+static ALLOCATOR: mynah_memory::HugePages = mynah_memory::HugePages;
+
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::drive::{Drive, shipped};
+    #[pymodule_export]
+    use crate::failure::fail;
+    #[pymodule_export]
+    use crate::result::{compare, compare_json, results, summary};
+    #[pymodule_export]
+    use crate::run::{Measured, run};
+    #[pymodule_export]
+    use crate::simulation::{
+        Simulation, flow, flow_options, load_experiment, load_fio, load_mqsim, settings,
+    };
+
+    /// The version of the crates that this was built from.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

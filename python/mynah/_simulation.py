@@ -1,0 +1,371 @@
+"""Simulations."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import socket
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypedDict
+
+from mynah import _native
+from mynah._drive import Drive
+from mynah._errors import RunError, Untrusted, UsageError
+from mynah._flow import Flow
+from mynah._result import Result
+from mynah._words import Set, Value, Words, arguments, assignments, several, words
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+_Path = str | os.PathLike[str]
+
+
+class Settings(TypedDict, total=False):
+    """What a run as a whole has, named as in experiment files and as the options of `mynah sim`."""
+
+    seed: Value
+    """Seeds the drive and the workloads; 1 if not given."""
+    precondition: Value
+    """The state the drive starts in: `none`, `fill`, `steady` or `steady:random`."""
+    settle: Value
+    """How long it runs unmeasured then: `auto`, `off` or a time."""
+    ramp_time: Value
+    """Simulated time before results are taken."""
+    precision: Value
+    """How precisely figures are to be known where the runtime is `auto`."""
+    until_steady: Value
+    """Ends the run when it is steady by SNIA's rule, in rounds of this length."""
+    load_state: Value
+    """A file with a saved state to start from."""
+    alone: Value
+    """Whether each flow also runs by itself, for slowdown and fairness."""
+    require_steady: Value
+    """Whether a result of a drive that is not at rest is not to be trusted."""
+    drives: Value
+    """So many drives behind a switch."""
+    uplink: Value
+    """What the switch carries to hosts, each way, as in `400Gbit/s`."""
+    latency: Value
+    """What the switch takes, each way."""
+
+
+class Simulation:
+    """A drive, the flows in front of it, and how they are run.
+
+    It is a value: it does not change, is equal to one that says the same, and can be pickled
+    whole. The drive's text goes with it; traces go by path and digest.
+    """
+
+    __slots__ = ("_digests", "_drive", "_flows", "_made", "_settings", "point")
+    _digests: tuple[tuple[str, str], ...]
+    _drive: Drive
+    _flows: tuple[Flow, ...]
+    _made: _native.Simulation | None
+    _settings: tuple[tuple[str, str], ...]
+    point: Mapping[str, str]
+    """Of a sweep: what was varied, and its value here."""
+
+    def __init__(
+        self,
+        drive: _Path | Drive,
+        flows: Flow | Iterable[Flow] = (),
+        *,
+        set: Set | None = None,
+        fault: str | Iterable[str] = (),
+        **settings: Unpack[Settings],
+    ) -> None:
+        if not isinstance(drive, Drive):
+            drive = Drive(drive, set, fault=fault)
+        elif set is not None or fault:
+            drive = drive.replace(set, fault=fault)
+        said: dict[str, object] = {**settings}
+        state = said.get("load_state")
+        if isinstance(state, (str, os.PathLike)):
+            said["load_state"] = os.path.abspath(state)
+        self._fill(drive, _flows(flows), tuple(words(said)))
+
+    def _fill(
+        self, drive: Drive, flows: tuple[Flow, ...], settings: tuple[tuple[str, str], ...]
+    ) -> None:
+        made = None
+        if flows:
+            each = [list(flow.options.items()) for flow in flows]
+            made = _native.Simulation(drive._made, each, list(settings))
+            settings = tuple(made.words()[1])
+        else:
+            # Without flows nothing runs, but names and values are checked.
+            idle = [("rw", "read")]
+            _native.Simulation(drive._made, [idle], list(settings))
+        put = object.__setattr__
+        put(self, "_drive", drive)
+        put(self, "_flows", flows)
+        put(self, "_settings", settings)
+        put(self, "_made", made)
+        put(self, "_digests", ())
+        put(self, "point", MappingProxyType({}))
+
+    @classmethod
+    def _of(
+        cls,
+        drive: Drive,
+        flows: Iterable[Flow],
+        settings: Iterable[tuple[str, str]],
+        digests: Iterable[tuple[str, str]] = (),
+        point: Mapping[str, str] | None = None,
+    ) -> Simulation:
+        simulation = cls.__new__(cls)
+        simulation._fill(drive, tuple(flows), tuple(settings))
+        object.__setattr__(simulation, "_digests", tuple(digests))
+        object.__setattr__(simulation, "point", MappingProxyType(dict(point or {})))
+        return simulation
+
+    @property
+    def drive(self) -> Drive:
+        """The drive, with what is changed about it."""
+        return self._drive
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The flows."""
+        return self._flows
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What the run as a whole has; what is at its default is left out."""
+        return MappingProxyType(dict(self._settings))
+
+    def replace(
+        self,
+        *,
+        drive: _Path | Drive | None = None,
+        flows: Flow | Iterable[Flow] | None = None,
+        set: Set | None = None,
+        fault: str | Iterable[str] = (),
+        **settings: Unpack[Settings],
+    ) -> Simulation:
+        """The same simulation with another drive, other flows or settings.
+
+        `set` and `fault` add to the drive's; a setting that is None is taken back.
+        """
+        base = self._drive if drive is None else drive
+        base = base if isinstance(base, Drive) else Drive(base)
+        if assignments(set) or several("fault", fault):
+            base = base.replace(set, fault=fault)
+        kept = dict(self._settings)
+        merged: dict[str, object] = {**kept, **settings}
+        return Simulation._of(
+            base, self._flows if flows is None else _flows(flows), words(merged)
+        )
+
+    def _ready(self) -> _native.Simulation:
+        if self._made is None:
+            raise UsageError("flows=[]: there are no flows, so nothing would be done")
+        _check_traces(self._digests)
+        return self._made
+
+    def describe(self) -> str:
+        """What would be run: the drive, the flows, and what preconditioning assumes."""
+        return self._ready().describe()
+
+    def run(
+        self,
+        *,
+        alone: bool | None = None,
+        check: bool = False,
+        report: _Path | None = None,
+        request_log: _Path | None = None,
+        intervals: _Path | None = None,
+        interval: Value = None,
+        timeline: _Path | None = None,
+        timeline_window: str | None = None,
+        profile: _Path | None = None,
+        record: _Path | None = None,
+        pcap: _Path | None = None,
+        save_state: _Path | None = None,
+    ) -> Result:
+        """Runs it.
+
+        Other threads go on meanwhile. Ctrl-C raises `Interrupted`, with what was measured. A
+        result that is not to be trusted is a warning, or, with `check`, a `RunError`. The files
+        are those of the command's options.
+        """
+        if alone is not None:
+            return self.replace(alone=alone)._keeping(self).run(
+                check=check,
+                report=report,
+                request_log=request_log,
+                intervals=intervals,
+                interval=interval,
+                timeline=timeline,
+                timeline_window=timeline_window,
+                profile=profile,
+                record=record,
+                pcap=pcap,
+                save_state=save_state,
+            )
+        for name, needs, given in (
+            ("interval", "intervals", interval is not None and intervals is None),
+            ("timeline_window", "timeline", timeline_window is not None and timeline is None),
+        ):
+            if given:
+                raise UsageError(f"{name}: without {needs} this has no effect")
+        measured = _native.run(
+            self._ready(),
+            _command(),
+            {
+                "request_log": _path(request_log),
+                "profile": _path(profile),
+                "record": _path(record),
+                "pcap": _path(pcap),
+                "save_state": _path(save_state),
+                "report": _path(report),
+                "intervals": _path(intervals),
+                "interval": words({"interval": interval})[0][1] if interval is not None else None,
+                "timeline": _path(timeline),
+                "timeline_window": timeline_window,
+            },
+        )
+        result = Result._measured(measured)
+        if result.untrusted is not None:
+            if check:
+                error = RunError(f"not trustworthy: {result.untrusted}")
+                error.add_note("check=False warns instead, and gives the result")
+                raise error
+            warnings.warn(Untrusted(f"not trustworthy: {result.untrusted}"), stacklevel=2)
+        return result
+
+    def _keeping(self, other: Simulation) -> Simulation:
+        object.__setattr__(self, "_digests", other._digests)
+        object.__setattr__(self, "point", other.point)
+        return self
+
+    def write(self, path: _Path) -> tuple[Path, Path]:
+        """Writes it as an experiment file, with a drive file `…-drive.toml` beside it.
+
+        Returns both paths; `mynah sim` runs the first.
+        """
+        experiment = Path(path)
+        drive = experiment.with_name(f"{experiment.stem}-drive.toml")
+        texts = self._ready().files(drive, experiment)
+        for place, text in zip((drive, experiment), texts, strict=True):
+            place.write_text(text, encoding="utf-8")
+        return experiment, drive
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Simulation does not change; replace() makes another")
+
+    def _key(self) -> tuple[object, ...]:
+        if self._made is None:
+            return (self._drive, (), self._settings)
+        flows, settings = self._made.words()
+        return (
+            self._drive,
+            tuple(tuple(flow) for flow in flows),
+            tuple(flow.options.get(name) for flow in self._flows for name in _RESOURCES),
+            tuple(settings),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Simulation) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        rest = arguments(dict(self._settings))
+        return f"Simulation({self._drive!r}, flows={list(self._flows)!r}{', ' * bool(rest)}{rest})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        traces = self._made.traces() if self._made is not None else []
+        digests = self._digests or tuple((str(path), _digest(path)) for path in traces)
+        point = dict(self.point)
+        return (Simulation._of, (self._drive, self._flows, self._settings, digests, point))
+
+
+_RESOURCES = ("channels", "chips", "dies", "planes")
+
+
+def _flows(flows: Flow | Iterable[Flow]) -> tuple[Flow, ...]:
+    if isinstance(flows, Flow):
+        return (flows,)
+    all_of_them = tuple(flows)
+    for flow in all_of_them:
+        if not isinstance(flow, Flow):
+            raise UsageError(f"flows: {flow!r} is a {type(flow).__name__}, not a mynah.Flow")
+    return all_of_them
+
+
+def _path(path: _Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _command() -> str:
+    """What a result says of who ran it. Arguments may hold what is nobody's business."""
+    return shlex.join(["python", *sys.argv[:1]])
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"the trace {path} cannot be read: {error}") from error
+
+
+def _check_traces(digests: Iterable[tuple[str, str]]) -> None:
+    """Whether a simulation from elsewhere finds its traces here."""
+    for path, digest in digests:
+        where = f"on {socket.gethostname()}"
+        if not os.path.exists(path):
+            raise UsageError(
+                f"the trace {path} is missing {where}; copy it there, or run where it is"
+            )
+        if _digest(Path(path)) != digest:
+            raise UsageError(f"the trace {path} {where} is another than the simulation was made for")
+
+
+def _in_words(said: tuple[str, str | None, list[str], list[Words], Words]) -> Simulation:
+    source, text, changes, flows, settings = said
+    drive = Drive._of(source, text, changes, ())
+    return Simulation._of(drive, [Flow(**dict(flow)) for flow in flows], settings)
+
+
+def load(path: _Path) -> Simulation:
+    """The simulation that an experiment file describes."""
+    said = _native.load_experiment(Path(path))
+    if len(said) != 1 or said[0][1]:
+        raise UsageError(f"{path}: this is a sweep of {len(said)} points; load_points() has them")
+    return _in_words(said[0][0])
+
+
+def load_points(path: _Path) -> list[Simulation]:
+    """The simulations of an experiment file, one for each point of its sweep."""
+    made = []
+    for said, point in _native.load_experiment(Path(path)):
+        simulation = _in_words(said)
+        object.__setattr__(simulation, "point", MappingProxyType(dict(point)))
+        made.append(simulation)
+    return made
+
+
+def load_fio(path: _Path, drive: _Path | Drive = "enterprise-tlc") -> Simulation:
+    """The flows of a fio job file, in front of a drive. What has no effect there is a warning."""
+    drive = drive if isinstance(drive, Drive) else Drive(drive)
+    flows, settings, remarks = _native.load_fio(drive._made, Path(path))
+    for remark in remarks:
+        warnings.warn(remark, stacklevel=2)
+    return Simulation._of(drive, [Flow(**dict(flow)) for flow in flows], settings)
+
+
+def load_mqsim(config: _Path, workload: _Path) -> list[Simulation]:
+    """The scenarios of a pair of MQSim's XML files. What has no effect is a warning."""
+    said, remarks = _native.load_mqsim(Path(config), Path(workload))
+    for remark in remarks:
+        warnings.warn(remark, stacklevel=2)
+    return [_in_words(each) for each in said]

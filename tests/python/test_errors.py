@@ -1,0 +1,109 @@
+"""What goes wrong is said as the caller wrote it."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import pytest
+
+import mynah
+from mynah import _native
+
+
+def refused(make):
+    with pytest.raises(mynah.UsageError) as caught:
+        make()
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, mynah.Error)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and again.help == caught.value.help
+    return caught.value
+
+
+def test_options():
+    error = refused(lambda: mynah.Flow(iodept=8))
+    assert error.message == "`iodept` is not an option of a flow"
+    assert error.help.startswith("did you mean `iodepth`?")
+    assert "did you mean `iodepth`?" in str(error)
+    assert refused(lambda: mynah.Flow(bs="4x")).message.startswith('bs="4x": ')
+    assert "--" not in str(refused(lambda: mynah.Flow(iodepth=0)))
+    assert refused(lambda: mynah.Flow(rw=object())).message.startswith("rw=<object")
+    assert refused(lambda: mynah.Flow(rwmixread=float("nan"), rw="rw")).message.startswith("rwmix")
+    assert "this has no effect" in refused(lambda: mynah.Flow(rw="read", keys=3)).message
+    assert "standard input" in refused(lambda: mynah.Flow(trace="-")).message
+
+
+def test_simulations():
+    flow = mynah.Flow("a", rw="randread", number_ios=1)
+
+    def make(**settings):
+        return lambda: mynah.Simulation("mqsim", flow, **settings)
+
+    assert refused(make(sed=1)).help.startswith("did you mean `seed`?")
+    assert refused(make(seed=-1)).message.startswith('seed="-1": ')
+    assert refused(make(settle="soon")).message.startswith('settle="soon": ')
+    assert refused(make(precision="2%")).message.startswith('precision="2%": ')
+    assert "not a mynah.Flow" in refused(lambda: mynah.Simulation("mqsim", ["x"])).message
+    two = refused(lambda: mynah.Simulation("mqsim", [flow, flow]))
+    assert two.message == "two flows are called `a`"
+    assert "no flows" in refused(mynah.Simulation("mqsim").run).message
+    assert "without intervals" in refused(lambda: make()().run(interval="1ms")).message
+
+
+def test_drives():
+    assert "did you mean `mqsim`" in refused(lambda: mynah.Drive("mqsm")).help
+    error = refused(lambda: mynah.Drive("mqsim", {"flash.raed": "30us"}))
+    assert "set:1:" in str(error) and "--set" not in str(error), str(error)
+    assert (error.line, error.column) != (None, None)
+    error = refused(lambda: mynah.Drive("mqsim", {"flash.read": "30 parsecs"}))
+    assert (error.line, error.column) == (1, 12), str(error)
+    assert "set={" in refused(lambda: mynah.Drive("mqsim", ["a=1"])).message or True
+    text = mynah.Drive("mqsim").toml().replace("read =", "raed =", 1)
+    error = refused(lambda: mynah.Drive.parse(text, "mine"))
+    assert f"mine:{error.line}:" in str(error)
+    refused(lambda: mynah.Drive("mqsim", fault="sloth"))
+    refused(lambda: mynah.Drive(7))
+
+
+def test_files(tmp_path):
+    path = tmp_path / "x.toml"
+    error = refused(lambda: mynah.load(path))
+    assert str(path) in error.message
+    path.write_text('schema = "mynah.experiment/1"\ndrive = "mqsim"\n[[flow]]\nbss = 1\n')
+    error = refused(lambda: mynah.load(path))
+    assert (error.line, error.column) == (4, 1) and "bss" in error.message
+    assert str(path) in str(refused(lambda: mynah.Result.load(path)))
+    path.write_bytes(b"\xff")
+    refused(lambda: mynah.Result.load(path))
+    refused(lambda: mynah.load_fio(path))
+    refused(lambda: mynah.load_mqsim(path, path))
+
+
+def test_outputs(tmp_path, small):
+    flow = mynah.Flow("a", rw="randread", number_ios=1)
+    base = mynah.Simulation("mqsim", flow, set=small)
+    missing = tmp_path / "missing" / "x"
+    for name in ("request_log", "report", "record", "intervals", "timeline", "save_state"):
+        assert "missing" in refused(lambda: base.run(**{name: missing})).message
+    assert "interval" in refused(lambda: base.run(intervals=tmp_path / "i", interval=0)).message
+    refused(lambda: base.run(timeline=tmp_path / "i", timeline_window="x"))
+    assert "no Ethernet link" in refused(lambda: base.run(pcap=tmp_path / "p")).message
+
+
+def test_a_bug_does_not_end_the_interpreter(capfd):
+    with pytest.raises(mynah.InternalError, match="a bug in Mynah: this is a test"):
+        _native.fail()
+    thread = threading.Thread(target=lambda: pytest.raises(mynah.InternalError, _native.fail))
+    thread.start()
+    thread.join()
+    assert "this is a test" in capfd.readouterr().err
+
+
+def test_untrusted(small):
+    flow = mynah.Flow("a", rw="randwrite", number_ios=50)
+    base = mynah.Simulation("mqsim", flow, set=small, settle="off", require_steady=True)
+    with pytest.warns(mynah.Untrusted, match="too short"):
+        result = base.run()
+    assert result.untrusted.startswith("too short")
+    with pytest.raises(mynah.RunError, match="too short"):
+        base.run(check=True)
