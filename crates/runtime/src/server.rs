@@ -25,8 +25,8 @@ pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard, Su
 use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
-use mynah_model::config::{Config, LinkProtocol};
 use mynah_model::Drive;
+use mynah_model::config::{Config, LinkProtocol};
 use mynah_model::stats::{Blame, Counters};
 use mynah_profile::{Choice, ChoiceError};
 use mynah_stamp::{Span, Time};

@@ -1,43 +1,60 @@
-//! What the kernel says of a TCP connection.
+//! What the kernel says of a TCP connection (TCP_INFO).
 
 use mynah_stamp::Span;
 use nix::libc;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The beginning of `struct tcp_info` (Linux, include/uapi/linux/tcp.h), which later kernels add to:
-/// eight bytes, then words of four and of eight bytes. A shorter buffer gets the beginning.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct Info {
-    _state: [u8; 8],
-    _until_total_retrans: [u32; 24],
-    _rates_and_bytes: [u64; 4],
-    _segments_and_unsent: [u32; 3],
-    /// The least round trip lately (5 minutes, unless `tcp_min_rtt_wlen` says otherwise), in
-    /// microseconds; all bits set: there was none.
-    min_rtt: u32,
+/// Bytes of `struct tcp_info` that are looked at (include/uapi/linux/tcp.h): up to tcpi_rcv_ooopack. A
+/// kernel that has less of it leaves zeros.
+const INFO_BYTES: usize = 228;
+/// Where the least round trip stands; all bits set: there was none.
+const MIN_RTT: usize = 148;
+
+/// The beginning of a connection's `struct tcp_info`.
+pub(crate) struct TcpInfo([u8; INFO_BYTES]);
+
+impl TcpInfo {
+    /// What this socket says; nothing if it is none of TCP.
+    #[allow(unsafe_code)]
+    pub(crate) fn of(socket: &impl AsFd) -> Option<TcpInfo> {
+        let mut info = [0u8; INFO_BYTES];
+        let mut bytes = INFO_BYTES as libc::socklen_t;
+        let descriptor = socket.as_fd().as_raw_fd();
+        // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `bytes` bytes
+        // into the buffer, which has them, and their number into `bytes`.
+        let failed = unsafe {
+            libc::getsockopt(
+                descriptor,
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        };
+        (failed == 0).then_some(TcpInfo(info))
+    }
+
+    /// The word of four bytes there.
+    pub(crate) fn word(&self, at: usize) -> u32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.0[at..at + 4]);
+        u32::from_ne_bytes(bytes)
+    }
+
+    /// The word of eight bytes there.
+    pub(crate) fn long(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_ne_bytes(bytes)
+    }
 }
 
-/// The least round trip that the kernel has seen on a connection lately: of segments and their
-/// acknowledgements, which the kernel makes, so that no process has to wake up for it.
-#[allow(unsafe_code)]
+/// The least round trip that the kernel has seen on a connection lately (5 minutes, unless
+/// `tcp_min_rtt_wlen` says otherwise): of segments and their acknowledgements, which the kernel makes,
+/// so that no process has to wake up for it.
 pub(crate) fn least_round_trip(socket: &impl AsFd) -> Option<Span> {
-    let mut info = Info::default();
-    let mut bytes = size_of::<Info>() as libc::socklen_t;
-    let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open while it is borrowed; the kernel writes up to `bytes` bytes into
-    // `info`, of which any are valid, and the number of them into `bytes`.
-    let result = unsafe {
-        libc::getsockopt(
-            descriptor,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut bytes,
-        )
-    };
-    let is_known = result == 0 && bytes as usize == size_of::<Info>() && info.min_rtt != u32::MAX;
-    is_known.then(|| Span::from_us(info.min_rtt.into()))
+    let least = TcpInfo::of(socket)?.word(MIN_RTT);
+    (least != 0 && least != u32::MAX).then(|| Span::from_us(least.into()))
 }
 
 #[cfg(test)]
@@ -45,11 +62,6 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-
-    #[test]
-    fn it_is_where_the_kernel_has_it() {
-        assert_eq!(std::mem::offset_of!(Info, min_rtt), 148);
-    }
 
     #[test]
     fn a_round_trip_on_this_machine_is_short_and_not_nothing() {

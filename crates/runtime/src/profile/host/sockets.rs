@@ -1,11 +1,10 @@
 //! What connections say of themselves (TCP_INFO) while a load runs: nothing on the path of an I/O.
 
+use crate::tcp_info::TcpInfo;
 use mynah_profile::Network;
 use mynah_stamp::{Span, Time};
-use nix::libc;
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often they are asked.
@@ -25,48 +24,20 @@ struct Answer {
     delivery_rate: u64,
 }
 
-/// Bytes of `struct tcp_info` that are looked at (include/uapi/linux/tcp.h): up to tcpi_rcv_ooopack. A
-/// kernel that has less of it leaves zeros.
-const INFO_BYTES: usize = 228;
-
 impl Answer {
     /// What this socket says; nothing if it is none of TCP.
-    #[allow(unsafe_code)]
     fn of(socket: &OwnedFd) -> Option<Answer> {
-        let mut info = [MaybeUninit::<u8>::zeroed(); INFO_BYTES];
-        let mut bytes = INFO_BYTES as libc::socklen_t;
-        // SAFETY: the kernel writes at most `bytes` bytes, which the buffer has.
-        let failed = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                info.as_mut_ptr().cast(),
-                &mut bytes,
-            )
-        };
-        // SAFETY: all of it was zero to begin with.
-        let info = info.map(|byte| unsafe { byte.assume_init() });
-        (failed == 0).then(|| Answer::read(&info))
-    }
-
-    fn read(info: &[u8; INFO_BYTES]) -> Answer {
-        let word =
-            |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-        let long = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&info[at..at + 8]);
-            u64::from_ne_bytes(bytes)
-        };
-        Answer {
-            rtt_us: word(68),
-            retransmits: word(100),
-            out_of_order: word(224),
-            busy_us: long(168),
-            window_limited_us: long(176),
-            buffer_limited_us: long(184),
-            delivery_rate: long(160),
-        }
+        let info = TcpInfo::of(socket)?;
+        // Where `struct tcp_info` has them (include/uapi/linux/tcp.h).
+        Some(Answer {
+            rtt_us: info.word(68),
+            retransmits: info.word(100),
+            out_of_order: info.word(224),
+            busy_us: info.long(168),
+            window_limited_us: info.long(176),
+            buffer_limited_us: info.long(184),
+            delivery_rate: info.long(160),
+        })
     }
 }
 
