@@ -175,7 +175,9 @@ class Server:
         finally:
             self._close()
         if self._result is None:
-            how = "has ended by itself" if died is not None else "has no result"
+            # Killed a moment ago, it may not have been over when it was looked at.
+            by_itself = died is not None or code < 0
+            how = "has ended by itself" if by_itself else "has no result"
             raise RunError(f"the server {how} (exit code {code}):\n{tail}")
         if self._result.failures:
             raise RunError(f"the drive lost something: {'; '.join(self._result.failures)}")

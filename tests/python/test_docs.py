@@ -22,8 +22,8 @@ def test_blocks_run(path, tmp_path, monkeypatch, pytester):
     names: dict[str, object] = {}
     for line, block in blocks:
         if "mynah_serve" in block:
-            pytester.makepyfile(block)
-            pytester.runpytest_subprocess().assert_outcomes(passed=block.count("def test_"))
+            path_of_block = pytester.makepyfile(test_block=block)
+            pytester.runpytest_subprocess(path_of_block).assert_outcomes(passed=block.count("def test_"))
             continue
         code = compile("\n" * (line - 1) + block, str(ROOT / path), "exec")
         with warnings.catch_warnings():
