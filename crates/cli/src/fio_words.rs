@@ -27,10 +27,7 @@ const WORDS: [(&[&str], &str); 10] = [
         "the rate of an open loop is in I/Os a second here: --rate_iops, which is the bytes a second \
          over --bs",
     ),
-    (
-        &["random_generator", "randseed", "allrandrepeat", "randrepeat"],
-        "--seed N makes other random numbers",
-    ),
+    (&["random_generator", "allrandrepeat", "randrepeat"], "--seed N makes other random numbers"),
     (&["loops"], "--io_size SIZE says how much is issued: as many times --size as there are loops"),
     (
         &["stonewall"],
