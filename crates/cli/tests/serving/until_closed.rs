@@ -24,7 +24,7 @@ fn it_ends_in_order_with_its_input() {
     // What comes says nothing.
     input.write_all(b"quit\n\0\n").unwrap();
     let target = format!("tcp://{}", served.address());
-    let load = ["--rw", "randwrite", "--number_ios", "100", "--json", "-"];
+    let load = ["--rw", "randwrite", "--number_ios", "100"];
     assert_eq!(result(&run_bench(&target, &load), 0)["host"]["completed"], 100);
     assert!(served.child.try_wait().unwrap().is_none());
     drop(input);
