@@ -462,6 +462,36 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PathCredit:
+    """What of the modelled time the real path between host and drive was credited with: answers
+    left so long before their modelled end.
+    """
+
+    commands: int
+    """Commands that were modelled."""
+    credit_ns: float
+    """The credit, as it was last."""
+    held: int
+    """Those that came sooner after another's answer than the model could still take them: their
+    latency is longer by what follows.
+    """
+    held_mean_ns: float
+    """By how much, on average over all."""
+    short: int
+    """Those that take less on the modelled drive than the credit: they were answered late."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            commands=data["commands"],
+            credit_ns=data["credit_ns"],
+            held=data["held"],
+            held_mean_ns=data["held_mean_ns"],
+            short=data["short"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
     """Selected percentiles."""
 
@@ -569,6 +599,10 @@ class ResultFields:
     """Real time only: how late completions became visible."""
     notes: tuple[str, ...]
     """Remarks about the run: what was assumed, and what ended it early."""
+    path_credit: PathCredit | None
+    """Real time only, of a drive whose link is the network: what of the modelled time the real
+    path was credited with.
+    """
     point: Mapping[str, str]
     """Of a sweep: what was varied, and its value in this run."""
     precision: Precision | None
@@ -621,6 +655,7 @@ class ResultFields:
             host=(None if data["host"] is None else Host._read(data["host"])) if "host" in data else None,
             lateness_ns=None if data["lateness_ns"] is None else Latency._read(data["lateness_ns"]),
             notes=(tuple(data["notes"])) if "notes" in data else (),
+            path_credit=(None if data["path_credit"] is None else PathCredit._read(data["path_credit"])) if "path_credit" in data else None,
             point=(MappingProxyType(data["point"])) if "point" in data else _NOTHING,
             precision=(None if data["precision"] is None else Precision._read(data["precision"])) if "precision" in data else None,
             requests=data["requests"],
