@@ -279,6 +279,8 @@ fn hosts_over_rdma_are_told_what_they_need() {
     let queue = world.attach_as(Transport { kind: 1, ..tcp() });
     let reply = world.connect_as(queue, HOST, SUBSYSTEM, connect(0, 32), 0xffff);
     assert_eq!(reply.status(), Status::SUCCESS);
+    let enabled = world.call(queue, property_set(offset::CC, 0x0046_0001), &[]).0;
+    assert_eq!(enabled.status(), Status::SUCCESS);
     let data = world.identify(queue, cns::CONTROLLER, 0);
     let page = IdentifyController::read_from_bytes(&data).unwrap();
     // Keyed data blocks (2) and offsets (20), and no data blocks of the transport's (21).
