@@ -6,9 +6,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// fio's options that this command does not have, and what stands for them. The names are those of
 /// fio 3.33's `fio --cmdhelp=all`.
-const WORDS: [(&[&str], &str); 10] = [
+const WORDS: [(&[&str], &str); 12] = [
     (
-        &["ioengine", "direct", "buffered", "invalidate", "thread", "sync", "fsync", "norandommap"],
+        &["ioengine", "direct", "buffered", "invalidate", "thread", "sync"],
         "it is about the system that fio runs on, and there is none here: leave it out",
     ),
     (
@@ -20,6 +20,11 @@ const WORDS: [(&[&str], &str); 10] = [
         "the drive is what is used: --drive NAME (mynah sim, mynah serve), or the target's address \
          (mynah bench); --size and --offset say which part of it",
     ),
+    (
+        &["fsync", "fdatasync"],
+        "flushes between a flow's writes are not simulated; traces of blkparse bring their own",
+    ),
+    (&["norandommap"], "it is always so here: random I/Os may come to a block again"),
     (&["blocksize", "blocksize_range"], "it is --bs here, as in fio"),
     (&["readwrite"], "it is --rw here, as in fio"),
     (

@@ -55,7 +55,7 @@ impl Meter {
 
     /// What the run cost.
     pub(crate) fn finish(self) -> Run {
-        Run { max_rss_bytes: max_rss_bytes(), ..self.run }
+        Run { max_rss_bytes: mynah_memory::max_rss_bytes(), ..self.run }
     }
 }
 
@@ -89,24 +89,6 @@ fn cpu_s(clock: ClockId) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The largest resident set of this process; 0 where the system does not say.
-fn max_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
-
-/// Memory that may still be used, in bytes; `None` where the system does not say.
-pub(crate) fn memory_available() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = |name: &str| {
-        let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
-        rest.trim_end_matches("kB").trim().parse::<u64>().ok()
-    };
-    Some((line("MemAvailable:")? + line("SwapFree:").unwrap_or(0)) * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,7 +103,6 @@ mod tests {
 
     #[test]
     fn the_machine_is_measured() {
-        assert!(memory_available().is_none_or(|bytes| bytes > 1 << 20));
         let mut meter = Meter::new();
         meter.step(Step::Started);
         let mut sum = 0u64;

@@ -4,7 +4,7 @@ use crate::args::{Sim, flag};
 use crate::batch;
 use crate::failure::Failure;
 use crate::fio_words;
-use crate::machine::{self, Meter};
+use crate::machine::Meter;
 use crate::print;
 use crate::progress::Bar;
 use mynah_lab::experiment::Settle;
@@ -104,7 +104,7 @@ pub(crate) fn measured_anyway(
 pub(crate) fn enough_memory(simulation: &Simulation, at_once: u64) -> Result<(), Failure> {
     const MIB: u64 = 1 << 20;
     let needed = simulation.memory_bytes().saturating_mul(at_once);
-    match machine::memory_available() {
+    match mynah_memory::available_bytes() {
         Some(available) if needed > available => Err(Failure::usage(
             format!(
                 "the drive `{}` needs {} MiB of memory{}, and {} MiB are available",

@@ -14,8 +14,10 @@
 #![allow(unsafe_code)]
 
 mod pages;
+mod system;
 
 pub use pages::{HUGE_PAGE_BYTES, Pages};
+pub use system::{available_bytes, max_rss_bytes};
 
 use pages::{map, mapped_bytes, unmap};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -134,6 +136,12 @@ unsafe impl GlobalAlloc for HugePages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_system_tells_of_memory() {
+        assert!(max_rss_bytes() > 1 << 20);
+        assert!(available_bytes().is_none_or(|bytes| bytes > 1 << 20));
+    }
 
     #[global_allocator]
     static ALLOCATOR: HugePages = HugePages;

@@ -40,7 +40,7 @@ impl Meter {
 
     /// What the run cost.
     pub(crate) fn finish(self) -> Run {
-        Run { max_rss_bytes: max_rss_bytes(), ..self.run }
+        Run { max_rss_bytes: mynah_memory::max_rss_bytes(), ..self.run }
     }
 }
 
@@ -48,22 +48,4 @@ impl Meter {
 fn cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// The largest resident set of this process; 0 where the system does not say.
-fn max_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
-
-/// Memory that may still be used, in bytes; `None` where the system does not say.
-pub(crate) fn memory_available() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = |name: &str| {
-        let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
-        rest.trim_end_matches("kB").trim().parse::<u64>().ok()
-    };
-    Some((line("MemAvailable:")? + line("SwapFree:").unwrap_or(0)) * 1024)
 }

@@ -4,7 +4,7 @@
 //! when its drive is ready.
 
 use crate::failure::{Failure, class_of};
-use crate::machine::{self, Meter};
+use crate::machine::Meter;
 use crate::simulation::Simulation;
 use mynah_lab::SimulationError;
 use mynah_lab::output::PendingFile;
@@ -226,7 +226,7 @@ fn interrupted(py: Python<'_>, signal: PyErr, measured: Option<Measured>) -> PyE
 fn enough_memory(simulation: &mynah_lab::Simulation) -> Result<(), Failure> {
     const MIB: u64 = 1 << 20;
     let needed = simulation.memory_bytes();
-    match machine::memory_available() {
+    match mynah_memory::available_bytes() {
         Some(available) if needed > available => Err(Failure::usage(
             format!(
                 "the drive `{}` needs {} MiB of memory, and {} MiB are available",

@@ -465,29 +465,14 @@ impl Hub {
                     if let Some(stamp) = asked {
                         peer.asked.push((entry.command_id.get(), stamp));
                     }
-                    // A second Connect is an error, and changes nothing.
-                    let connect = match peer.shares.is_empty() {
-                        true => ConnectRequest::parse(&entry, data),
-                        false => None,
+                    let Hub { subsystem, quotas, outstanding, .. } = self;
+                    let from = Sender {
+                        who: peer.who,
+                        is_admin: peer.queue_id == Some(0),
+                        shares: &mut peer.shares,
+                        outstanding: &mut peer.outstanding,
                     };
-                    let mut refused = false;
-                    if let Some(request) = &connect {
-                        let shares = shares(&self.quotas, peer.who, request);
-                        refused = shares.is_err();
-                        peer.shares = shares.unwrap_or_default();
-                    }
-                    if peer.queue_id != Some(0) || !waits_for_ever(&entry) {
-                        peer.outstanding += 1;
-                        self.outstanding += 1;
-                    }
-                    match connect {
-                        Some(_) if refused => {
-                            let status = Status::CONNECT_CONTROLLER_BUSY;
-                            self.subsystem.refuse(now, queue, &entry, status);
-                        }
-                        Some(request) => self.subsystem.connect(now, queue, &entry, &request),
-                        None => self.subsystem.submit(now, queue, &entry, data),
-                    }
+                    submit(subsystem, quotas, outstanding, from, (now, queue), &entry, data);
                 }
                 Event::Ended(ended) => {
                     peer.more = false;
@@ -976,6 +961,49 @@ fn pays_as_loan(bytes: usize, output_bytes: usize) -> bool {
 fn bring_near(bytes: &[u8]) {
     let sum = bytes.chunks(CACHE_LINE_BYTES).fold(0, |sum, line| sum ^ line[0]);
     std::hint::black_box(sum);
+}
+
+/// Where a command comes from: what of a connection it changes.
+struct Sender<'a> {
+    who: Who,
+    is_admin: bool,
+    shares: &'a mut Vec<Share>,
+    outstanding: &'a mut u64,
+}
+
+/// Gives a command of a connection to the subsystem.
+#[inline]
+fn submit(
+    subsystem: &mut Subsystem,
+    quotas: &Quotas,
+    outstanding: &mut u64,
+    from: Sender<'_>,
+    (now, queue): (Now, Queue),
+    entry: &SubmissionEntry,
+    data: &[u8],
+) {
+    // A second Connect is an error, and changes nothing.
+    let connect = match from.shares.is_empty() {
+        true => ConnectRequest::parse(entry, data),
+        false => None,
+    };
+    let mut refused = false;
+    if let Some(request) = &connect {
+        let shares = shares(quotas, from.who, request);
+        refused = shares.is_err();
+        *from.shares = shares.unwrap_or_default();
+    }
+    if !from.is_admin || !waits_for_ever(entry) {
+        *from.outstanding += 1;
+        *outstanding += 1;
+    }
+    match connect {
+        Some(_) if refused => {
+            subsystem.refuse(now, queue, entry, Status::CONNECT_CONTROLLER_BUSY);
+        }
+        Some(request) => subsystem.connect(now, queue, entry, &request),
+        None => subsystem.submit(now, queue, entry, data),
+    }
 }
 
 /// Puts a completion into the output of its connection.

@@ -3,12 +3,11 @@
 //! faults, authentication, lateness) is as for the others.
 
 use super::credit::Taken;
-use super::{Arrival, Hub, Id, shares, waits_for_ever};
+use super::{Arrival, Hub, Id, Sender, submit};
 use crate::quota::Peer as Who;
 use mynah_device::{Completion, Now, Transport};
 use mynah_stamp::Time;
-use mynah_wire::fabrics::ConnectRequest;
-use mynah_wire::nvme::{Status, SubmissionEntry};
+use mynah_wire::nvme::SubmissionEntry;
 
 impl Hub {
     /// A host has opened a connection of another transport.
@@ -42,28 +41,14 @@ impl Hub {
         if let Some(asked) = asked {
             peer.asked.push((entry.command_id.get(), asked));
         }
-        // A second Connect is an error, and changes nothing.
-        let connect = match peer.shares.is_empty() {
-            true => ConnectRequest::parse(entry, data),
-            false => None,
+        let Hub { subsystem, quotas, outstanding, .. } = self;
+        let from = Sender {
+            who: peer.who,
+            is_admin: peer.queue_id == Some(0),
+            shares: &mut peer.shares,
+            outstanding: &mut peer.outstanding,
         };
-        let mut refused = false;
-        if let Some(request) = &connect {
-            let shares = shares(&self.quotas, peer.who, request);
-            refused = shares.is_err();
-            peer.shares = shares.unwrap_or_default();
-        }
-        if peer.queue_id != Some(0) || !waits_for_ever(entry) {
-            peer.outstanding += 1;
-            self.outstanding += 1;
-        }
-        match connect {
-            Some(_) if refused => {
-                self.subsystem.refuse(now, queue, entry, Status::CONNECT_CONTROLLER_BUSY);
-            }
-            Some(request) => self.subsystem.connect(now, queue, entry, &request),
-            None => self.subsystem.submit(now, queue, entry, data),
-        }
+        submit(subsystem, quotas, outstanding, from, (now, queue), entry, data);
     }
 
     /// The moment on the model's clock.
