@@ -5,7 +5,7 @@ use crate::support::*;
 use mynah_device::{NamespaceConfig, NamespaceContent, Queue, Timing};
 use mynah_stamp::Span;
 use mynah_wire::fabrics::DISCOVERY_NQN;
-use mynah_wire::nvme::opcode::{FABRICS, nvm};
+use mynah_wire::nvme::opcode::{FABRICS, nvm, query};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -133,7 +133,14 @@ proptest! {
 /// Entries that are mostly nonsense, but often reach something.
 fn wild() -> impl Strategy<Value = (SubmissionEntry, usize)> {
     let opcode = prop_oneof![
-        6 => prop_oneof![0..0x1au8, Just(0x80), Just(0x84), Just(FABRICS)],
+        6 => prop_oneof![
+            8 => 0..0x1au8,
+            1 => Just(0x80),
+            1 => Just(0x84),
+            2 => Just(FABRICS),
+            1 => Just(query::STORE_PROGRAM),
+            1 => Just(query::RUN),
+        ],
         1 => any::<u8>(),
     ];
     let small = prop_oneof![4 => 0..3u32, 2 => 0..300u32, 1 => any::<u32>(), 1 => Just(u32::MAX)];
@@ -185,6 +192,12 @@ proptest! {
         }
         // Formats and sanitizes, sixteen overwrites even, are over by then.
         world.wait(Span::from_secs(30));
+        // Queries of a profile are for whoever serves the subsystem to answer.
+        for query in std::mem::take(&mut world.queries) {
+            let clock = world.clock();
+            world.subsystem.answer_query(clock, &query, Ok((0, vec![1, 2, 3])));
+        }
+        world.wait(Span::from_ms(1));
         for (key, reply) in world.all_replies() {
             let asked = waiting.remove(&key);
             prop_assert!(asked.is_some(), "a second reply, or to nothing: {:?}", reply);
