@@ -3,6 +3,7 @@
 mod calibrate;
 mod flow;
 mod kv;
+mod nvme;
 mod suggest;
 
 use crate::key::Secret;
@@ -19,6 +20,7 @@ pub(crate) use flow::{FlowArgs, LoadArgs};
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
 };
+pub(crate) use nvme::{Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb};
 pub(crate) use suggest::served_faults;
 
 const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts a drive, and is the drive";
@@ -188,11 +190,18 @@ pub(crate) enum Verb {
     /// Over NVMe/TCP or vfio-user.
     #[command(after_help = kv::EXAMPLES)]
     Kv(Box<Kv>),
+    /// Ask a controller what it is and how it is: Identify, logs, features
+    ///
+    /// Over NVMe/TCP or vfio-user, with nvme-cli's names and without a kernel module.
+    #[command(after_help = nvme::EXAMPLES)]
+    Nvme(Box<Nvme>),
     /// Serve a drive to NVMe/TCP hosts in real time
     ///
     /// Prints `ready {json}` when hosts can connect; ends in order on Ctrl-C and SIGTERM.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<Serve>),
+    /// Say what works on this machine, and how to get the rest
+    Doctor(Doctor),
     /// Compare two results, or a recorded run with what another drive makes of it
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
@@ -601,6 +610,12 @@ pub(crate) struct Serve {
     /// rdma)
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) rdma: Vec<String>,
+    /// Export namespaces as network block devices, for qemu-img, nbdcopy, nbd-client, fio's nbd engine:
+    /// at a socket (unix:PATH) or an address (10809 is usual); may be repeated. Exports are named by
+    /// their namespace: 1, 2, …; the empty name is the first. Of several drives or shards, the next is
+    /// one port higher, or at PATH.1. Without --tcp, nothing listens there (see docs/nbd.md)
+    #[arg(long, value_name = "unix:PATH|ADDR:PORT")]
+    pub(crate) nbd: Vec<String>,
     /// Be a PCIe function for QEMU and other clients of vfio-user, at the socket DIR/cntrl; may be
     /// repeated: each is a controller of the one drive. Of several drives or shards, the first is
     /// in DIR/0, the next in DIR/1, and so on. Without --tcp, nothing listens there
@@ -760,6 +775,14 @@ pub(crate) struct AuthArgs {
         "null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"
     ]))]
     pub(crate) auth_group: Vec<String>,
+}
+
+/// `mynah doctor`.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How to connect.

@@ -1,5 +1,7 @@
 //! `mynah serve`.
 
+mod nbd;
+
 use crate::args::{DoorbellsArg, PollArg, ScopeArg, Serve};
 use crate::failure::{Failure, say};
 use crate::key;
@@ -21,6 +23,7 @@ use mynah_runtime::fault;
 use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
 use mynah_runtime::hub::PathCredit;
 use mynah_runtime::metrics;
+use mynah_runtime::nbd::NbdListenError;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::profile::Scope;
 use mynah_runtime::server::{
@@ -298,6 +301,7 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
             options.tcp.iter_mut().try_for_each(|address| move_port("--tcp", address, number))?;
             #[cfg(feature = "rdma")]
             options.rdma.iter_mut().try_for_each(|address| move_port("--rdma", address, number))?;
+            options.nbd.iter_mut().try_for_each(|address| nbd::move_on(address, number))?;
             for folder in &mut options.vfio_user {
                 folder.push(number.to_string());
             }
@@ -342,7 +346,7 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
     // QEMU may be started elsewhere.
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let (mut addresses, mut sockets, mut drives) = (Vec::new(), Vec::new(), Vec::new());
-    let mut rdma: Vec<String> = Vec::new();
+    let (mut rdma, mut nbd): (Vec<String>, Vec<String>) = Default::default();
     for drive in group.drives() {
         let its_addresses: Vec<String> = drive.addresses.iter().map(ToString::to_string).collect();
         let its_sockets = drive.sockets.iter().map(|path| absolute(path).display().to_string());
@@ -354,6 +358,7 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
             "vfio_user": its_sockets,
         }));
         rdma.extend(drive.rdma.iter().map(ToString::to_string));
+        nbd.extend(drive.nbd.iter().map(ToString::to_string));
         addresses.extend(its_addresses);
         sockets.extend(its_sockets);
     }
@@ -368,6 +373,9 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
     }
     if !rdma.is_empty() {
         ready["rdma"] = rdma.into();
+    }
+    if !nbd.is_empty() {
+        ready["nbd"] = nbd.into();
     }
     if let Some(address) = metrics {
         ready["metrics"] = address.to_string().into();
@@ -465,15 +473,15 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     if !args.tls_psk.is_empty() {
         return Err(key::without_tls());
     }
-    let rdma = rdma(args)?;
+    let (rdma, nbd) = (rdma(args)?, nbd::addresses(args)?);
     let mut tcp = Vec::new();
     for text in &args.tcp {
         tcp.push(address("--tcp", text)?);
     }
-    if tcp.is_empty() && args.vfio_user.is_empty() && rdma.is_empty() {
+    if tcp.is_empty() && args.vfio_user.is_empty() && rdma.is_empty() && nbd.is_empty() {
         tcp.push(address("--tcp", DEFAULT_ADDRESS)?);
     }
-    if tcp.is_empty() && rdma.is_empty() {
+    if tcp.is_empty() && rdma.is_empty() && nbd.is_empty() {
         only_of_tcp(args)?;
     }
     if args.record.is_some() && args.speed == "max" {
@@ -513,6 +521,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         tcp,
         #[cfg(feature = "rdma")]
         rdma,
+        nbd,
         vfio_user: args.vfio_user.clone(),
         doorbells: match args.doorbells {
             DoorbellsArg::Mapped => DoorbellMode::Mapped,
@@ -726,6 +735,8 @@ impl From<ServeError> for Failure {
                  librdmacm have to be there, and `ulimit -l` has to allow 64 MiB",
             ),
             ServeError::Thread(_) => Some("see to memory and limits (ulimit -v, ulimit -u)"),
+            ServeError::Nbd(NbdListenError::Tcp(_, cause)) => listening(cause),
+            ServeError::Nbd(_) => Some("--nbd takes unix:PATH, the path of a socket to be made"),
             ServeError::Folder(_) => Some(
                 "--vfio-user takes a folder for each function, which is made if it is not there",
             ),

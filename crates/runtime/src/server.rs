@@ -13,6 +13,7 @@ use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
 use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure, PathCredit};
+use crate::nbd::{NbdAddress, NbdListenError};
 use crate::pacing::Poll;
 use crate::pair_store;
 use crate::profile::{Profiled, Queries, RingError, Scope, TargetProfile};
@@ -76,6 +77,8 @@ pub struct ServeOptions {
     /// Addresses of RDMA devices to listen on.
     #[cfg(feature = "rdma")]
     pub rdma: Vec<SocketAddr>,
+    /// Where namespaces of blocks are exported as network block devices.
+    pub nbd: Vec<NbdAddress>,
     /// Folders with a socket for a PCIe function each; all are controllers of the one subsystem.
     pub vfio_user: Vec<PathBuf>,
     /// How guests ring the doorbells of these functions.
@@ -132,6 +135,7 @@ impl Default for ServeOptions {
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             #[cfg(feature = "rdma")]
             rdma: Vec::new(),
+            nbd: Vec::new(),
             vfio_user: Vec::new(),
             doorbells: DoorbellMode::default(),
             store: StoreKind::Ram,
@@ -168,6 +172,9 @@ pub enum ServeError {
     #[cfg(feature = "rdma")]
     #[error("cannot listen on {0} over RDMA: {1}")]
     Rdma(SocketAddr, io::Error),
+    /// Nor a place for network block devices.
+    #[error("--nbd: {0}")]
+    Nbd(#[from] NbdListenError),
     /// A folder cannot be listened in.
     #[error("cannot listen: {0}")]
     Folder(#[from] ListenError),
@@ -298,6 +305,7 @@ pub struct Server {
     identity: Identity,
     addresses: Vec<SocketAddr>,
     listeners: Vec<TcpListener>,
+    nbd: Vec<(crate::nbd::Listener, NbdAddress)>,
     control: Arc<Control>,
     subsystem: Subsystem,
     authenticator: Option<Authenticator>,
@@ -375,6 +383,8 @@ impl Server {
             service: port.address().port().to_string(),
             carrier: Carrier::Rdma,
         }));
+        let nbd: Vec<_> =
+            options.nbd.iter().map(crate::nbd::Listener::new).collect::<Result<_, _>>()?;
         let mut subsystem = Subsystem::new(
             SubsystemConfig {
                 serial: serial(&identity.nqn),
@@ -400,6 +410,7 @@ impl Server {
             identity,
             addresses,
             listeners,
+            nbd,
             control: Arc::new(Control::new()?),
             subsystem,
             authenticator,
@@ -421,6 +432,11 @@ impl Server {
     /// The addresses hosts can connect to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where namespaces are exported as network block devices.
+    pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
+        self.nbd.iter().map(|(_, address)| address.clone()).collect()
     }
 
     /// The addresses at which hosts can connect over RDMA.
@@ -589,6 +605,7 @@ impl Server {
         }
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
+        engine.add_nbd(self.nbd.into_iter().map(|(listener, _)| listener).collect())?;
         engine.add_ports(self.ports, self.say)?;
         #[cfg(feature = "rdma")]
         engine.add_rdma(self.rdma)?;
