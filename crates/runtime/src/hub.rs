@@ -151,7 +151,7 @@ impl Peer {
                 credit: completion.due.map_or(Span::ZERO, |_| credit),
                 tenant: self.tenant,
                 completion,
-                note: &note,
+                note,
                 asked: *asked,
                 at,
             });

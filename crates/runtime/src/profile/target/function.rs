@@ -52,7 +52,7 @@ impl FunctionNotes {
             ..Note::of(command.entry)
         };
         match self.queue(command.queue_id) {
-            Some(notes) => notes.put(note),
+            Some(notes) => _ = notes.put(note),
             None => {
                 let mut notes = Notes::default();
                 notes.put(note);
@@ -116,7 +116,7 @@ impl TargetProfile {
             status: completion.entry.status().to_bits() & 0x7ff,
             begin,
             total: stages.total(),
-            ..head_of(&note)
+            ..head_of(note)
         };
         let gap = if is_modelled { posted.gap } else { note.gap };
         self.keep(owner.tenant, head, &stages, [gap.as_ps(), 0, 0, 0, 0]);

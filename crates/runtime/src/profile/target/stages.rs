@@ -130,12 +130,14 @@ impl Stages {
     #[inline]
     pub(super) fn drive(&mut self, rate: Rate, completion: &Completion) {
         let drive = &mut self.spans[self.layout.drive..self.layout.behind];
-        for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
-            *into = rate.wall_span(completion.stages.get(stage));
-            self.at += *into;
+        let (common, of_link) = drive.split_at_mut(Stage::OF_DRIVE.len());
+        common.copy_from_slice(completion.stages.of_drive());
+        if rate != Rate::REAL {
+            common.iter_mut().for_each(|span| *span = rate.wall_span(*span));
         }
+        self.at += common.iter().copied().sum();
         if let Some(link) = completion.link.as_ref().filter(|_| self.layout.has_link()) {
-            for (into, (_, span)) in drive[Stage::OF_DRIVE.len()..].iter_mut().zip(link.iter()) {
+            for (into, (_, span)) in of_link.iter_mut().zip(link.iter()) {
                 *into = rate.wall_span(span);
                 self.at += *into;
             }
