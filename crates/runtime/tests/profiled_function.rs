@@ -93,8 +93,7 @@ impl World {
         let gap = self.looks.look(now);
         let Host { subsystem, function, memory, doorbells, .. } = &mut self.host;
         let owner = Owner { controller_id: function.controller_id(), tenant: 0 };
-        let profiling =
-            Profiling { profile: &mut self.profile, notes: &mut self.notes, owner };
+        let profiling = Profiling { profile: &mut self.profile, notes: &mut self.notes, owner };
         let guest = Guest { memory, doorbells };
         let watcher = Watcher::new(&self.clock, now, gap, &mut self.looks, &mut self.measure);
         let mut watcher = watcher.with(None, Some(profiling));
@@ -121,7 +120,9 @@ impl World {
                 ids.push(self.host.insert(1, *command));
             }
             self.host.ring(1);
-            if !self.turn() && let Some(next) = self.host.subsystem.next_at().model {
+            if !self.turn()
+                && let Some(next) = self.host.subsystem.next_at().model
+            {
                 let wall = self.clock.rate.wall(next);
                 self.clock.wall.set(self.clock.wall.get().max(wall));
             }

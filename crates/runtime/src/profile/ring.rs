@@ -216,7 +216,8 @@ impl Ring {
         // Part by part: one iterator over all of them costs several times as much.
         let (of_head, rest) = record.split_at(HEAD_WORDS);
         let (of_stages, of_beside) = rest.split_at(rest.len() - beside.len());
-        let head = Head { sequence, ..*head }.to_words();
+        let mut head = head.to_words();
+        head[0] = sequence;
         of_head.iter().zip(head).for_each(|(at, word)| put(at, word));
         put_all(of_stages, stages, |span| span.as_ps());
         of_beside.iter().zip(beside).for_each(|(at, &word)| put(at, word));

@@ -74,8 +74,9 @@ pub struct TargetProfile {
     chooser: Chooser,
     own: Option<Vec<(u16, Chooser)>>,
     rate: Rate,
-    /// By slot of the ring, whose record it has.
+    /// By slot of the ring, whose record it has; and the next slot.
     owners: Box<[u16]>,
+    slot: usize,
     /// What became of the I/Os of each tenant.
     tenants: Vec<Counts>,
     /// Who asks, and what they are told.
@@ -128,6 +129,7 @@ impl TargetProfile {
             Chooser::new(Choice::default(), &header.kinds).expect("every I/O is a choice");
         TargetProfile {
             owners: vec![NOBODY; ring.slots() as usize].into(),
+            slot: 0,
             ring,
             layout,
             header,
@@ -268,7 +270,7 @@ impl TargetProfile {
         let begin = sent.asked.map_or(note.arrived, |at| rate.wall(at)).min(note.arrived);
         let left = note.done.max(note.answered).max(self.sends_at) + sent.credit;
         let end = note.arrived.max(left);
-        let head = Head {
+        let mut head = Head {
             connection: sent.controller_id,
             queue: sent.queue_id,
             bytes: completion.bytes,
@@ -279,8 +281,10 @@ impl TargetProfile {
             ..head_of(note)
         };
         match self.decide(sent.tenant, &head) {
-            Decision::Record => self.record(sent, head),
-            Decision::Slow => self.record(sent, Head { kept: true, ..head }),
+            decision @ (Decision::Record | Decision::Slow) => {
+                head.kept = decision == Decision::Slow;
+                self.record(sent, &mut head);
+            }
             decision => self.ring.skip(decision),
         }
     }
@@ -304,7 +308,7 @@ impl TargetProfile {
 
     /// One that gets a record.
     #[inline(never)]
-    fn record(&mut self, sent: &Sent<'_>, head: Head) {
+    fn record(&mut self, sent: &Sent<'_>, head: &mut Head) {
         let Sent { completion, note, .. } = sent;
         let rate = self.rate;
         let begin = head.begin;
@@ -324,7 +328,7 @@ impl TargetProfile {
         stages.behind(Behind::Backlog, answered);
         stages.behind(Behind::Output, sends_at);
         // The modelled end may be some picoseconds behind the stamps, where its clock is another.
-        let head = Head { total: stages.total(), ..head };
+        head.total = stages.total();
         let beside = [
             note.gap.as_ps(),
             note.seen.saturating_since(note.arrived).as_ps(),
@@ -332,14 +336,17 @@ impl TargetProfile {
             note.ahead.into(),
             note.requests.into(),
         ];
-        self.write(sent.tenant, &head, &stages, &beside);
+        self.write(sent.tenant, head, &stages, &beside);
     }
 
     /// Writes a record, and tells those who listen.
     #[inline]
     fn write(&mut self, tenant: u16, head: &Head, stages: &Stages, beside: &[u64; BESIDE.len()]) {
-        let slot = self.ring.counts().recorded % self.owners.len() as u64;
-        self.owners[slot as usize] = tenant;
+        self.owners[self.slot] = tenant;
+        self.slot += 1;
+        if self.slot == self.owners.len() {
+            self.slot = 0;
+        }
         if !head.kept && !self.watchers.is_empty() {
             let in_drive = stages.in_drive();
             for watcher in &mut self.watchers {
@@ -350,13 +357,7 @@ impl TargetProfile {
     }
 
     /// Decides, and writes the record if there is to be one.
-    fn keep(
-        &mut self,
-        tenant: u16,
-        head: Head,
-        stages: &Stages,
-        beside: [u64; BESIDE.len()],
-    ) {
+    fn keep(&mut self, tenant: u16, head: Head, stages: &Stages, beside: [u64; BESIDE.len()]) {
         match self.decide(tenant, &head) {
             Decision::Record => self.write(tenant, &head, stages, &beside),
             Decision::Slow => self.write(tenant, &Head { kept: true, ..head }, stages, &beside),

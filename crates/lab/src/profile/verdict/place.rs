@@ -113,7 +113,8 @@ mod tests {
         }
         let of_target = ["data_request", "intake", "processing", "late", "backlog", "output"];
         let of_function = ["entry_fetch", "data_transfer", "completion_post"];
-        let all = of_target.iter().chain(&of_function).chain(&HOST_STAGES).chain(&BEFORE).chain(&BEHIND);
+        let all =
+            of_target.iter().chain(&of_function).chain(&HOST_STAGES).chain(&BEFORE).chain(&BEHIND);
         for stage in all {
             assert_ne!(Place::of(stage), Place::Other, "{stage}");
         }

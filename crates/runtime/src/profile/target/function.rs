@@ -6,8 +6,8 @@
 
 use super::{Behind, Stages, TargetProfile, head_of, kind_of};
 use crate::profile::notes::{Note, Notes};
-use mynah_device::pci::{Fetched, Served, Step};
 use mynah_device::Completion;
+use mynah_device::pci::{Fetched, Served, Step};
 use mynah_profile::Head;
 use mynah_stamp::{Span, Time};
 
@@ -94,7 +94,9 @@ impl TargetProfile {
         let Some(kind) = kind_of(completion.kind) else { return };
         let queue = completion.entry.queue_id.get();
         let command_id = completion.entry.command_id.get();
-        let Some(note) = notes.queue(queue).and_then(|notes| notes.take(command_id)) else { return };
+        let Some(note) = notes.queue(queue).and_then(|notes| notes.take(command_id)) else {
+            return;
+        };
         let is_modelled = completion.due.is_some();
         let begin = match is_modelled {
             true => self.rate.wall(completion.arrival),
@@ -123,7 +125,13 @@ impl TargetProfile {
     }
 
     /// A function has carried out a command in a batch.
-    pub(crate) fn served(&mut self, owner: Owner, notes: &FunctionNotes, of: &Served<'_>, turn: Turn) {
+    pub(crate) fn served(
+        &mut self,
+        owner: Owner,
+        notes: &FunctionNotes,
+        of: &Served<'_>,
+        turn: Turn,
+    ) {
         let Some(kind) = kind_of(of.kind) else { return };
         let [fetched, moved, posted] = notes.steps;
         let mut stages = Stages::begin(self.layout, turn.at);

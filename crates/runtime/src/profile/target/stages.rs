@@ -132,15 +132,23 @@ impl Stages {
         let drive = &mut self.spans[self.layout.drive..self.layout.behind];
         let (common, of_link) = drive.split_at_mut(Stage::OF_DRIVE.len());
         common.copy_from_slice(completion.stages.of_drive());
-        if rate != Rate::REAL {
-            common.iter_mut().for_each(|span| *span = rate.wall_span(*span));
+        if let Some(link) = &completion.link {
+            of_link.iter_mut().zip(link.iter()).for_each(|(into, (_, span))| *into = span);
         }
-        self.at += common.iter().copied().sum();
-        if let Some(link) = completion.link.as_ref().filter(|_| self.layout.has_link()) {
-            for (into, (_, span)) in of_link.iter_mut().zip(link.iter()) {
-                *into = rate.wall_span(span);
-                self.at += *into;
-            }
+        let is_whole = completion.link.is_none() || !of_link.is_empty();
+        if rate == Rate::REAL
+            && is_whole
+            && let Some(due) = completion.due
+        {
+            // What they add up to.
+            let sum = due.since(completion.arrival);
+            debug_assert_eq!(drive.iter().copied().sum::<Span>(), sum, "stages have gaps");
+            self.at += sum;
+            return;
+        }
+        for span in drive {
+            *span = rate.wall_span(*span);
+            self.at += *span;
         }
     }
 
