@@ -492,12 +492,8 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         let help = "answers leave at once with --speed max, and nothing is modelled";
         return Err(Failure::usage("--path-credit with --speed max", Some(help)));
     }
-    if args.profile.is_some() && !args.vfio_user.is_empty() {
-        let help = "a served drive's profile is of NVMe/TCP connections; leave --vfio-user out";
-        return Err(Failure::usage("--profile with --vfio-user", Some(help)));
-    }
     if args.profile.is_some() && !rdma.is_empty() {
-        let help = "a served drive's profile is of NVMe/TCP connections; leave --rdma out";
+        let help = "a served drive's profile is of NVMe/TCP connections and PCIe functions; leave --rdma out";
         return Err(Failure::usage("--profile with --rdma", Some(help)));
     }
     if !args.tls_psk.is_empty() && !rdma.is_empty() {

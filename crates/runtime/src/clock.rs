@@ -65,6 +65,27 @@ pub fn thread_cpu() -> Span {
 const READING_MAX: Span = Span::from_ns(500);
 const READINGS_MAX: u32 = 3;
 
+/// Whoever says what time it is: the clock, or a test.
+pub trait Tells {
+    /// The host's time, and the model's.
+    fn now(&self) -> Now;
+
+    /// How fast the model's time goes.
+    fn rate(&self) -> Rate;
+}
+
+impl Tells for Clock {
+    #[inline]
+    fn now(&self) -> Now {
+        Clock::now(self)
+    }
+
+    #[inline]
+    fn rate(&self) -> Rate {
+        Clock::rate(self)
+    }
+}
+
 /// Tells the time since it was made, in picoseconds, and never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

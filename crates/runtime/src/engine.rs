@@ -24,7 +24,7 @@ pub use socket::Protocol;
 pub(crate) use socket::is_starved;
 
 use crate::clock::{self, Clock};
-use crate::hub::{Hub, Id, Measure, PathCredit};
+use crate::hub::{Hub, Id, Measure, Parts, PathCredit};
 use crate::pacing::{Pacing, Poll, Wait};
 use crate::vfio_user::{Port, Say};
 use mynah_device::{Now, Subsystem, Timing, Transport};
@@ -214,7 +214,8 @@ impl Engine {
     /// Serves the guests of PCIe functions, too. `say` is told what they do wrong; it must not
     /// block.
     pub fn add_ports(&mut self, ports: Vec<Port>, say: Say) -> io::Result<()> {
-        for port in ports {
+        for mut port in ports {
+            port.belongs_to(self.hub.tenant(port.name()));
             let data = EventData::new_u64(PORTS + self.ports.len() as u64);
             epoll::add(&self.epoll, port.listener(), data, EventFlags::IN)?;
             self.ports.push(port);
@@ -261,7 +262,7 @@ impl Engine {
         #[cfg(feature = "rdma")]
         self.close_rdma();
         for port in self.ports {
-            let (subsystem, measure) = self.hub.parts();
+            let Parts { subsystem, measure, .. } = self.hub.parts();
             port.close(now, subsystem, measure);
         }
         self.hub.measure_mut().ended(now.model);
@@ -397,11 +398,11 @@ impl Engine {
     fn serve_ports(&mut self, now: Now) -> bool {
         let mut worked = false;
         for port in &mut self.ports {
-            let (subsystem, measure) = self.hub.parts();
             if port.has_more() {
+                let Parts { subsystem, measure, .. } = self.hub.parts();
                 worked |= port.receive(now, subsystem, measure, &mut self.say);
             }
-            worked |= port.turn(now, &self.clock, subsystem, measure, &mut self.say);
+            worked |= port.turn(now, &self.clock, self.hub.parts(), &mut self.say);
         }
         worked
     }
@@ -439,7 +440,7 @@ impl Engine {
     fn heard(&mut self, number: usize) {
         let now = self.clock.now();
         let Some(port) = self.ports.get_mut(number) else { return };
-        let (subsystem, measure) = self.hub.parts();
+        let Parts { subsystem, measure, .. } = self.hub.parts();
         if port.receive(now, subsystem, measure, &mut self.say) {
             self.pacing.worked(now.wall);
         }

@@ -158,12 +158,23 @@ impl Peer {
                 credit: completion.due.map_or(Span::ZERO, |_| credit),
                 tenant: self.tenant,
                 completion,
-                note: &note,
+                note,
                 asked: *asked,
                 at,
             });
         }
     }
+}
+
+/// What other transports need of a hub.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// The subsystem,
+    pub subsystem: &'a mut Subsystem,
+    /// what is measured of its commands,
+    pub measure: &'a mut Measure,
+    /// and where they have records, if they have.
+    pub profile: Option<&'a mut TargetProfile>,
 }
 
 /// All connections around one subsystem.
@@ -288,9 +299,15 @@ impl Hub {
         &self.subsystem
     }
 
-    /// The subsystem, and what is measured of its commands, for other transports than this one.
-    pub fn parts(&mut self) -> (&mut Subsystem, &mut Measure) {
-        (&mut self.subsystem, &mut self.measure)
+    /// What other transports than this one need.
+    pub fn parts(&mut self) -> Parts<'_> {
+        let Hub { subsystem, measure, profile, .. } = self;
+        Parts { subsystem, measure, profile: profile.as_deref_mut() }
+    }
+
+    /// Whose I/Os those of a host of this name are, to profiles.
+    pub(crate) fn tenant(&mut self, host_nqn: &str) -> u16 {
+        self.queries.tenant(host_nqn)
     }
 
     /// What has been measured.

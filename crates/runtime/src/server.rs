@@ -508,7 +508,8 @@ impl Server {
     /// What profiles are of.
     fn profiled(&self) -> Profiled {
         let has_link = self.subsystem.drive().config().ethernet.is_some();
-        Profiled { drive: self.identity.name.clone(), has_link }
+        let has_functions = !self.options.vfio_user.is_empty();
+        Profiled { drive: self.identity.name.clone(), has_link, has_functions }
     }
 
     /// Has the store note that it is in use: the last thing before hosts are told that they can

@@ -103,6 +103,9 @@ impl AsFd for Listener {
     }
 }
 
+/// Bytes are never seen later than this after they came.
+const STAMP_AGE_MAX: Span = Span::from_secs(1);
+
 /// A connection's socket.
 pub(super) struct Socket {
     descriptor: OwnedFd,
@@ -114,6 +117,8 @@ pub(super) struct Socket {
     pub(super) active: Time,
     /// There may be bytes to receive.
     pub(super) readable: bool,
+    /// Later than this there was nothing to receive.
+    pub(super) empty: Time,
     /// There may be room to send.
     pub(super) writable: bool,
     /// It is among those to look at.
@@ -140,6 +145,7 @@ impl Socket {
             opened: now,
             active: now,
             readable: true,
+            empty: Time::ZERO,
             writable: true,
             queued: false,
             shrunk: false,
@@ -151,6 +157,16 @@ impl Socket {
     /// What the kernel has seen a round trip take at least.
     pub(super) fn least_round_trip(&self) -> Option<Span> {
         crate::tcp_info::least_round_trip(&self.descriptor)
+    }
+
+    /// When bytes came that were received just now, and of which the kernel says that they are so old.
+    /// `None` if they could not be read before: a segment that came before one that was lost keeps its
+    /// stamp, and lies in the kernel until that has come. Nor is an age beyond reason one: the calendar
+    /// has been set.
+    #[inline]
+    pub(super) fn came(&self, now: Time, age: Span) -> Option<Time> {
+        let at = Time::from_ps(now.as_ps().saturating_sub(age.as_ps()));
+        (age < STAMP_AGE_MAX && at >= self.empty).then_some(at)
     }
 
     /// Receives what is there: how many bytes, and when the last of them came by the system's
@@ -207,6 +223,13 @@ mod tests {
             let age = age(stamp.expect("a stamp"));
             assert!(age.as_ns_f64() >= waiting.as_nanos() as f64, "{age}");
         }
+        // A stamp from before the socket was found empty does not tell when its bytes could be read.
+        let (now, age) = (Time::from_ns(5_000), Span::from_ns(1_000));
+        assert_eq!(socket.came(now, age), Some(Time::from_ns(4_000)));
+        assert_eq!(socket.came(now, Span::from_secs(2)), None);
+        let held_up = Socket { empty: Time::from_ns(4_001), ..socket };
+        assert_eq!(held_up.came(now, age), None);
+        let socket = held_up;
         // Without stamps there are none.
         let plain = Socket::new(peer.into(), false, Time::ZERO, 1);
         rustix::net::send(&socket, &buffer[..5], rustix::net::SendFlags::empty()).unwrap();
