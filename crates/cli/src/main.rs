@@ -9,6 +9,7 @@ mod demo;
 mod drives;
 mod failure;
 mod fio_words;
+mod guest;
 mod key;
 mod kv;
 mod machine;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Bench(bench) => bench::run(&bench),
         Verb::Kv(kv) => return kv::run(&kv).unwrap_or_else(Failure::report),
         Verb::Serve(serve) => return serve::run(&serve).unwrap_or_else(Failure::report),
+        Verb::Guest(guest) => return guest::run(&guest).unwrap_or_else(Failure::report),
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
         Verb::Profile { what: Some(what), .. } => profile::run(&what),

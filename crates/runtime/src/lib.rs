@@ -15,6 +15,7 @@ pub mod group;
 pub mod host;
 pub mod hub;
 pub mod lateness;
+pub mod lockstep;
 pub mod metrics;
 pub mod pacing;
 pub mod pair_store;

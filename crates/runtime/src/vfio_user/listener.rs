@@ -56,7 +56,16 @@ impl Listener {
     /// # Errors
     /// See [`ListenError`].
     pub fn new(folder: &Path) -> Result<Listener, ListenError> {
-        let path = socket_path(folder);
+        Listener::at(socket_path(folder))
+    }
+
+    /// The same at a path of another name.
+    ///
+    /// # Errors
+    /// See [`ListenError`].
+    pub fn at(path: PathBuf) -> Result<Listener, ListenError> {
+        let folder =
+            path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(ListenError::TooLong(path));
         }

@@ -1,6 +1,6 @@
 //! What is measured of the commands of a port.
 
-use crate::clock::Clock;
+use crate::clock::Times;
 use crate::fault::{self, Faults};
 use crate::hub::Measure;
 use mynah_device::pci::{Posting, Watch};
@@ -84,8 +84,8 @@ impl Looks {
 }
 
 /// Hears of a turn's commands.
-pub(super) struct Watcher<'a> {
-    clock: &'a Clock,
+pub(super) struct Watcher<'a, C> {
+    clock: &'a C,
     now: Now,
     gap: Span,
     /// Whose commands were answered at once: a function has one host.
@@ -100,14 +100,14 @@ pub(super) struct Watcher<'a> {
     writes: (u64, u64),
 }
 
-impl<'a> Watcher<'a> {
+impl<'a, C: Times> Watcher<'a, C> {
     pub(super) fn new(
-        clock: &'a Clock,
+        clock: &'a C,
         now: Now,
         gap: Span,
         looks: &'a mut Looks,
         measure: &'a mut Measure,
-    ) -> Watcher<'a> {
+    ) -> Watcher<'a, C> {
         looks.begin(now.model, gap);
         let (reads, writes) = ((0, 0), (0, 0));
         let (flow, faults, cut) = (FlowId(0), None, false);
@@ -115,7 +115,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// The same, where faults strike.
-    pub(super) fn with(self, faults: Option<&'a mut Faults>) -> Watcher<'a> {
+    pub(super) fn with(self, faults: Option<&'a mut Faults>) -> Watcher<'a, C> {
         Watcher { faults, ..self }
     }
 
@@ -133,7 +133,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-impl Watch for Watcher<'_> {
+impl<C: Times> Watch for Watcher<'_, C> {
     fn completed(&mut self, completion: &Completion) {
         let now = self.clock.now();
         let gap = self.looks.gap(completion.arrival).unwrap_or(self.gap);
