@@ -29,9 +29,10 @@ const TIME: [&str; 10] = [
 ];
 /// A processor that halts sleeps through time that nobody counts.
 const IDLE: &str = "idle=poll nokaslr";
-/// Short boots, and a console that says what goes wrong.
+/// Short boots, and a console that says what goes wrong. The tests of the kernel's cryptography would
+/// run for seconds in the background.
 const KERNEL: &str = "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off tsc=reliable \
-                      no_timer_check audit=0 lsm=";
+                      no_timer_check audit=0 lsm= cryptomgr.notests";
 const HOW_TO_BUILD: &str = "run tests/guest/build, which makes them of Debian's packages without \
                             privileges, or give --files DIR; or --kernel and --initrd";
 

@@ -24,6 +24,9 @@ const PAUSE: Span = Span::from_secs(1);
 /// So often is something tried that is due and does not happen.
 const EVENTS_AT_ONCE: u32 = 1000;
 
+/// So many events end every command that a client may wait for.
+const EVENTS_ALONE: u32 = 1_000_000;
+
 /// Why the guest does not go on.
 enum End {
     /// It has ended in order, or the drive is told to.
@@ -264,6 +267,17 @@ impl Engine {
             _ => {}
         }
         self.settle(self.now);
+        // A client that takes memory back waits for the commands that use it, and its guest waits for
+        // the client: the drive goes on alone.
+        let mut left = EVENTS_ALONE;
+        while self.port.is_waiting()
+            && left > 0
+            && let Some(next) = self.next_at()
+        {
+            left -= 1;
+            self.now = next.max(self.now);
+            self.settle(self.now);
+        }
         self.port.answer();
         Ok(heard)
     }

@@ -148,7 +148,11 @@ impl Port {
         let peer = Peer::function(number);
         let controller = quotas.controllers.take(peer).map_err(|_| FunctionError::NoController)?;
         let folder = listener.path().parent().unwrap_or(listener.path());
-        let name = format!("vfio-user:{}", folder.display());
+        let name = match mode {
+            // Where the socket is must not make a difference.
+            DoorbellMode::InStep => "guest".to_owned(),
+            _ => format!("vfio-user:{}", folder.display()),
+        };
         let shadow_doorbells = mode == DoorbellMode::Trapped;
         let usual = FunctionConfig::default();
         let transfer_bytes = transfer_bytes.unwrap_or(0).max(usual.max_transfer_bytes);
@@ -498,6 +502,11 @@ impl Port {
     /// answer.
     pub fn answer(&mut self) {
         self.send();
+    }
+
+    /// Whether the client waits for memory that commands use.
+    pub fn is_waiting(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.waiting.is_empty())
     }
 
     /// Asks the client for something of no importance ([`Heard::Knocked`]).
