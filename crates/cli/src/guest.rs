@@ -52,6 +52,11 @@ pub(crate) fn run(args: &Guest) -> Result<ExitCode, Failure> {
     print::out(&String::from_utf8_lossy(&out))?;
     let code = fs::read_to_string(folder.path().join("status")).ok();
     let code = code.and_then(|text| text.trim().parse::<u8>().ok());
+    if result.guest.is_none()
+        && let Some(failure) = result.failures.first()
+    {
+        return Err(Failure::failed(failure.clone(), None));
+    }
     if result.guest.is_none() {
         let (what, help) = machine::complaint(&errors);
         return Err(Failure::failed(format!("QEMU has not started the guest: {what}"), help));

@@ -307,6 +307,30 @@ impl Inbox {
     }
 }
 
+/// Takes bytes as either end receives them; the first says in what parts. What was understood can be
+/// said again, and no more is kept than a message has. For fuzz targets.
+#[doc(hidden)]
+pub fn fuzz(data: &[u8]) {
+    let Some((&part, bytes)) = data.split_first() else { return };
+    let mut inbox = Inbox::default();
+    for piece in bytes.chunks(usize::from(part).max(1)) {
+        inbox.received(piece);
+        loop {
+            match inbox.next() {
+                Ok(None) => break,
+                Ok(Some(message)) => {
+                    let mut again = Inbox::default();
+                    again.received(&message.to_bytes());
+                    assert_eq!(again.next(), Ok(Some(message)));
+                    assert!(again.bytes.is_empty());
+                }
+                Err(_) => return,
+            }
+        }
+        assert!(inbox.bytes.len() < HEADER_BYTES + BODY_BYTES_MAX);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,6 +411,17 @@ mod tests {
                 prop_assert!(inbox.bytes.len() < HEADER_BYTES + BODY_BYTES_MAX);
             }
         }
+    }
+
+    /// What fuzzing has kept is still survived.
+    #[test]
+    fn the_corpus_is_survived() {
+        let corpus =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/guest_clock");
+        let files: Vec<_> =
+            std::fs::read_dir(corpus).unwrap().map(|it| it.unwrap().path()).collect();
+        assert!(!files.is_empty());
+        files.iter().for_each(|file| fuzz(&std::fs::read(file).unwrap()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Guest {
     /// An instruction takes so long.
     pub instruction_ns: u64,
-    /// Instructions of all processors, which take turns.
+    /// Instructions of all processors, which take turns, up to the guest's last access to the drive.
     pub instructions: u64,
     /// Those of them outside loops around PAUSE in the kernel, where a processor waits.
     pub busy_instructions: u64,

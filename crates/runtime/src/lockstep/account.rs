@@ -10,6 +10,8 @@ const MARKS_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Account {
     last: Counts,
+    /// When the guest last accessed the drive: its end, as far as that is the same every time.
+    accessed: Counts,
     /// Whether I/O commands were under way since then.
     has_io: bool,
     /// What was executed while they were, and by processors that had nothing to do.
@@ -30,6 +32,11 @@ impl Account {
         self.has_io = has_io;
     }
 
+    /// It has accessed the drive.
+    pub(super) fn accessed(&mut self) {
+        self.accessed.clone_from(&self.last);
+    }
+
     /// I/O commands are under way from now on, or none any more.
     pub(super) fn has_io(&mut self, has_io: bool) {
         self.has_io = has_io;
@@ -48,14 +55,14 @@ impl Account {
         });
     }
 
-    /// All of it; `commands` I/O commands were completed.
+    /// All of it up to the last access; `commands` I/O commands were completed.
     pub(super) fn close(&self, commands: u64) -> Guest {
-        let (executed, idle) = (self.last.executed(), self.last.idle());
+        let (executed, idle) = (self.accessed.executed(), self.accessed.idle());
         Guest {
             instruction_ns: INSTRUCTION_NS,
             instructions: executed,
             busy_instructions: executed.saturating_sub(idle),
-            processors: processors(&self.last),
+            processors: processors(&self.accessed),
             wait: GuestWait {
                 commands,
                 instructions: self.with_io,
@@ -95,6 +102,8 @@ mod tests {
         account.has_come(&counts(1600, 700), false);
         account.mark(7);
         account.has_come(&counts(2000, 700), false);
+        account.accessed();
+        account.has_come(&counts(2222, 700), false);
         let guest = account.close(2);
         assert_eq!((guest.instructions, guest.busy_instructions), (2005, 1304));
         assert_eq!((guest.wait.instructions, guest.wait.idle_instructions), (600, 500));

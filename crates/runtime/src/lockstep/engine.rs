@@ -63,6 +63,9 @@ pub struct Engine {
     account: Account,
     /// The guest's time.
     now: Time,
+    /// When something last happened in the drive. What the guest does after its last access, while
+    /// QEMU ends, is not the same every time.
+    settled: Time,
     /// It stands still.
     is_held: bool,
     has_come: bool,
@@ -104,6 +107,7 @@ impl Engine {
             control,
             account: Account::default(),
             now: Time::ZERO,
+            settled: Time::ZERO,
             is_held: false,
             has_come: false,
             interval: None,
@@ -130,7 +134,7 @@ impl Engine {
         };
         let reason = failure.as_deref().unwrap_or("it was told to end");
         self.link.refuse(reason);
-        let now = self.at(self.now);
+        let now = self.at(self.settled);
         let (subsystem, measure) = self.hub.parts();
         self.port.close(now, subsystem, measure);
         self.hub.measure_mut().ended(now.model);
@@ -173,10 +177,7 @@ impl Engine {
                     self.come_to(&counts);
                 }
                 Message::Halted(processor) => self.halted(processor)?,
-                Message::Bye(counts) => {
-                    self.come_to(&counts);
-                    return Err(End::Over);
-                }
+                Message::Bye(_) => return Err(End::Over),
                 // Nobody asked.
                 _ => return Err(End::Failed("the guest's clock answers unasked".to_owned())),
             }
@@ -242,6 +243,8 @@ impl Engine {
         if self.link.is_connected() {
             let counts = self.link.ask()?;
             self.come_to(&counts);
+            self.settle(self.now);
+            self.account.accessed();
         }
         self.deal().map(|_| ())
     }
@@ -308,7 +311,6 @@ impl Engine {
             self.settle(self.now);
         }
         self.now = now;
-        self.settle(now);
         let outstanding = self.port.outstanding(self.hub.subsystem());
         self.account.has_come(counts, outstanding > 0);
     }
@@ -321,6 +323,7 @@ impl Engine {
     /// Does all that is due at this time.
     fn settle(&mut self, time: Time) {
         let now = self.at(time);
+        self.settled = time;
         let mut left = EVENTS_AT_ONCE;
         while left > 0 {
             let (subsystem, measure) = self.hub.parts();
