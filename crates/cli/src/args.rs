@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod flow;
+mod guest;
 mod kv;
 mod nvme;
 mod suggest;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 
 pub(crate) use calibrate::Calibrate;
 pub(crate) use flow::{FlowArgs, LoadArgs};
+pub(crate) use guest::Guest;
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
 };
@@ -202,6 +204,9 @@ pub(crate) enum Verb {
     Serve(Box<Serve>),
     /// Say what works on this machine, and how to get the rest
     Doctor(Doctor),
+    /// Boot a QEMU guest in lock-step with a drive: its instructions are the time of both
+    #[command(after_help = guest::EXAMPLES)]
+    Guest(Box<Guest>),
     /// Compare two results, or a recorded run with what another drive makes of it
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
@@ -622,9 +627,23 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) vfio_user: Vec<PathBuf>,
     /// How guests ring doorbells: mapped (into memory that is looked at all the time) or trapped
-    /// (each is a message, and the drive sleeps until one comes)
-    #[arg(long, value_name = "HOW", default_value = "mapped", requires = "vfio_user")]
-    pub(crate) doorbells: DoorbellsArg,
+    /// (each is a message, and the drive sleeps until one comes) [default: mapped]
+    #[arg(long, value_name = "HOW", requires = "vfio_user")]
+    pub(crate) doorbells: Option<DoorbellsArg>,
+    /// Whose time the drive has: this machine's, or that of the one guest of --vfio-user, which is
+    /// what it has executed. Guest and drive then run in lock-step, and every run is the same (see
+    /// docs/full-system.md)
+    #[arg(long, value_name = "WHOSE", value_enum, default_value = "host")]
+    #[arg(help_heading = "In lock-step with a guest")]
+    pub(crate) clock: ClockArg,
+    /// With --clock guest: so long the guest runs without the drive, if nothing happens there. No
+    /// result depends on it [default: 100us]
+    #[arg(long, value_name = "TIME", help_heading = "In lock-step with a guest")]
+    pub(crate) quantum: Option<String>,
+    /// With --clock guest: where the guest's clock, a plugin of QEMU's, connects [default: DIR/clock]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "In lock-step with a guest")]
+    pub(crate) clock_socket: Option<PathBuf>,
     /// A host that may connect; may be repeated [default: any host]
     #[arg(long, value_name = "NQN")]
     pub(crate) allow_host: Vec<String>,
@@ -698,6 +717,15 @@ pub(crate) struct Serve {
     /// Print no summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Whose time a drive has.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ClockArg {
+    /// This machine's
+    Host,
+    /// The guest's
+    Guest,
 }
 
 /// How guests ring doorbells.

@@ -10,6 +10,7 @@ mod doctor;
 mod drives;
 mod failure;
 mod fio_words;
+mod guest;
 mod key;
 mod kv;
 mod machine;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Verb::Nvme(nvme) => return nvme::run(&nvme).unwrap_or_else(Failure::report),
         Verb::Serve(serve) => return serve::run(&serve).unwrap_or_else(Failure::report),
         Verb::Doctor(args) => return doctor::run(&args).unwrap_or_else(Failure::report),
+        Verb::Guest(guest) => return guest::run(&guest).unwrap_or_else(Failure::report),
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
         Verb::Profile { what: Some(what), .. } => profile::run(&what),

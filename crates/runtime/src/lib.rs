@@ -16,6 +16,7 @@ pub mod host;
 pub mod hub;
 pub mod lateness;
 pub mod local_socket;
+pub mod lockstep;
 pub mod metrics;
 pub mod nbd;
 pub mod pacing;

@@ -265,7 +265,7 @@ fn answer(device: &Device, event: server::Event<'_, ()>) -> Option<Answering> {
         assert!(offset + bytes <= device.regions[region as usize].bytes);
     };
     let ticket = match event {
-        server::Event::Connected(_) => return Some(Box::new(|_| false)),
+        server::Event::Connected(_) | server::Event::Knocked => return Some(Box::new(|_| false)),
         server::Event::Ended(_) => return None,
         server::Event::Map { ticket, memory, .. } => {
             assert!(memory.address.checked_add(memory.bytes - 1).is_some());

@@ -30,7 +30,16 @@ impl Listener {
     /// # Errors
     /// See [`ListenError`].
     pub fn new(folder: &Path) -> Result<Listener, ListenError> {
-        let path = socket_path(folder);
+        Listener::at(socket_path(folder))
+    }
+
+    /// The same at a path of another name.
+    ///
+    /// # Errors
+    /// See [`ListenError`].
+    pub fn at(path: PathBuf) -> Result<Listener, ListenError> {
+        let folder =
+            path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
         LocalListener::check(&path)?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| match error.kind() {
