@@ -47,7 +47,7 @@ def test_simulations():
     two = refused(lambda: mynah.Simulation("mqsim", [flow, flow]))
     assert two.message == "two flows are called `a`"
     assert "no flows" in refused(mynah.Simulation("mqsim").run).message
-    assert "without intervals" in refused(lambda: make()().run(interval="1ms")).message
+    assert "without timeline" in refused(lambda: make()().run(timeline_window="1ms-2ms")).message
 
 
 def test_drives():
