@@ -35,6 +35,7 @@ class Engine(Protocol):
 
     def slots(self) -> int:
         """How many runs go on at a time."""
+        ...
 
     def submit(self, run: int, task: Callable[[], Task], over: Over) -> None:
         """Starts a run."""

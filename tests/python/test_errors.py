@@ -99,6 +99,17 @@ def test_a_bug_does_not_end_the_interpreter(capfd):
     assert "this is a test" in capfd.readouterr().err
 
 
+def test_a_state_that_cannot_be_saved(small):
+    flow = mynah.Flow("a", rw="randwrite", number_ios=50)
+    base = mynah.Simulation("mqsim", flow, set=small, settle="off", precondition="none")
+    with pytest.raises(mynah.RunError) as caught:
+        base.run(save_state="/dev/full")
+    # All of the run was measured.
+    assert caught.value.result.requests == 50
+    assert "the drive's state was not saved" in caught.value.result.notes
+    assert mynah.RunError("x").result is None
+
+
 def test_untrusted(small):
     flow = mynah.Flow("a", rw="randwrite", number_ios=50)
     base = mynah.Simulation("mqsim", flow, set=small, settle="off", require_steady=True)

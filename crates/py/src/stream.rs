@@ -62,7 +62,7 @@ impl Stream {
                 })?;
                 let Some(Running { batches, .. }) = &*running else { return Ok(Waited::Over) };
                 match batches.recv_timeout(LOOK) {
-                    Ok(batch) => Ok(Waited::Batch(batch)),
+                    Ok(batch) => Ok(Waited::Batch(Box::new(batch))),
                     Err(RecvTimeoutError::Timeout) => Ok(Waited::Nothing),
                     Err(RecvTimeoutError::Disconnected) => match running.take() {
                         None => Ok(Waited::Over),
@@ -75,7 +75,7 @@ impl Stream {
             })?;
             match waited {
                 Waited::Batch(batch) => {
-                    let made = || Table::of_requests(vec![batch], &self.flows, self.has_link);
+                    let made = || Table::of_requests(vec![*batch], &self.flows, self.has_link);
                     return Ok((Some(guarded(py, made)?), None));
                 }
                 Waited::End(ended) => {
@@ -113,7 +113,7 @@ impl Drop for Stream {
 }
 
 enum Waited {
-    Batch(RequestBatch),
+    Batch(Box<RequestBatch>),
     End(Box<Ended>),
     Over,
     Nothing,
