@@ -218,28 +218,36 @@ class _Driver:
 
     def run(self, on: object, folder: str | os.PathLike[str] | None) -> SweepResult:
         todo = [run for run, end in enumerate(self.ends) if end is None]
-        if self.ledger is not None:
-            self.say(f"{len(self.ends)} runs, {len(self.ends) - len(todo)} already done")
-        if todo:
-            made = engine(on, self.sweep, self.command, self.call)
-            try:
-                if made.local:
-                    at_once = min(made.slots(), len(todo))
-                    self.sweep._made.check_memory(todo, at_once)
-                self.drive(made, todo)
-            except KeyboardInterrupt as signal:
-                error = Interrupted()
-                done = len(self.ends) - sum(end is None for end in self.ends)
-                error.add_note(_how_to_go_on(done, len(self.ends), folder))
-                raise error from signal
-            except Exception as error:
-                if not isinstance(error, Unfit):
-                    done = len(self.ends) - sum(end is None for end in self.ends)
-                    error.add_note(_how_to_go_on(done, len(self.ends), folder))
-                raise
-            finally:
-                made.close()
+        try:
+            if self.ledger is not None:
+                self.say(f"{len(self.ends)} runs, {len(self.ends) - len(todo)} already done")
+            if todo:
+                self.start(engine(on, self.sweep, self.command, self.call), todo)
+        except KeyboardInterrupt as signal:
+            error = Interrupted()
+            error.add_note(self.how_to_go_on(folder))
+            raise error from signal
+        except UsageError:
+            raise
+        except Exception as error:
+            error.add_note(self.how_to_go_on(folder))
+            raise
         return SweepResult(self.sweep, self.ends)
+
+    def start(self, made: Engine, todo: list[int]) -> None:
+        try:
+            if made.local:
+                self.sweep._made.check_memory(todo, min(made.slots(), len(todo)))
+            self.drive(made, todo)
+        finally:
+            made.close()
+
+    def how_to_go_on(self, folder: str | os.PathLike[str] | None) -> str:
+        runs = len(self.ends)
+        done = runs - self.ends.count(None)
+        if folder is None:
+            return f"{done} of {runs} runs were done; with a folder they would be kept"
+        return f"{done} of {runs} runs are in {os.fspath(folder)}: the same call goes on from there"
 
     def drive(self, made: Engine, todo: list[int]) -> None:
         """Keeps the engine busy until every run is over. The ones that were lost with their workers
@@ -300,12 +308,6 @@ class _Driver:
         if self.ledger is not None:
             self.ledger.add(self.keys[run], end[0], end[1], self.sweep._made.point(run))
         self.ends[run] = end
-
-
-def _how_to_go_on(done: int, runs: int, folder: str | os.PathLike[str] | None) -> str:
-    if folder is None:
-        return f"{done} of {runs} runs were done; with a folder they would be kept"
-    return f"{done} of {runs} runs are in {os.fspath(folder)}: the same call goes on from there"
 
 
 class SweepResult(Sequence[Result]):

@@ -12,7 +12,7 @@ import pytest
 import mynah
 
 hypothesis = pytest.importorskip("hypothesis")
-from hypothesis import given, settings, strategies as some  # noqa: E402
+from hypothesis import HealthCheck, given, settings, strategies as some  # noqa: E402
 
 SMALL = {"geometry.blocks_per_plane": 64, "over_provisioning": "30%"}
 DRIVE = mynah.Drive("mqsim", SMALL)
@@ -130,7 +130,8 @@ def in_batches(program):
     return rows, ssd.counters(), ssd.now_ps
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True, database=None,
+          suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_batches_are_the_same(program):
     pytest.importorskip("polars")
@@ -184,18 +185,24 @@ def test_mistakes():
 
 def test_two_threads_are_told():
     ssd = mynah.Stepper(DRIVE)
-    ssd.submit_table("read", array.array("Q", (n * 4096 for n in range(100_000))))
-    thread = threading.Thread(target=ssd.step_table)
-    thread.start()
+    offsets = array.array("Q", (n * 4096 for n in range(50_000)))
     said = 0
-    while thread.is_alive():
-        try:
-            ssd.now_ps
-        except mynah.UsageError as error:
-            assert "another thread" in str(error)
-            said += 1
-    thread.join()
-    assert said and ssd.outstanding == 0
+    # On a busy machine this thread may sleep while the other works.
+    for _ in range(100):
+        ssd.submit_table("read", offsets)
+        thread = threading.Thread(target=ssd.step_table)
+        thread.start()
+        while thread.is_alive():
+            try:
+                ssd.now_ps
+            except mynah.UsageError as error:
+                assert "another thread" in str(error)
+                said += 1
+        thread.join()
+        assert ssd.outstanding == 0
+        if said:
+            break
+    assert said
 
 
 @pytest.mark.long
