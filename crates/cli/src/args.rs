@@ -15,6 +15,7 @@ use mynah_lab::precision::Goal;
 use mynah_lab::profile::GroupBy;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 pub(crate) use calibrate::Calibrate;
 pub(crate) use flow::{FlowArgs, LoadArgs};
@@ -160,11 +161,19 @@ what was written was refused or lost, or a drive failed; 2 bad usage, nothing wa
 
 /// Everything.
 #[derive(Parser)]
-#[command(name = "mynah", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(name = "mynah", version, long_version = long_version(), about = ABOUT, after_help = EXAMPLES)]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+/// The version, and the build that results come from.
+fn long_version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        format!("{}\nbuild {}", env!("CARGO_PKG_VERSION"), mynah_lab::ledger::BUILD)
+    });
+    &TEXT
 }
 
 /// What to do.
@@ -962,7 +971,7 @@ pub(crate) struct SourceArgs {
     #[arg(conflicts_with_all = ["mqsim_config", "precondition", "seed", "ramp_time",
                                 "alone", "record", "no_run", "intervals", "timeline", "profile", "pcap",
                                 "repeat",
-                                "threads", "table"])]
+                                "threads", "table", "resume"])]
     pub(crate) replay: Option<PathBuf>,
     /// A fio job file: each of its jobs is a flow
     #[arg(long, value_name = "JOB.fio", value_hint = ValueHint::FilePath)]
@@ -982,7 +991,7 @@ pub(crate) struct SourceArgs {
     /// FILE-workload.toml, instead of running them
     #[arg(long, value_name = "FILE.toml", requires = "mqsim_config")]
     #[arg(conflicts_with_all = ["alone", "until_steady", "precision", "load_state", "save_state", "repeat",
-                                "threads", "no_run", "json", "report", "table", "request_log",
+                                "threads", "resume", "no_run", "json", "report", "table", "request_log",
                                 "intervals", "timeline", "record", "profile", "pcap"])]
     pub(crate) convert: Option<PathBuf>,
 }
@@ -1034,6 +1043,13 @@ pub(crate) struct RunArgs {
     /// Processors for the runs of a sweep or a repetition [default: all]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024))]
     pub(crate) threads: Option<u32>,
+    /// Of a sweep or a repetition, keep every finished run in a ledger in this folder, and do not run
+    /// what it has: a sweep that was stopped goes on, from Python as well
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) resume: Option<PathBuf>,
+    /// Run those again that the ledger has as failed
+    #[arg(long, requires = "resume")]
+    pub(crate) retry_failed: bool,
     /// Print what would be run, and what preconditioning assumes, and end
     #[arg(long)]
     pub(crate) no_run: bool,

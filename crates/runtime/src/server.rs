@@ -785,12 +785,14 @@ pub fn is_odd_in_nqn(character: char) -> bool {
     character.is_whitespace() || character.is_control() || character == ','
 }
 
-const ONE_FUNCTION: &str = "the drive is one guest's: give one --vfio-user, and no --tcp or --rdma";
+const ONE_FUNCTION: &str = "the drive is one guest's: give one --vfio-user, and no --tcp, --rdma or --nbd";
 
 /// Refuses what a clock of the host's would have a say in.
 fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
     let refuse = |what| Err(ServeError::GuestClock(what));
-    if options.vfio_user.len() != 1 || !options.tcp.is_empty() || options.has_rdma() {
+    if options.vfio_user.len() != 1 || !options.tcp.is_empty() || options.has_rdma()
+        || !options.nbd.is_empty()
+    {
         return refuse(ONE_FUNCTION);
     }
     if options.speed != Speed::Modelled(Rate::REAL) {
