@@ -65,27 +65,6 @@ pub fn thread_cpu() -> Span {
 const READING_MAX: Span = Span::from_ns(500);
 const READINGS_MAX: u32 = 3;
 
-/// Whoever says what time it is: the clock, or a test.
-pub trait Tells {
-    /// The host's time, and the model's.
-    fn now(&self) -> Now;
-
-    /// How fast the model's time goes.
-    fn rate(&self) -> Rate;
-}
-
-impl Tells for Clock {
-    #[inline]
-    fn now(&self) -> Now {
-        Clock::now(self)
-    }
-
-    #[inline]
-    fn rate(&self) -> Rate {
-        Clock::rate(self)
-    }
-}
-
 /// Tells the time since it was made, in picoseconds, and never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -144,6 +123,41 @@ impl Clock {
     /// Both times at a time of the host's.
     pub fn at(&self, wall: Time) -> Now {
         Now { wall, model: self.rate.model(wall) }
+    }
+}
+
+/// Whoever tells what time it is: the clock, a guest, or a test.
+pub trait Times {
+    /// Both times.
+    fn now(&self) -> Now;
+
+    /// How fast the model's time goes.
+    fn rate(&self) -> Rate;
+}
+
+impl Times for Clock {
+    #[inline]
+    fn now(&self) -> Now {
+        Clock::now(self)
+    }
+
+    #[inline]
+    fn rate(&self) -> Rate {
+        self.rate
+    }
+}
+
+/// A time that stands still, and is the model's as well.
+#[derive(Clone, Copy, Debug)]
+pub struct Still(pub Time);
+
+impl Times for Still {
+    fn now(&self) -> Now {
+        Now { wall: self.0, model: self.0 }
+    }
+
+    fn rate(&self) -> Rate {
+        Rate::REAL
     }
 }
 

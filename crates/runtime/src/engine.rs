@@ -19,6 +19,7 @@ mod traffic;
 
 pub use admission::{EngineLimits, Newcomer};
 pub use control::{Control, Distributions, Snapshot, SnapshotRequest};
+pub use socket::Protocol;
 #[cfg(feature = "tls")]
 pub(crate) use socket::is_starved;
 
@@ -199,6 +200,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Serves clients that speak NBD, too.
+    pub fn add_nbd(&mut self, listeners: Vec<crate::nbd::Listener>) -> io::Result<()> {
+        for listener in listeners {
+            let listener = Listener::of_nbd(listener)?;
+            let data = EventData::new_u64(LISTENERS + self.listeners.len() as u64);
+            epoll::add(&self.epoll, &listener, data, EventFlags::IN)?;
+            self.listeners.push(listener);
+        }
+        Ok(())
+    }
+
     /// Serves the guests of PCIe functions, too. `say` is told what they do wrong; it must not
     /// block.
     pub fn add_ports(&mut self, ports: Vec<Port>, say: Say) -> io::Result<()> {
@@ -269,6 +281,9 @@ impl Engine {
         self.hub.advance(now);
         if let Some(warning) = self.hub.take_warning() {
             (self.warn)(&warning);
+        }
+        while let Some(id) = self.hub.next_resumed() {
+            self.queue(id);
         }
         worked |= self.send();
         while let Some((id, reason)) = self.hub.next_ended() {

@@ -11,7 +11,7 @@ mod support;
 use mynah_device::pci::Guest;
 use mynah_device::{Now, Timing};
 use mynah_profile::{Choice, Counts, Head, KeepAbove, Profile, Sampling, hash};
-use mynah_runtime::clock::{Rate, Tells};
+use mynah_runtime::clock::{Rate, Times};
 use mynah_runtime::hub::Measure;
 use mynah_runtime::profile::{FunctionNotes, Owner, Profiled, TargetProfile};
 use mynah_runtime::vfio_user::{Looks, Profiling, Watcher};
@@ -32,7 +32,7 @@ struct Scripted {
     readings: Cell<usize>,
 }
 
-impl Tells for Scripted {
+impl Times for Scripted {
     fn now(&self) -> Now {
         let reading = self.readings.get();
         self.readings.set(reading + 1);

@@ -377,6 +377,11 @@ impl Function {
         self.space.is_bus_master() && self.configuration.enabled()
     }
 
+    /// Whether the host uses the controller: it is active, and no shutdown has begun.
+    pub fn is_in_use(&self) -> bool {
+        self.is_active() && self.configuration.shutdown() == 0
+    }
+
     /// I/O commands under way, as far as they were fetched.
     pub fn outstanding(&self, subsystem: &Subsystem) -> u64 {
         let queues =

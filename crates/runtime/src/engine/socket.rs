@@ -1,5 +1,6 @@
 //! Sockets and what the engine knows of them.
 
+use crate::local_socket::LocalListener;
 use crate::quota::Share;
 use crate::stamped;
 use mynah_stamp::{Span, Time};
@@ -21,23 +22,57 @@ pub(super) enum Accepted {
     Starved,
 }
 
+/// What a connection's ends speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// NVMe/TCP.
+    NvmeTcp,
+    /// NBD.
+    Nbd,
+}
+
 /// Whether nobody can be let in until something else is given back, though somebody waits.
 pub(crate) fn is_starved(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }
 
 /// Where hosts come in.
-pub(super) struct Listener(OwnedFd);
+pub(super) enum Listener {
+    /// Over NVMe/TCP.
+    Nvme(OwnedFd),
+    /// As clients of NBD, over TCP
+    Nbd(OwnedFd),
+    /// or through the file system.
+    LocalNbd(LocalListener),
+}
 
 impl Listener {
     pub(super) fn new(listener: TcpListener) -> io::Result<Listener> {
         listener.set_nonblocking(true)?;
-        Ok(Listener(listener.into()))
+        Ok(Listener::Nvme(listener.into()))
+    }
+
+    pub(super) fn of_nbd(listener: crate::nbd::Listener) -> io::Result<Listener> {
+        Ok(match listener {
+            crate::nbd::Listener::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Listener::Nbd(listener.into())
+            }
+            crate::nbd::Listener::Local(listener) => Listener::LocalNbd(listener),
+        })
+    }
+
+    /// What is spoken there.
+    pub(super) fn protocol(&self) -> Protocol {
+        match self {
+            Listener::Nvme(_) => Protocol::NvmeTcp,
+            Listener::Nbd(_) | Listener::LocalNbd(_) => Protocol::Nbd,
+        }
     }
 
     /// The next connection.
     pub(super) fn accept(&mut self) -> Accepted {
-        match acceptfrom_with(&self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        match acceptfrom_with(&*self, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((socket, peer)) => {
                 // A completion must not wait for the acknowledgement of the one before.
                 let _ = sockopt::set_tcp_nodelay(&socket, true);
@@ -53,7 +88,7 @@ impl Listener {
 
 impl Listener {
     fn has_waiting(&self) -> bool {
-        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
+        let mut descriptors = [PollFd::new(self, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut descriptors, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
@@ -61,7 +96,10 @@ impl Listener {
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        match self {
+            Listener::Nvme(socket) | Listener::Nbd(socket) => socket.as_fd(),
+            Listener::LocalNbd(listener) => listener.as_fd(),
+        }
     }
 }
 

@@ -192,7 +192,7 @@ impl Engine {
         self.end_rdma(now, id, reason);
         let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
         match reason {
-            Reason::Protocol(_) => self.refused += 1,
+            Reason::Protocol(_) | Reason::Client(_) => self.refused += 1,
             Reason::Subsystem(_) => {}
             Reason::Fault => {
                 let now = self.clock.now();

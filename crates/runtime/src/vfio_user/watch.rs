@@ -1,6 +1,6 @@
 //! What is measured of the commands of a port.
 
-use crate::clock::Tells;
+use crate::clock::Times;
 use crate::fault::{self, Faults};
 use crate::hub::Measure;
 use crate::profile::{FunctionNotes, Owner, Posted, TargetProfile, Turn};
@@ -112,7 +112,7 @@ pub struct Watcher<'a, C> {
     writes: (u64, u64),
 }
 
-impl<'a, C: Tells> Watcher<'a, C> {
+impl<'a, C: Times> Watcher<'a, C> {
     /// Whoever hears of the turn that begins now, after such a gap.
     pub fn new(
         clock: &'a C,
@@ -155,7 +155,7 @@ impl<'a, C: Tells> Watcher<'a, C> {
     }
 }
 
-impl<C: Tells> Watch for Watcher<'_, C> {
+impl<C: Times> Watch for Watcher<'_, C> {
     fn completed(&mut self, completion: &Completion) {
         let now = self.clock.now();
         let gap = self.looks.gap(completion.arrival).unwrap_or(self.gap);
