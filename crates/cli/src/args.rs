@@ -2,7 +2,9 @@
 
 mod calibrate;
 mod flow;
+mod guest;
 mod kv;
+mod nvme;
 mod suggest;
 
 use crate::key::Secret;
@@ -17,9 +19,11 @@ use std::sync::LazyLock;
 
 pub(crate) use calibrate::Calibrate;
 pub(crate) use flow::{FlowArgs, LoadArgs};
+pub(crate) use guest::Guest;
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
 };
+pub(crate) use nvme::{Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb};
 pub(crate) use suggest::served_faults;
 
 const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts a drive, and is the drive";
@@ -197,11 +201,21 @@ pub(crate) enum Verb {
     /// Over NVMe/TCP or vfio-user.
     #[command(after_help = kv::EXAMPLES)]
     Kv(Box<Kv>),
+    /// Ask a controller what it is and how it is: Identify, logs, features
+    ///
+    /// Over NVMe/TCP or vfio-user, with nvme-cli's names and without a kernel module.
+    #[command(after_help = nvme::EXAMPLES)]
+    Nvme(Box<Nvme>),
     /// Serve a drive to NVMe/TCP hosts in real time
     ///
     /// Prints `ready {json}` when hosts can connect; ends in order on Ctrl-C and SIGTERM.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<Serve>),
+    /// Say what works on this machine, and how to get the rest
+    Doctor(Doctor),
+    /// Boot a QEMU guest in lock-step with a drive: its instructions are the time of both
+    #[command(after_help = guest::EXAMPLES)]
+    Guest(Box<Guest>),
     /// Compare two results, or a recorded run with what another drive makes of it
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
@@ -610,15 +624,35 @@ pub(crate) struct Serve {
     /// rdma)
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) rdma: Vec<String>,
+    /// Export namespaces as network block devices, for qemu-img, nbdcopy, nbd-client, fio's nbd engine:
+    /// at a socket (unix:PATH) or an address (10809 is usual); may be repeated. Exports are named by
+    /// their namespace: 1, 2, …; the empty name is the first. Of several drives or shards, the next is
+    /// one port higher, or at PATH.1. Without --tcp, nothing listens there (see docs/nbd.md)
+    #[arg(long, value_name = "unix:PATH|ADDR:PORT")]
+    pub(crate) nbd: Vec<String>,
     /// Be a PCIe function for QEMU and other clients of vfio-user, at the socket DIR/cntrl; may be
     /// repeated: each is a controller of the one drive. Of several drives or shards, the first is
     /// in DIR/0, the next in DIR/1, and so on. Without --tcp, nothing listens there
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) vfio_user: Vec<PathBuf>,
     /// How guests ring doorbells: mapped (into memory that is looked at all the time) or trapped
-    /// (each is a message, and the drive sleeps until one comes)
-    #[arg(long, value_name = "HOW", default_value = "mapped", requires = "vfio_user")]
-    pub(crate) doorbells: DoorbellsArg,
+    /// (each is a message, and the drive sleeps until one comes) [default: mapped]
+    #[arg(long, value_name = "HOW", requires = "vfio_user")]
+    pub(crate) doorbells: Option<DoorbellsArg>,
+    /// Whose time the drive has: this machine's, or that of the one guest of --vfio-user, which is
+    /// what it has executed. Guest and drive then run in lock-step, and every run is the same (see
+    /// docs/full-system.md)
+    #[arg(long, value_name = "WHOSE", value_enum, default_value = "host")]
+    #[arg(help_heading = "In lock-step with a guest")]
+    pub(crate) clock: ClockArg,
+    /// With --clock guest: so long the guest runs without the drive, if nothing happens there. No
+    /// result depends on it [default: 100us]
+    #[arg(long, value_name = "TIME", help_heading = "In lock-step with a guest")]
+    pub(crate) quantum: Option<String>,
+    /// With --clock guest: where the guest's clock, a plugin of QEMU's, connects [default: DIR/clock]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "In lock-step with a guest")]
+    pub(crate) clock_socket: Option<PathBuf>,
     /// A host that may connect; may be repeated [default: any host]
     #[arg(long, value_name = "NQN")]
     pub(crate) allow_host: Vec<String>,
@@ -692,6 +726,15 @@ pub(crate) struct Serve {
     /// Print no summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Whose time a drive has.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ClockArg {
+    /// This machine's
+    Host,
+    /// The guest's
+    Guest,
 }
 
 /// How guests ring doorbells.
@@ -769,6 +812,14 @@ pub(crate) struct AuthArgs {
         "null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"
     ]))]
     pub(crate) auth_group: Vec<String>,
+}
+
+/// `mynah doctor`.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How to connect.

@@ -1,7 +1,10 @@
 //! `mynah serve`.
 
-use crate::args::{DoorbellsArg, PollArg, ScopeArg, Serve};
+mod nbd;
+
+use crate::args::{ClockArg, DoorbellsArg, PollArg, ScopeArg, Serve};
 use crate::failure::{Failure, say};
+use crate::guest;
 use crate::key;
 use crate::machine::Meter;
 use crate::profile;
@@ -17,10 +20,13 @@ use mynah_lab::summary;
 use mynah_lab::units::Bytes;
 use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
+use mynah_runtime::engine::Control;
 use mynah_runtime::fault;
 use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
 use mynah_runtime::hub::PathCredit;
+use mynah_runtime::lockstep::GuestClock;
 use mynah_runtime::metrics;
+use mynah_runtime::nbd::NbdListenError;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::profile::Scope;
 use mynah_runtime::server::{
@@ -79,7 +85,15 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     }
     let sockets = ready(&group, metrics)?;
     if !args.quiet {
-        sockets.iter().for_each(|socket| say(qemu(socket)));
+        match (&options.guest_clock, options.vfio_user.first()) {
+            (Some(clock), Some(folder)) => {
+                for socket in &sockets {
+                    let clock = absolute(&clock.path(folder)).display().to_string();
+                    say(guest::line(socket, &clock)?);
+                }
+            }
+            _ => sockets.iter().for_each(|socket| say(qemu(socket))),
+        }
     }
     meter.step(Step::Started);
     let names: Vec<String> = group.drives().map(|drive| drive.name.clone()).collect();
@@ -121,6 +135,33 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     Ok(verdict(&results, count.is_one(), args.quiet))
 }
 
+/// Serves a drive in lock-step with a guest that `begin` starts, until that ends. What `begin` is given
+/// ends the drive.
+pub(crate) fn in_step<T>(
+    args: &Serve,
+    begin: impl FnOnce(Arc<Control>) -> Result<T, Failure>,
+) -> Result<(RunResult, T), Failure> {
+    let options = options(args)?;
+    let mut meter = Meter::new();
+    let plans = plans(args, &options, &Count::of(args)?)?;
+    let group = Group::start(plans).map_err(failure)?;
+    let controls: Vec<_> = group.drives().map(|drive| drive.control.clone()).collect();
+    let Some(control) = controls.first().cloned() else {
+        return Err(Failure::failed("there is no drive".to_owned(), None));
+    };
+    progress::on_interrupt(move || controls.iter().for_each(|control| control.stop()));
+    let begun = begin(control)?;
+    meter.step(Step::Started);
+    let ended = group.serve().into_iter().next();
+    meter.step(Step::Finished);
+    let mut result = match ended {
+        Some(ended) => ended.map_err(failure)?,
+        None => return Err(Failure::failed("there is no result".to_owned(), None)),
+    };
+    result.run = meter.finish();
+    Ok((result, begun))
+}
+
 /// Does `then` when standard input is closed. What is read before says nothing.
 fn until_closed(then: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let wait = move || {
@@ -139,6 +180,10 @@ fn verdict(results: &[(&str, RunResult)], is_one: bool, quiet: bool) -> ExitCode
     for (name, result) in results {
         if !result.failures.is_empty() {
             code = ExitCode::from(1);
+        }
+        if result.guest.is_some() {
+            // Those of a guest are only known when it has ended.
+            result.failures.iter().for_each(|failure| say(format_args!("error: {failure}")));
         }
         let Some(reason) = &result.untrusted else { continue };
         let name = if is_one { String::new() } else { format!("{name}: ") };
@@ -298,6 +343,7 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
             options.tcp.iter_mut().try_for_each(|address| move_port("--tcp", address, number))?;
             #[cfg(feature = "rdma")]
             options.rdma.iter_mut().try_for_each(|address| move_port("--rdma", address, number))?;
+            options.nbd.iter_mut().try_for_each(|address| nbd::move_on(address, number))?;
             for folder in &mut options.vfio_user {
                 folder.push(number.to_string());
             }
@@ -337,12 +383,15 @@ fn note(group: &Group, count: &Count) {
     }
 }
 
+/// The path for programs that are started elsewhere.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Prints that hosts can come, and where; returns the sockets of functions.
 fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Failure> {
-    // QEMU may be started elsewhere.
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let (mut addresses, mut sockets, mut drives) = (Vec::new(), Vec::new(), Vec::new());
-    let mut rdma: Vec<String> = Vec::new();
+    let (mut rdma, mut nbd): (Vec<String>, Vec<String>) = Default::default();
     for drive in group.drives() {
         let its_addresses: Vec<String> = drive.addresses.iter().map(ToString::to_string).collect();
         let its_sockets = drive.sockets.iter().map(|path| absolute(path).display().to_string());
@@ -354,6 +403,7 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
             "vfio_user": its_sockets,
         }));
         rdma.extend(drive.rdma.iter().map(ToString::to_string));
+        nbd.extend(drive.nbd.iter().map(ToString::to_string));
         addresses.extend(its_addresses);
         sockets.extend(its_sockets);
     }
@@ -368,6 +418,9 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
     }
     if !rdma.is_empty() {
         ready["rdma"] = rdma.into();
+    }
+    if !nbd.is_empty() {
+        ready["nbd"] = nbd.into();
     }
     if let Some(address) = metrics {
         ready["metrics"] = address.to_string().into();
@@ -465,15 +518,15 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     if !args.tls_psk.is_empty() {
         return Err(key::without_tls());
     }
-    let rdma = rdma(args)?;
+    let (rdma, nbd) = (rdma(args)?, nbd::addresses(args)?);
     let mut tcp = Vec::new();
     for text in &args.tcp {
         tcp.push(address("--tcp", text)?);
     }
-    if tcp.is_empty() && args.vfio_user.is_empty() && rdma.is_empty() {
+    if tcp.is_empty() && args.vfio_user.is_empty() && rdma.is_empty() && nbd.is_empty() {
         tcp.push(address("--tcp", DEFAULT_ADDRESS)?);
     }
-    if tcp.is_empty() && rdma.is_empty() {
+    if tcp.is_empty() && rdma.is_empty() && nbd.is_empty() {
         only_of_tcp(args)?;
     }
     if args.record.is_some() && args.speed == "max" {
@@ -484,12 +537,8 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         let help = "answers leave at once with --speed max, and nothing is modelled";
         return Err(Failure::usage("--path-credit with --speed max", Some(help)));
     }
-    if args.profile.is_some() && !args.vfio_user.is_empty() {
-        let help = "a served drive's profile is of NVMe/TCP connections; leave --vfio-user out";
-        return Err(Failure::usage("--profile with --vfio-user", Some(help)));
-    }
     if args.profile.is_some() && !rdma.is_empty() {
-        let help = "a served drive's profile is of NVMe/TCP connections; leave --rdma out";
+        let help = "a served drive's profile is of NVMe/TCP connections and PCIe functions; leave --rdma out";
         return Err(Failure::usage("--profile with --rdma", Some(help)));
     }
     if !args.tls_psk.is_empty() && !rdma.is_empty() {
@@ -513,11 +562,13 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         tcp,
         #[cfg(feature = "rdma")]
         rdma,
+        nbd,
         vfio_user: args.vfio_user.clone(),
         doorbells: match args.doorbells {
-            DoorbellsArg::Mapped => DoorbellMode::Mapped,
-            DoorbellsArg::Trapped => DoorbellMode::Trapped,
+            None | Some(DoorbellsArg::Mapped) => DoorbellMode::Mapped,
+            Some(DoorbellsArg::Trapped) => DoorbellMode::Trapped,
         },
+        guest_clock: guest_clock(args)?,
         store: store(&args.store)?,
         state_anew: args.drive.precondition.is_some().then_some("--precondition asks for that"),
         speed: speed(&args.speed)?,
@@ -547,6 +598,46 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         functional: args.functional,
         ..ServeOptions::default()
     })
+}
+
+/// The guest whose time is the drive's.
+fn guest_clock(args: &Serve) -> Result<Option<GuestClock>, Failure> {
+    if args.clock == ClockArg::Host {
+        for (option, given) in
+            [("--quantum", args.quantum.is_some()), ("--clock-socket", args.clock_socket.is_some())]
+        {
+            if given {
+                let help = "give --clock guest with it";
+                let message = format!("{option} has no effect on a drive with the host's clock");
+                return Err(Failure::usage(message, Some(help)));
+            }
+        }
+        return Ok(None);
+    }
+    for (option, given) in [
+        ("--doorbells", args.doorbells.is_some()),
+        ("--late-bound", args.late_bound.is_some()),
+        ("--path-credit", args.path_credit.is_some()),
+        ("--poll always", matches!(args.poll, PollArg::Always)),
+        ("--drives", args.drives.is_some()),
+        ("--shards", args.shards.is_some()),
+        ("--nbd", !args.nbd.is_empty()),
+    ] {
+        if given {
+            let message = format!("{option} has no effect on a drive with a guest's clock");
+            let help =
+                "the guest waits for the one drive at every doorbell, so that nothing is late";
+            return Err(Failure::usage(message, Some(help)));
+        }
+    }
+    let quantum =
+        args.quantum.as_deref().map(|text| values::span("--quantum", text)).transpose()?;
+    let quantum = quantum.unwrap_or(GuestClock::QUANTUM);
+    if !(Span::from_us(1)..=Span::from_secs(1)).contains(&quantum) {
+        let help = "give a time from 1us to 1s, as in 100us";
+        return Err(Failure::usage("--quantum: that is no quantum", Some(help)));
+    }
+    Ok(Some(GuestClock { quantum, socket: args.clock_socket.clone() }))
 }
 
 /// Where to listen over RDMA.
@@ -725,7 +816,12 @@ impl From<ServeError> for Failure {
                  (`rdma link add rxe0 type rxe netdev IF` makes one in software); libibverbs and \
                  librdmacm have to be there, and `ulimit -l` has to allow 64 MiB",
             ),
+            ServeError::GuestClock(_) => {
+                Some("as in `mynah serve --clock guest --vfio-user DIR`; `mynah guest` does it all")
+            }
             ServeError::Thread(_) => Some("see to memory and limits (ulimit -v, ulimit -u)"),
+            ServeError::Nbd(NbdListenError::Tcp(_, cause)) => listening(cause),
+            ServeError::Nbd(_) => Some("--nbd takes unix:PATH, the path of a socket to be made"),
             ServeError::Folder(_) => Some(
                 "--vfio-user takes a folder for each function, which is made if it is not there",
             ),

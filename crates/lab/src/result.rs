@@ -9,6 +9,7 @@
 
 mod contention;
 mod device;
+mod guest;
 mod key_value;
 mod precision;
 mod steadiness;
@@ -19,6 +20,7 @@ pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
 };
 pub use device::{Device, Wear};
+pub use guest::{Guest, GuestMark, GuestProcessor, GuestWait};
 pub use key_value::{KeySides, KeyValueCounts, KeyValueParts, sum_of};
 pub use precision::{Estimate, JointPrecision, Precision};
 pub(crate) use steadiness::Grounds;
@@ -125,6 +127,9 @@ pub struct Result {
     /// was credited with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_credit: Option<PathCredit>,
+    /// Of a drive in lock-step with a guest (`serve --clock guest`): what that has executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Guest>,
     /// What depends on the machine.
     pub run: Run,
 }
@@ -508,6 +513,7 @@ impl Result {
             lateness_ns: None,
             arrival_uncertainty_ns: None,
             path_credit: None,
+            guest: None,
             run: parts.run,
         }
     }

@@ -392,7 +392,12 @@ impl Simulation {
     /// # Errors
     /// If the file cannot be used.
     pub fn fio(mut self, path: &Path) -> Result<(Simulation, Vec<String>), SimulationError> {
-        let FioJob { mut flows, ramp_time, warnings } = FioJob::load(path)?;
+        let FioJob { mut flows, ramp_time, verify, mut warnings } = FioJob::load(path)?;
+        if verify {
+            let text =
+                "verify is left out: a simulation has no bytes to compare; `mynah bench` does";
+            warnings.push(text.to_owned());
+        }
         flows.iter_mut().for_each(|flow| {
             limit(flow);
         });

@@ -3,7 +3,7 @@
 //! every number.
 
 use crate::result::{
-    BlameEntry, Device, Flow, Host, KeyValueCounts, Latency, PathCredit, Precision, Result,
+    BlameEntry, Device, Flow, Guest, Host, KeyValueCounts, Latency, PathCredit, Precision, Result,
     Settling, Side, StageTime, Steadiness, Verdict,
 };
 use mynah_stamp::Stage;
@@ -73,6 +73,9 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     if let Some(credit) = &result.path_credit {
         write_credit(out, credit)?;
     }
+    if let Some(guest) = &result.guest {
+        write_guest(out, guest)?;
+    }
     write_breakdowns(out, result)?;
     write_blame(out, result)?;
     if let Some(hint) = hint(result) {
@@ -80,6 +83,21 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     }
     for note in &result.notes {
         writeln!(out, "note: {note}")?;
+    }
+    Ok(())
+}
+
+fn write_guest(out: &mut String, guest: &Guest) -> std::fmt::Result {
+    let Guest { instructions, busy_instructions, wait, .. } = guest;
+    let per = |part: u64| 100.0 * part as f64 / (*instructions).max(1) as f64;
+    let busy = per(*busy_instructions);
+    writeln!(out, "  guest    {instructions} instructions, {busy:.1} % of them outside idle")?;
+    if let (Some(all), Some(idle)) = (wait.instructions_per_command, wait.idle_per_command) {
+        let part = per(wait.instructions);
+        writeln!(
+            out,
+            "           {part:.1} % with I/O under way: {all:.0} for each command, {idle:.0} of them idle"
+        )?;
     }
     Ok(())
 }

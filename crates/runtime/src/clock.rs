@@ -126,6 +126,41 @@ impl Clock {
     }
 }
 
+/// Whoever tells what time it is: the clock, a guest, or a test.
+pub trait Times {
+    /// Both times.
+    fn now(&self) -> Now;
+
+    /// How fast the model's time goes.
+    fn rate(&self) -> Rate;
+}
+
+impl Times for Clock {
+    #[inline]
+    fn now(&self) -> Now {
+        Clock::now(self)
+    }
+
+    #[inline]
+    fn rate(&self) -> Rate {
+        self.rate
+    }
+}
+
+/// A time that stands still, and is the model's as well.
+#[derive(Clone, Copy, Debug)]
+pub struct Still(pub Time);
+
+impl Times for Still {
+    fn now(&self) -> Now {
+        Now { wall: self.0, model: self.0 }
+    }
+
+    fn rate(&self) -> Rate {
+        Rate::REAL
+    }
+}
+
 /// Names the machine since it was started, and the time namespace (time_namespaces(7)) of this
 /// process: two processes of the same name have one clock.
 pub fn machine() -> String {

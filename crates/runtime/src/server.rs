@@ -13,6 +13,8 @@ use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
 use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure, PathCredit};
+use crate::lockstep::{self, GuestClock, Link, Outcome};
+use crate::nbd::{NbdAddress, NbdListenError};
 use crate::pacing::Poll;
 use crate::pair_store;
 use crate::profile::{Profiled, Queries, RingError, Scope, TargetProfile};
@@ -76,6 +78,8 @@ pub struct ServeOptions {
     /// Addresses of RDMA devices to listen on.
     #[cfg(feature = "rdma")]
     pub rdma: Vec<SocketAddr>,
+    /// Where namespaces of blocks are exported as network block devices.
+    pub nbd: Vec<NbdAddress>,
     /// Folders with a socket for a PCIe function each; all are controllers of the one subsystem.
     pub vfio_user: Vec<PathBuf>,
     /// How guests ring the doorbells of these functions.
@@ -87,6 +91,8 @@ pub struct ServeOptions {
     pub state_anew: Option<&'static str>,
     /// How fast the drive is.
     pub speed: Speed,
+    /// The guest whose time is the drive's; `None`: the host's clock is.
+    pub guest_clock: Option<GuestClock>,
     /// Which part of a subsystem it is.
     pub shard: Shard,
     /// Its namespaces; none: one over the whole drive.
@@ -132,11 +138,13 @@ impl Default for ServeOptions {
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             #[cfg(feature = "rdma")]
             rdma: Vec::new(),
+            nbd: Vec::new(),
             vfio_user: Vec::new(),
             doorbells: DoorbellMode::default(),
             store: StoreKind::Ram,
             state_anew: None,
             speed: Speed::Modelled(Rate::REAL),
+            guest_clock: None,
             shard: Shard::WHOLE,
             namespaces: Vec::new(),
             allowed_hosts: Vec::new(),
@@ -168,6 +176,9 @@ pub enum ServeError {
     #[cfg(feature = "rdma")]
     #[error("cannot listen on {0} over RDMA: {1}")]
     Rdma(SocketAddr, io::Error),
+    /// Nor a place for network block devices.
+    #[error("--nbd: {0}")]
+    Nbd(#[from] NbdListenError),
     /// A folder cannot be listened in.
     #[error("cannot listen: {0}")]
     Folder(#[from] ListenError),
@@ -177,6 +188,9 @@ pub enum ServeError {
          serve it with --tcp, or give it `--set link.protocol=pcie` and what that needs"
     )]
     NoPcie,
+    /// A guest's time is the drive's only where nothing else has a say.
+    #[error("--clock guest: {0}")]
+    GuestClock(&'static str),
     /// Nothing of the drive's time can be the path's.
     #[error(
         "--path-credit: this drive's link is {0}, and the path to it is not part of its time: only \
@@ -298,6 +312,7 @@ pub struct Server {
     identity: Identity,
     addresses: Vec<SocketAddr>,
     listeners: Vec<TcpListener>,
+    nbd: Vec<(crate::nbd::Listener, NbdAddress)>,
     control: Arc<Control>,
     subsystem: Subsystem,
     authenticator: Option<Authenticator>,
@@ -307,6 +322,8 @@ pub struct Server {
     notes: Vec<String>,
     interval: Option<(Span, Told)>,
     ports: Vec<Port>,
+    /// Where the clock of the guest connects whose time is the drive's.
+    link: Option<Link>,
     #[cfg(feature = "rdma")]
     rdma: Vec<crate::rdma::Port>,
     say: Say,
@@ -331,6 +348,9 @@ impl Server {
         if let Some(bytes) = pairs::transfer_bytes(start.drive.drive.config()) {
             // A value is moved by one command.
             options.connection.transfer_bytes = options.connection.transfer_bytes.max(bytes);
+        }
+        if options.guest_clock.is_some() {
+            check_guest_clock(&options)?;
         }
         raise_descriptor_limit();
         let (listeners, addresses) = listen(&options.tcp)?;
@@ -375,6 +395,8 @@ impl Server {
             service: port.address().port().to_string(),
             carrier: Carrier::Rdma,
         }));
+        let nbd: Vec<_> =
+            options.nbd.iter().map(crate::nbd::Listener::new).collect::<Result<_, _>>()?;
         let mut subsystem = Subsystem::new(
             SubsystemConfig {
                 serial: serial(&identity.nqn),
@@ -392,6 +414,10 @@ impl Server {
         )?;
         fault::check(&options.faults, subsystem.config().limits.controllers_max)?;
         let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
+        let link = match (&options.guest_clock, options.vfio_user.first()) {
+            (Some(clock), Some(folder)) => Some(Link::listen(&clock.path(folder))?),
+            _ => None,
+        };
         if subsystem.has_restored_namespaces() {
             notes.push("the namespaces are those that the store has kept".to_owned());
         }
@@ -400,6 +426,7 @@ impl Server {
             identity,
             addresses,
             listeners,
+            nbd,
             control: Arc::new(Control::new()?),
             subsystem,
             authenticator,
@@ -409,6 +436,7 @@ impl Server {
             notes,
             interval: None,
             ports,
+            link,
             #[cfg(feature = "rdma")]
             rdma,
             say: Box::new(|_| ()),
@@ -421,6 +449,11 @@ impl Server {
     /// The addresses hosts can connect to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where namespaces are exported as network block devices.
+    pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
+        self.nbd.iter().map(|(_, address)| address.clone()).collect()
     }
 
     /// The addresses at which hosts can connect over RDMA.
@@ -492,7 +525,8 @@ impl Server {
     /// What profiles are of.
     fn profiled(&self) -> Profiled {
         let has_link = self.subsystem.drive().config().ethernet.is_some();
-        Profiled { drive: self.identity.name.clone(), has_link }
+        let has_functions = !self.options.vfio_user.is_empty();
+        Profiled { drive: self.identity.name.clone(), has_link, has_functions }
     }
 
     /// Has the store note that it is in use: the last thing before hosts are told that they can
@@ -587,8 +621,25 @@ impl Server {
             profile.starts(&clock);
             hub.profile_with(profile);
         }
+        if let (Some(guest_clock), Some(link)) = (&self.options.guest_clock, self.link) {
+            let ports = self.ports.into_iter().next();
+            let Some(port) = ports else { return Err(ServeError::GuestClock(ONE_FUNCTION)) };
+            let step = (port, link);
+            let mut engine = lockstep::Engine::new(hub, step, guest_clock, self.control, self.say);
+            if let Some((every, then)) = self.interval {
+                engine.every(every, then);
+            }
+            if let Some(cpus) = &self.options.cpus {
+                cpus.keep_to()?;
+            }
+            let (subsystem, measure, outcome) = engine.run();
+            let ended = Ended { subsystem, measure, outcome: Some(outcome) };
+            let (identity, options, trouble) = (self.identity, self.options, self.trouble);
+            return Ok(ended.served(identity, options, self.notes, &trouble));
+        }
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
+        engine.add_nbd(self.nbd.into_iter().map(|(listener, _)| listener).collect())?;
         engine.add_ports(self.ports, self.say)?;
         #[cfg(feature = "rdma")]
         engine.add_rdma(self.rdma)?;
@@ -604,23 +655,48 @@ impl Server {
         if let Some(cpus) = &self.options.cpus {
             cpus.keep_to()?;
         }
-        let (mut subsystem, mut measure) = engine.run()?;
+        let (subsystem, measure) = engine.run()?;
+        let ended = Ended { subsystem, measure, outcome: None };
+        let (identity, options, trouble) = (self.identity, self.options, self.trouble);
+        Ok(ended.served(identity, options, self.notes, &trouble))
+    }
+}
+
+/// A drive that is not served any more.
+struct Ended {
+    subsystem: Subsystem,
+    measure: Measure,
+    outcome: Option<Outcome>,
+}
+
+impl Ended {
+    /// Saves what the store is to keep, and gathers what came of serving.
+    fn served(
+        self,
+        identity: Identity,
+        options: ServeOptions,
+        mut notes: Vec<String>,
+        trouble: &Trouble,
+    ) -> Served {
+        let Ended { mut subsystem, mut measure, outcome } = self;
         measure.name_flows(subsystem.flow_names());
-        let mut notes = self.notes;
         notes.extend(measure.stalls().note());
         let drive = subsystem.drive();
         let (end, counters, blame) = (drive.now(), drive.counters(), drive.blame());
-        let name = &self.identity.name;
+        let name = &identity.name;
         // The bytes first: a state belongs to them, and must not take their room. What fails is
         // among the troubles.
         let state = match subsystem.settle_store() {
-            Ok(()) => store::save(&mut subsystem, name, &self.options, &self.trouble, &mut notes),
+            Ok(()) => store::save(&mut subsystem, name, &options, trouble, &mut notes),
             Err(_) => None,
         };
         let _ = subsystem.close_store(state);
-        let failures = self.trouble.messages();
-        let (identity, options) = (self.identity, self.options);
-        Ok(Served { identity, options, end, counters, blame, measure, notes, failures })
+        let mut failures = trouble.messages();
+        let guest = outcome.and_then(|outcome| {
+            failures.extend(outcome.failure);
+            outcome.guest
+        });
+        Served { identity, options, end, counters, blame, measure, notes, failures, guest }
     }
 }
 
@@ -635,6 +711,7 @@ pub struct Served {
     measure: Measure,
     notes: Vec<String>,
     failures: Vec<String>,
+    guest: Option<mynah_lab::result::Guest>,
 }
 
 impl Served {
@@ -661,6 +738,7 @@ impl Served {
         result.notes.extend_from_slice(&self.notes);
         result.failures = self.failures.clone();
         result.functional = self.options.functional;
+        result.guest = self.guest.clone();
         result.lateness_ns = lateness.late();
         result.arrival_uncertainty_ns = lateness.uncertain();
         let credited = self.measure.credited();
@@ -705,6 +783,30 @@ pub fn nqn(name: &str) -> String {
 /// commas part.
 pub fn is_odd_in_nqn(character: char) -> bool {
     character.is_whitespace() || character.is_control() || character == ','
+}
+
+const ONE_FUNCTION: &str = "the drive is one guest's: give one --vfio-user, and no --tcp, --rdma or --nbd";
+
+/// Refuses what a clock of the host's would have a say in.
+fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
+    let refuse = |what| Err(ServeError::GuestClock(what));
+    if options.vfio_user.len() != 1 || !options.tcp.is_empty() || options.has_rdma()
+        || !options.nbd.is_empty()
+    {
+        return refuse(ONE_FUNCTION);
+    }
+    if options.speed != Speed::Modelled(Rate::REAL) {
+        return refuse("the guest's time is the drive's: leave --speed out");
+    }
+    if matches!(options.store, StoreKind::File(_)) {
+        return refuse(
+            "the disk of a store in a file takes time of the host's: give --store ram or pattern",
+        );
+    }
+    if options.guest_clock.as_ref().is_some_and(|it| it.quantum < Span::from_us(1)) {
+        return refuse("a quantum is at least 1us");
+    }
+    Ok(())
 }
 
 /// Refuses a credit that nothing can be taken from.
@@ -802,12 +904,15 @@ fn functions(
     if subsystem.drive().config().ethernet.is_some() && !options.vfio_user.is_empty() {
         return Err(ServeError::NoPcie);
     }
+    let doorbells = match options.guest_clock {
+        Some(_) => DoorbellMode::InStep,
+        None => options.doorbells,
+    };
     for (number, folder) in options.vfio_user.iter().enumerate() {
         let listener = Listener::new(folder)?;
         let of = (number, quotas);
         let transfer_bytes = pairs::transfer_bytes(subsystem.drive().config());
-        let mut port =
-            Port::new(start, subsystem, listener, options.doorbells, transfer_bytes, of)?;
+        let mut port = Port::new(start, subsystem, listener, doorbells, transfer_bytes, of)?;
         if let Some(faults) = Faults::of_function(&options.faults, seed, number) {
             port.inject(faults);
         }

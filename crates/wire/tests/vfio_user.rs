@@ -1,12 +1,14 @@
 //! Both ends of a vfio-user connection, joined by a socket that cuts and merges bytes.
 
 use mynah_wire::vfio_user::client::{Answer, Client, Request};
-use mynah_wire::vfio_user::message::{CONFIGURATION_REGION, DeviceInfo, Header, MSI_X, command};
+use mynah_wire::vfio_user::message::{
+    CONFIGURATION_REGION, DeviceInfo, Header, MSI_X, command, flag,
+};
 use mynah_wire::vfio_user::server::{Area, Change, Device, Event, Region, Server, Ticket};
 use mynah_wire::vfio_user::{Errno, MESSAGE_BYTES_MAX, Output};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// A descriptor: who sends it, and what for.
 type Descriptor = (&'static str, u32);
@@ -142,7 +144,7 @@ fn ask() -> impl Strategy<Value = Ask> {
 /// What the server was asked, in a few words, and the ticket for the answer.
 fn heard(event: Event<'_, Descriptor>) -> Option<(String, Ticket, Option<u32>)> {
     Some(match event {
-        Event::Connected(_) => return None,
+        Event::Connected(_) | Event::Knocked => return None,
         Event::Ended(ended) => panic!("{ended}"),
         Event::Map { ticket, memory, descriptor } => {
             assert_eq!((memory.offset, descriptor), (8192, Some(("client", 1))));
@@ -282,6 +284,27 @@ proptest! {
         let wanted: Vec<String> = asks.iter().filter_map(expected).collect();
         prop_assert_eq!(heard_all, wanted);
     }
+}
+
+/// A client that has nothing to do with it answers a knock, too; nothing else is taken for an answer.
+#[test]
+fn a_knock_is_answered() {
+    let mut server: Server<u32> = Server::new(device());
+    feed(&mut server, &message(1, command::VERSION, 0, &[0, 0, 1, 0]));
+    assert!(server.has_message());
+    assert!(matches!(server.poll(), Some(Event::Connected(_))));
+    assert!(!server.has_message());
+    sent(&mut server);
+    server.knock();
+    let asked = sent(&mut server);
+    let header = Header::read_from_bytes(&asked[..Header::BYTES]).unwrap();
+    assert_eq!((header.command.get(), asked.len()), (command::DMA_READ, Header::BYTES + 16));
+    let id = header.id.get();
+    feed(&mut server, &message(id, command::DMA_READ, flag::REPLY | flag::ERROR, &[]));
+    assert!(matches!(server.poll(), Some(Event::Knocked)));
+    // Once.
+    feed(&mut server, &message(id, command::DMA_READ, flag::REPLY, &[0; 20]));
+    assert!(matches!(server.poll(), Some(Event::Ended(_))));
 }
 
 /// A message as bytes.

@@ -40,7 +40,7 @@ mod sparse;
 mod turn;
 
 pub(crate) use config_space::VENDOR_ID;
-pub use memory::{Guest, GuestMemory, Posting, Unmapped, Watch};
+pub use memory::{Fetched, Guest, GuestMemory, Posting, Served, Step, Unmapped, Watch};
 pub(crate) use queue::Aggregation;
 pub use sparse::SparseMemory;
 
@@ -377,11 +377,21 @@ impl Function {
         self.space.is_bus_master() && self.configuration.enabled()
     }
 
+    /// Whether the host uses the controller: it is active, and no shutdown has begun.
+    pub fn is_in_use(&self) -> bool {
+        self.is_active() && self.configuration.shutdown() == 0
+    }
+
     /// I/O commands under way, as far as they were fetched.
     pub fn outstanding(&self, subsystem: &Subsystem) -> u64 {
         let queues =
             self.active.iter().filter_map(|&id| self.submissions[usize::from(id)].as_ref());
         queues.map(|queue| u64::from(subsystem.guest_outstanding(queue.slot))).sum()
+    }
+
+    /// Its controller's identifier.
+    pub fn controller_id(&self) -> u16 {
+        self.controller
     }
 
     /// The flow of the host that uses it, once that has I/O queues.

@@ -62,7 +62,7 @@ pub struct Distributions {
 
 impl Distributions {
     /// Takes over what was measured, into the memory that is there.
-    pub(super) fn take_over(&mut self, latencies: &Histogram, lateness: &Lateness) {
+    pub(crate) fn take_over(&mut self, latencies: &Histogram, lateness: &Lateness) {
         self.latencies.clone_from(latencies);
         self.lateness.clone_from(lateness);
     }
@@ -92,8 +92,8 @@ impl SnapshotRequest<'_> {
 #[derive(Debug)]
 pub struct Control {
     bell: OwnedFd,
-    pub(super) stopping: AtomicBool,
-    pub(super) wanted: AtomicBool,
+    pub(crate) stopping: AtomicBool,
+    pub(crate) wanted: AtomicBool,
     answers: Sender<Snapshot>,
     /// Memory for the next answer: the engine takes none of its own for that.
     blanks: Receiver<Box<Distributions>>,
@@ -171,16 +171,16 @@ impl Control {
     }
 
     /// Memory for an answer.
-    pub(super) fn blank(&self) -> Box<Distributions> {
+    pub(crate) fn blank(&self) -> Box<Distributions> {
         self.blanks.try_recv().unwrap_or_default()
     }
 
     /// Gives an answer; it is lost if nobody has taken the one before.
-    pub(super) fn answer(&self, snapshot: Snapshot) {
+    pub(crate) fn answer(&self, snapshot: Snapshot) {
         let _ = self.answers.try_send(snapshot);
     }
 
-    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
@@ -189,7 +189,7 @@ impl Control {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    pub(super) fn silence(&self) {
+    pub(crate) fn silence(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 }

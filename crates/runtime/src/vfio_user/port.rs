@@ -10,23 +10,25 @@
 //! wait behind it, so that they take effect in their order. A client whose memory goes away without
 //! a word is sent away.
 
-use super::watch::{Looks, Watcher};
+use super::watch::{Looks, Profiling, Watcher};
 use super::{Channel, HostMemory, Listener, Missing};
-use crate::clock::Clock;
+use crate::clock::Times;
 use crate::fault::{Faults, Strike};
-use crate::hub::Measure;
+use crate::hub::{Measure, Parts};
+use crate::profile::{FunctionNotes, Owner};
 use crate::quota::{Peer, Quotas, Share};
 use crate::shared::Shared;
 use mynah_device::pci::{
     DOORBELL_BYTES, DOORBELLS_AT, Function, FunctionConfig, FunctionError, Guest, Region,
 };
 use mynah_device::{Now, Subsystem};
-use mynah_stamp::Time;
+use mynah_stamp::{Span, Time};
 use mynah_wire::vfio_user::Errno;
 use mynah_wire::vfio_user::message::{CONFIGURATION_REGION, MSI_X};
 use mynah_wire::vfio_user::server::{
     Area, Change, Device, Event, Memory, Region as Described, Server, Ticket, Which,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::io;
@@ -47,7 +49,29 @@ pub enum DoorbellMode {
     Mapped,
     /// By messages of the client.
     Trapped,
+    /// By messages of the client, every one of them, and it waits for the answer: whoever serves it
+    /// says when it may go on ([`Port::receive_one`], [`Port::raise`]).
+    InStep,
 }
+
+/// What a client wanted that is served in step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing out of the ordinary.
+    Something,
+    /// A mark (see [`MARK_AT`]).
+    Mark(u32),
+    /// It has answered [`Port::knock`].
+    Knocked,
+    /// It has written without waiting for the answer: nobody knows when that was.
+    Posted,
+    /// It has gone.
+    Gone,
+}
+
+/// A register in configuration space, of 32 bits, for guests that are served in step: what they write
+/// is a mark in the result. It reads as zeros.
+pub const MARK_AT: u64 = 0xf00;
 
 /// A request that waits until memory is free.
 #[derive(Debug)]
@@ -85,6 +109,10 @@ pub struct Port {
     mode: DoorbellMode,
     session: Option<Session>,
     looks: Looks,
+    /// For a profile, as long as there is one.
+    noted: Option<Box<FunctionNotes>>,
+    /// Whose its commands are, for that.
+    tenant: u16,
     refused: u64,
     faults: Option<Faults>,
     /// Its controller, whether there is a client or not.
@@ -125,7 +153,11 @@ impl Port {
         let peer = Peer::function(number);
         let controller = quotas.controllers.take(peer).map_err(|_| FunctionError::NoController)?;
         let folder = listener.path().parent().unwrap_or(listener.path());
-        let name = format!("vfio-user:{}", folder.display());
+        let name = match mode {
+            // Where the socket is must not make a difference.
+            DoorbellMode::InStep => "guest".to_owned(),
+            _ => format!("vfio-user:{}", folder.display()),
+        };
         let shadow_doorbells = mode == DoorbellMode::Trapped;
         let usual = FunctionConfig::default();
         let transfer_bytes = transfer_bytes.unwrap_or(0).max(usual.max_transfer_bytes);
@@ -147,6 +179,8 @@ impl Port {
             mode,
             session: None,
             looks: Looks::default(),
+            noted: None,
+            tenant: 0,
             refused: 0,
             faults: None,
             _controller: controller,
@@ -158,6 +192,16 @@ impl Port {
     pub fn inject(&mut self, faults: Faults) {
         self.function.expect_faults();
         self.faults = Some(faults);
+    }
+
+    /// Its host's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells profiles whose its commands are.
+    pub(crate) fn belongs_to(&mut self, tenant: u16) {
+        self.tenant = tenant;
     }
 
     /// The socket's path.
@@ -188,6 +232,11 @@ impl Port {
     /// Whether the client may ring doorbells that nobody tells of.
     pub fn is_polled(&self) -> bool {
         self.mode == DoorbellMode::Mapped && self.session.is_some() && self.function.is_active()
+    }
+
+    /// Whether the client uses the controller.
+    pub fn is_in_use(&self) -> bool {
+        self.session.is_some() && self.function.is_in_use()
     }
 
     /// Commands under way.
@@ -274,6 +323,7 @@ impl Port {
             self.function.hold_interrupt(vector, false);
         }
         self.function.take_interrupts(|_| ());
+        self.noted = None;
         self.session = None;
     }
 
@@ -298,21 +348,37 @@ impl Port {
     pub fn turn(
         &mut self,
         now: Now,
-        clock: &Clock,
-        subsystem: &mut Subsystem,
-        measure: &mut Measure,
+        clock: &impl Times,
+        parts: Parts<'_>,
         say: &mut Say,
     ) -> bool {
+        let Parts { subsystem, measure, profile } = parts;
         let mut cut = false;
         while let Some(Strike::Cut) = self.faults.as_mut().and_then(|it| it.strike(now.model)) {
             cut = true;
         }
         self.looks.settle(now, measure);
         let Some(session) = &mut self.session else { return false };
-        let gap = self.looks.look(now);
+        let gap = match self.mode {
+            // What has come was told at once.
+            DoorbellMode::InStep => Span::ZERO,
+            _ => self.looks.look(now),
+        };
         let guest = Guest { memory: &session.memory, doorbells: self.doorbells.words() };
         let watcher = Watcher::new(clock, now, gap, &mut self.looks, measure);
-        let mut watcher = watcher.with(self.faults.as_mut());
+        let profiling = match profile {
+            Some(profile) => {
+                let notes = &mut **self.noted.get_or_insert_default();
+                let (controller_id, tenant) = (self.function.controller_id(), self.tenant);
+                Some(Profiling { profile, notes, owner: Owner { controller_id, tenant } })
+            }
+            None => {
+                // What was noted is of commands that end unseen.
+                self.noted = None;
+                None
+            }
+        };
+        let mut watcher = watcher.with(self.faults.as_mut(), profiling);
         let mut worked = self.function.turn(now, subsystem, guest, &mut watcher);
         cut |= watcher.finish(subsystem);
         session.over |= cut;
@@ -320,11 +386,15 @@ impl Port {
         if !worked {
             self.looks.found_nothing(now.model);
         }
-        let events = &session.events;
-        self.function.take_interrupts(|vector| signal(events, vector));
+        if self.mode != DoorbellMode::InStep {
+            let events = &session.events;
+            self.function.take_interrupts(|vector| signal(events, vector));
+        }
         if !session.waiting.is_empty() {
             worked |= self.settle();
-            self.send();
+            if self.mode != DoorbellMode::InStep {
+                self.send();
+            }
         }
         if let Some(session) = &mut self.session
             && !session.complained
@@ -402,7 +472,7 @@ impl Port {
                         session.server.lost_descriptors();
                     }
                     session.server.received(received.bytes, received.descriptors);
-                    self.requests(now, subsystem, say);
+                    let _ = self.requests(now, subsystem, say);
                     self.settle();
                     self.send();
                 }
@@ -419,6 +489,87 @@ impl Port {
             worked = true;
         }
         worked
+    }
+
+    /// Receives up to the end of a message; whether there is a message, or the client has gone: then
+    /// [`Port::deal`] comes next.
+    pub fn receive_one(&mut self) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        while !session.over && !session.server.has_message() {
+            match session.channel.receive(session.server.receive_buffer()) {
+                Ok(Some(received)) if received.bytes == 0 => session.over = true,
+                Ok(Some(received)) => {
+                    if received.lost {
+                        session.server.lost_descriptors();
+                    }
+                    session.server.received(received.bytes, received.descriptors);
+                }
+                Ok(None) => return false,
+                Err(_) => session.over = true,
+            }
+        }
+        true
+    }
+
+    /// Deals with the message that has been received. The client is answered by [`Port::answer`].
+    pub fn deal(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        measure: &mut Measure,
+        say: &mut Say,
+    ) -> Heard {
+        let heard = self.requests(now, subsystem, say);
+        self.settle();
+        if self.session.as_ref().is_none_or(|session| session.over) {
+            self.leave(now, subsystem, measure);
+            return if heard == Heard::Posted { heard } else { Heard::Gone };
+        }
+        heard
+    }
+
+    /// Sends the client all that it is to be told. Its socket has room for that: it waits for every
+    /// answer.
+    pub fn answer(&mut self) {
+        self.send();
+    }
+
+    /// Whether the client waits for memory that commands use.
+    pub fn is_waiting(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.waiting.is_empty())
+    }
+
+    /// Asks the client for something of no importance ([`Heard::Knocked`]).
+    pub fn knock(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.server.knock();
+            self.send();
+        }
+    }
+
+    /// Signals the interrupts that are due; those that the client has a descriptor for.
+    pub fn raise(&mut self) -> Vec<u16> {
+        let mut raised = Vec::new();
+        let Some(session) = &self.session else { return raised };
+        let events = &session.events;
+        self.function.take_interrupts(|vector| {
+            if matches!(events.get(usize::from(vector)), Some(Some(_))) {
+                raised.push(vector);
+            }
+            signal(events, vector);
+        });
+        raised
+    }
+
+    /// Whether the client has yet to take one of these interrupts, which were signalled.
+    pub fn has_untaken(&self, raised: &[u16]) -> bool {
+        let Some(session) = &self.session else { return false };
+        let events = raised.iter().filter_map(|vector| session.events.get(usize::from(*vector)));
+        events.flatten().any(|event| {
+            let mut look = [PollFd::new(event, PollFlags::IN)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut look, Some(&now)).is_ok_and(|ready| ready > 0)
+        })
     }
 
     /// Sends what there is to send, as far as the socket takes it.
@@ -439,8 +590,10 @@ impl Port {
     }
 
     /// Deals with the requests that have come.
-    fn requests(&mut self, now: Now, subsystem: &mut Subsystem, say: &mut Say) {
-        let Some(session) = &mut self.session else { return };
+    fn requests(&mut self, now: Now, subsystem: &mut Subsystem, say: &mut Say) -> Heard {
+        let Some(session) = &mut self.session else { return Heard::Gone };
+        let in_step = self.mode == DoorbellMode::InStep;
+        let mut heard = Heard::Something;
         let Session { server, memory, events, waiting, over, complained, .. } = session;
         let (function, doorbells) = (&mut self.function, self.doorbells.words());
         while let Some(event) = server.poll() {
@@ -458,7 +611,9 @@ impl Port {
                         // There are none of the others, so that nothing else can be asked for.
                         _ => Ok(()),
                     };
-                    function.take_interrupts(|vector| signal(events, vector));
+                    if !in_step {
+                        function.take_interrupts(|vector| signal(events, vector));
+                    }
                     server.answer(ticket, result);
                 }
                 Event::Read { ticket, region, offset, bytes } => {
@@ -473,6 +628,20 @@ impl Port {
                         Ok(()) => server.read_done(ticket, |into| into.copy_from_slice(&data)),
                         Err(errno) => server.answer(ticket, Err(errno)),
                     }
+                }
+                Event::Write { ticket, .. } if in_step && !ticket.is_awaited() => {
+                    heard = Heard::Posted;
+                    *over = true;
+                    drop(ticket);
+                }
+                Event::Write { ticket, region: CONFIGURATION_REGION, offset: MARK_AT, data }
+                    if in_step =>
+                {
+                    let mut mark = [0; 4];
+                    let bytes = data.len().min(4);
+                    mark[..bytes].copy_from_slice(&data[..bytes]);
+                    heard = Heard::Mark(u32::from_le_bytes(mark));
+                    server.answer(ticket, Ok(()));
                 }
                 Event::Write { ticket, region, offset, data } => {
                     let before = function.is_active();
@@ -493,13 +662,15 @@ impl Port {
                     function.reset(now, subsystem, doorbells);
                     server.answer(ticket, Ok(()));
                 }
+                Event::Knocked => heard = Heard::Knocked,
                 Event::Ended(ended) => {
                     say(&format!("{}: the client was sent away: {ended}", self.name));
                     *over = true;
-                    return;
+                    return Heard::Gone;
                 }
             }
         }
+        heard
     }
 }
 

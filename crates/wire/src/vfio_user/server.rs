@@ -15,7 +15,7 @@
 use super::capabilities::Capabilities;
 use super::message::{
     DeviceInfo, DmaMap, DmaUnmap, Errno, Header, INTERRUPT_KINDS, InterruptInfo, InterruptSet,
-    REGIONS, RegionAccess, RegionInfo, SparseMapping, Version, command, flag,
+    MemoryAccess, REGIONS, RegionAccess, RegionInfo, SparseMapping, Version, command, flag,
 };
 use super::stream::{self, Ended, Inbound, Outbound, Output, split};
 use super::{ACCESS_BYTES_MAX, DESCRIPTORS_MAX};
@@ -63,6 +63,14 @@ pub struct Ticket {
     reply: bool,
     access: RegionAccess,
     unmap: DmaUnmap,
+}
+
+impl Ticket {
+    /// Whether the client waits for the answer. Writes to regions may be posted: then it goes on at
+    /// once.
+    pub fn is_awaited(&self) -> bool {
+        self.reply
+    }
 }
 
 /// Memory of the client's.
@@ -167,6 +175,8 @@ pub enum Event<'a, D> {
         /// To be given back.
         ticket: Ticket,
     },
+    /// The client has answered [`Server::knock`].
+    Knocked,
     /// The connection is over; what is in the output may still be sent.
     Ended(Ended),
 }
@@ -186,6 +196,9 @@ pub struct Server<D> {
     inbound: Inbound<D>,
     outbound: Outbound,
     ended: Option<Ended>,
+    /// The last request that the client was sent, if it has not been answered yet; and its number.
+    knock: Option<u16>,
+    knocks: u16,
 }
 
 /// What became of a request.
@@ -203,7 +216,21 @@ impl<D> Server<D> {
             inbound: Inbound::new(),
             outbound: Outbound::default(),
             ended: None,
+            knock: None,
+            knocks: 0,
         }
+    }
+
+    /// Asks the client for something of no importance, to hear from the thread of its that deals with
+    /// interrupts: [`Event::Knocked`] comes when that thread has done what it was doing. QEMU has
+    /// the requests of a device done by its main loop, as it has their interrupts.
+    pub fn knock(&mut self) {
+        self.knocks = self.knocks.wrapping_add(1);
+        self.knock = Some(self.knocks);
+        let wanted = MemoryAccess { address: 0.into(), count: 4.into() };
+        let (id, bytes) = (self.knocks, size_of::<MemoryAccess>());
+        let into = self.outbound.push(id, command::DMA_READ, flag::REQUEST, 0, bytes);
+        put(into, &[wanted.as_bytes()]);
     }
 
     /// Whether anything may be received: the output is not so long that the client seems not to
@@ -223,6 +250,11 @@ impl<D> Server<D> {
         if let Err(ended) = self.inbound.received(bytes, descriptors) {
             self.ended = Some(ended);
         }
+    }
+
+    /// Whether a whole message has come that [`Server::poll`] has not taken.
+    pub fn has_message(&self) -> bool {
+        self.ended.is_some() || self.inbound.is_complete()
     }
 
     /// Descriptors came with the last bytes that could not be taken over.
@@ -245,8 +277,16 @@ impl<D> Server<D> {
         let header = self.inbound.header();
         match stream::is_request(&header) {
             Ok(true) => {}
-            // Nothing is ever asked of the client.
-            Ok(false) => return self.end(Ended::Unexpected),
+            Ok(false) => {
+                let answered = header.command.get() == command::DMA_READ
+                    && self.knock.take_if(|id| *id == header.id.get()).is_some();
+                if !answered {
+                    return self.end(Ended::Unexpected);
+                }
+                // Whether it could be read does not matter. Descriptors are not expected.
+                let _ = self.inbound.take_descriptors();
+                return Some(Event::Knocked);
+            }
             Err(ended) => return self.end(ended),
         }
         let descriptors = self.inbound.take_descriptors();

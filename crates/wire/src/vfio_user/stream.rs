@@ -91,6 +91,11 @@ impl<D> Inbound<D> {
         Ok(())
     }
 
+    /// Whether there is a message that was not taken.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.taken && self.received >= Header::BYTES && self.received == self.message.len()
+    }
+
     /// More descriptors came than could be taken over.
     pub(super) fn lost_descriptors(&mut self) {
         self.surplus = true;

@@ -95,6 +95,7 @@ impl End {
             lateness_ns: None,
             arrival_uncertainty_ns: None,
             path_credit: None,
+            guest: None,
             run: Run::default(),
         };
         Outcome {

@@ -1,0 +1,171 @@
+//! The drive's end of the clock: what it says, and who waits for it.
+
+use crate::meter::Meter;
+use crate::{CLOCK, qemu};
+use mynah_guest_protocol::{Inbox, Message, PROCESSORS_MAX, VERSION};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The drive gets so long for its welcome.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the drive wants.
+#[derive(Debug, Default)]
+struct Orders {
+    /// The guest runs until it has executed so many instructions.
+    limit: u64,
+    /// The guest has told the drive that it ends.
+    left: bool,
+}
+
+/// A connection to the drive.
+pub(crate) struct Link {
+    socket: UnixStream,
+    orders: Mutex<Orders>,
+    news: Condvar,
+    /// Processors that have begun, or may; and the one that executes.
+    processors: u32,
+    current: AtomicU32,
+}
+
+impl Link {
+    /// Connects to the drive, which has to agree.
+    pub(crate) fn connect(path: &str, processors: u32) -> Result<Link, String> {
+        if processors == 0 || processors as usize > PROCESSORS_MAX {
+            return Err(format!("a guest has 1 to {PROCESSORS_MAX} processors, not {processors}"));
+        }
+        let fail = |error: io::Error| format!("no drive at {path}: {error}");
+        let mut socket = UnixStream::connect(path).map_err(fail)?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
+        let hello = Message::Hello { version: VERSION, processors };
+        socket.write_all(&hello.to_bytes()).map_err(fail)?;
+        let mut inbox = Inbox::default();
+        match receive(&mut socket, &mut inbox) {
+            Ok(Message::Welcome { version: VERSION }) => {}
+            Ok(Message::Refused(reason)) => return Err(format!("the drive at {path}: {reason}")),
+            Ok(_) => return Err(format!("what listens at {path} is no drive of this version")),
+            Err(error) => return Err(format!("no welcome from the drive at {path}: {error}")),
+        }
+        socket.set_read_timeout(None).map_err(fail)?;
+        Ok(Link {
+            socket,
+            orders: Mutex::default(),
+            news: Condvar::new(),
+            processors,
+            current: AtomicU32::new(0),
+        })
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the drive something.
+    fn say(&self, message: &Message) {
+        if let Err(error) = (&self.socket).write_all(&message.to_bytes()) {
+            lost(&error.to_string());
+        }
+    }
+
+    /// A processor's fuse has blown: its turn has come, or the guest has come to its limit. Returns
+    /// when it may go on.
+    pub(crate) fn fuse_blew(&self, meter: &Meter, processor: u32) {
+        let mut orders = self.orders();
+        let before = self.current.swap(processor, Ordering::Relaxed);
+        if before != processor {
+            meter.blow(before);
+        }
+        let counts = meter.counts(self.processors, processor);
+        let executed = counts.executed();
+        if executed >= orders.limit {
+            self.say(&Message::Reached(counts));
+            while executed >= orders.limit {
+                orders = self.news.wait(orders).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        meter.set(processor, orders.limit - executed);
+    }
+
+    /// A processor halts.
+    pub(crate) fn halts(&self, processor: u32) {
+        let _orders = self.orders();
+        self.say(&Message::Halted(processor));
+    }
+
+    /// QEMU ends in order.
+    pub(crate) fn leave(&self, meter: &Meter) {
+        let mut orders = self.orders();
+        orders.left = true;
+        let counts = meter.counts(self.processors, self.current.load(Ordering::Relaxed));
+        // The drive may have ended before, and then nobody minds.
+        let _ = (&self.socket).write_all(&Message::Bye(counts).to_bytes());
+    }
+
+    /// Does what the drive says.
+    fn obey(&self, meter: &Meter, message: Message) {
+        let mut orders = self.orders();
+        match message {
+            Message::Ask => {
+                let current = self.current.load(Ordering::Relaxed);
+                let counts = meter.counts(self.processors, current);
+                orders.limit = counts.executed();
+                meter.blow(current);
+                self.say(&Message::Time(counts));
+            }
+            Message::Run(limit) => {
+                orders.limit = limit;
+                self.news.notify_all();
+            }
+            Message::Refused(reason) => {
+                drop(orders);
+                eprintln!("mynah-guest-clock: the drive ends the guest: {reason}");
+                qemu::exit_now(1);
+            }
+            _ => lost("it says what a drive does not say"),
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        self.orders().left
+    }
+}
+
+/// Without the drive there is no time: the guest ends.
+fn lost(reason: &str) -> ! {
+    eprintln!("mynah-guest-clock: the drive has gone, and with it the guest's time ({reason})");
+    qemu::exit_now(1)
+}
+
+/// The next message.
+fn receive(socket: &mut impl Read, inbox: &mut Inbox) -> io::Result<Message> {
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(message) = inbox.next().map_err(io::Error::other)? {
+            return Ok(message);
+        }
+        match socket.read(&mut buffer)? {
+            0 => return Err(io::Error::other("the connection was closed")),
+            bytes => inbox.received(&buffer[..bytes]),
+        }
+    }
+}
+
+/// Has a thread listen to what the drive says.
+pub(crate) fn listen() -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("mynah-clock".to_owned());
+    thread.spawn(|| {
+        let Some(clock) = CLOCK.get() else { return };
+        let (mut socket, mut inbox) = (&clock.link.socket, Inbox::default());
+        loop {
+            match receive(&mut socket, &mut inbox) {
+                Ok(message) => clock.link.obey(&clock.meter, message),
+                Err(_) if clock.link.has_left() => return,
+                Err(error) => lost(&error.to_string()),
+            }
+        }
+    })?;
+    Ok(())
+}
