@@ -24,7 +24,11 @@ Over = Callable[[int, Callable[[], Outcome]], None]
 
 
 class Lost(Exception):
-    """The run was lost with its worker."""
+    """The run was lost with its worker, or with several that the engine itself tried it on."""
+
+    def __init__(self, why: str, workers: int = 1) -> None:
+        super().__init__(why)
+        self.workers = workers
 
 
 class Engine(Protocol):
@@ -39,6 +43,9 @@ class Engine(Protocol):
 
     def submit(self, run: int, task: Callable[[], Task], over: Over) -> None:
         """Starts a run."""
+
+    def trouble(self) -> str | None:
+        """Why nothing goes on, if so."""
 
     def close(self) -> None:
         """Ends what still goes on, and waits for nothing."""
@@ -80,6 +87,9 @@ class Threads:
         future = self._pool.submit(self._work, run)
         future.add_done_callback(lambda done: over(run, done.result))
 
+    def trouble(self) -> str | None:
+        return None
+
     def close(self) -> None:
         self._stop.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -111,6 +121,9 @@ class Pool:
             over(run, lambda: _of_pool(done))
 
         future.add_done_callback(ended)
+
+    def trouble(self) -> str | None:
+        return None
 
     def close(self) -> None:
         for future in list(self._futures):
@@ -181,8 +194,12 @@ class Dask:
             outcome: Outcome = done.result()
             return outcome
         if type(error).__name__ == "KilledWorker":
-            raise Lost(str(error).splitlines()[0])
+            tried = getattr(error, "allowed_failures", 0)
+            raise Lost(f"{tried + 1} workers died of it or beside it", tried + 1)
         raise error
+
+    def trouble(self) -> str | None:
+        return None if self._client.nthreads() else "the cluster has no workers, and runs wait for one"
 
     def close(self) -> None:
         futures = list(self._futures.values())
@@ -222,6 +239,9 @@ class Ray:
             return done.result()
         except self._ray.exceptions.WorkerCrashedError as error:
             raise Lost(str(error).splitlines()[0]) from error
+
+    def trouble(self) -> str | None:
+        return None
 
     def close(self) -> None:
         for ref in self._refs.values():

@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from mynah import _native
@@ -27,6 +27,8 @@ Axes = Mapping[str | tuple[str, ...], Iterable[object]]
 
 TRIES = 3
 """How often a run is tried that was lost with its worker."""
+PATIENCE_S = 30.0
+"""How long nothing may come back until it is asked why."""
 
 
 class Sweep:
@@ -214,7 +216,8 @@ class _Driver:
 
     def named(self, run: int) -> str:
         point, seed = self.sweep._made.point(run)
-        return ", ".join([*(f"{key} {value}" for key, value in point), f"seed {seed}"])
+        varied = (f"{key} {value}" for key, value in point if key != "seed")
+        return ", ".join([*varied, f"seed {seed}"])
 
     def run(self, on: object, folder: str | os.PathLike[str] | None) -> SweepResult:
         todo = [run for run, end in enumerate(self.ends) if end is None]
@@ -270,17 +273,23 @@ class _Driver:
                 pending.add(run)
                 made.submit(run, lambda run=run: self.task(run), ended)  # type: ignore[misc]
                 alone = False
-            run, outcome = over.get()
+            try:
+                run, outcome = over.get(timeout=PATIENCE_S)
+            except Empty:
+                if (trouble := made.trouble()) is not None:
+                    self.say(trouble)
+                continue
+            was_alone = run in tries
             pending.discard(run)
             try:
                 end = outcome()
             except Lost as error:
-                tries[run] = tries.get(run, 0) + 1
-                if tries[run] < TRIES:
+                tries[run] = tries.get(run, 0) + error.workers
+                if tries[run] < TRIES or not was_alone:
                     self.say(f"a worker is lost ({error}); its run is tried again: {self.named(run)}")
                     suspects.append(run)
                     continue
-                end = ("failed", f"it was lost with its worker {TRIES} times, alone in the end: {error}")
+                end = ("failed", f"its worker died {tries[run]} times, in the end with no other run beside it")
                 # Which says much of the run, but not for certain: it is not kept.
                 self.ends[run] = end
                 self.say(f"{self.named(run)}: {end[1]}")

@@ -155,7 +155,7 @@ def test_a_poison_run_takes_none_with_it(base, tmp_path, capsys):
     (bad,) = [run for run, value in enumerate(found.values) if value is None]
     assert sweep[bad].point == {"seed": "17"}
     ((point, seed, why),) = found.failed
-    assert (point, seed) == ({"seed": "17"}, 17) and "lost with its worker 3 times" in why
+    assert (point, seed) == ({"seed": "17"}, 17) and "in the end with no other run beside it" in why
     each_once(tmp_path / "led", 29)
     assert "a worker is lost" in capsys.readouterr().err
 
@@ -218,7 +218,7 @@ sweep.run(sys.argv[2], on=2, quiet=True)
 def slow(base, tmp_path):
     """A sweep that takes a while, as a file."""
     flows = [flow.replace(number_ios=1200) for flow in base.flows]
-    sweep = base.replace(flows=flows, precondition="steady").sweep({"seed": [1, 11, 21, 31, 41, 51]}, repeat=2)
+    sweep = base.replace(flows=flows, precondition="steady").sweep({"seed": [1, 11, 21, 31]}, repeat=2)
     for name, text in sweep.files():
         (tmp_path / name).write_text(text)
     return sweep, tmp_path / "experiment.toml"
@@ -251,11 +251,11 @@ def killed_and_resumed(base, tmp_path, rounds, ends):
                 now = [line for line in lines(folder) if line.endswith("\n")]
                 assert now[: len(kept)] == kept
                 kept = now
-            if code == 0 or len(kept) == 12:
+            if code == 0 or len(kept) == 8:
                 break
         found = sweep.run(folder, quiet=True)
         assert measured(found.json()) == expected
-        each_once(folder, 12)
+        each_once(folder, 8)
         assert lines(folder)[: len(kept)] == kept
 
 

@@ -225,7 +225,7 @@ mod tests {
         assert!(refused("flow.b.iodepth", &["1"]).contains("no flow is called `b`"));
         assert!(refused("flow.a.iodept", &["1"]).contains("`iodept` is not an option"));
         assert!(refused("sed", &["1"]).contains("`sed` cannot be varied"));
-        assert!(refused("set.flash.raed", &["1us"]).contains("flash.raed"));
+        assert!(refused("set.flash.raed", &["1us"]).contains("`raed`"));
         assert!(refused("seed", &[]).contains("a list of values belongs here"));
     }
 }
