@@ -12,13 +12,18 @@ print(result)
 from mynah._drive import Drive, Setting, drives
 from mynah._errors import Error, InternalError, Interrupted, RunError, Untrusted, UsageError
 from mynah._flow import Flow
-from mynah._native import __version__
+from mynah._native import Completion, __build__, __version__
 from mynah._result import Comparison, Result, compare, load_results
 from mynah._serve import Server, bench, serve
-from mynah._simulation import Simulation, load, load_fio, load_mqsim, load_points
+from mynah._simulation import Simulation, Stream, load, load_fio, load_mqsim, load_points
+from mynah._stepper import OPS, Stepper
+from mynah._sweep import Runs, Sweep, SweepResult
+from mynah._table import Table, Tables
 
 __all__ = [
+    "OPS",
     "Comparison",
+    "Completion",
     "Drive",
     "Error",
     "Flow",
@@ -26,11 +31,19 @@ __all__ = [
     "Interrupted",
     "Result",
     "RunError",
+    "Runs",
     "Server",
     "Setting",
     "Simulation",
+    "Stepper",
+    "Stream",
+    "Sweep",
+    "SweepResult",
+    "Table",
+    "Tables",
     "Untrusted",
     "UsageError",
+    "__build__",
     "__version__",
     "bench",
     "compare",

@@ -49,6 +49,19 @@ class UsageError(Error, ValueError):
 class RunError(Error):
     """What was run has failed. The command ends with exit code 1."""
 
+    _measured: _native.Measured | None = None
+
+    @property
+    def result(self) -> Result | None:
+        """What was measured all the same, where only the drive's state could not be saved."""
+        from mynah._result import Result
+
+        return None if self._measured is None else Result._measured(self._measured)
+
+
+class Unfit(UsageError):
+    """This machine cannot do it: no room, or a file that is missing. Another may."""
+
 
 class InternalError(Error):
     """A bug in Mynah. The interpreter goes on."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mynah import _native
 from mynah._schema import ResultFields
+from mynah._table import Tables
 
 if TYPE_CHECKING:
     from typing import Self
@@ -21,20 +22,29 @@ class Result(ResultFields):
     `run`, which is what depends on the machine.
     """
 
-    __slots__ = ("_report", "_text")
+    __slots__ = ("_intervals", "_report", "_text")
+    _intervals: _native.Table | None
     _report: _native.Measured | None
     _text: str
 
     @classmethod
-    def _made(cls, text: str, measured: _native.Measured | None) -> Self:
+    def _made(
+        cls,
+        text: str,
+        measured: _native.Measured | None,
+        intervals: _native.Table | None = None,
+    ) -> Self:
         result = cls._read(json.loads(text))
         object.__setattr__(result, "_text", text)
         object.__setattr__(result, "_report", measured)
+        object.__setattr__(result, "_intervals", intervals)
         return result
 
     @classmethod
-    def _measured(cls, measured: _native.Measured) -> Self:
-        return cls._made(measured.json(), measured)
+    def _measured(
+        cls, measured: _native.Measured, intervals: _native.Table | None = None
+    ) -> Self:
+        return cls._made(measured.json(), measured, intervals)
 
     @classmethod
     def from_json(cls, text: str, name: str = "this") -> Result:
@@ -62,6 +72,11 @@ class Result(ResultFields):
     def compare(self, other: Result, names: tuple[str, str] = ("this", "other")) -> Comparison:
         """This result and another side by side."""
         return Comparison(names, (self._text, other._text))
+
+    @property
+    def tables(self) -> Tables:
+        """What it holds, as tables: `stages`, `blame`; `requests` and `intervals` if asked for."""
+        return Tables(self._text, self._report, self._intervals)
 
     def html(self) -> str | None:
         """The report, an HTML document; None of a result that was read or sent."""

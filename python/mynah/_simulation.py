@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import socket
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypedDict
 
 from mynah import _native
 from mynah._drive import Drive
-from mynah._errors import RunError, Untrusted, UsageError
+from mynah._errors import RunError, Unfit, Untrusted, UsageError
 from mynah._flow import Flow
 from mynah._result import Result
 from mynah._words import Set, Value, Words, arguments, assignments, several, words
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from mynah._sweep import Axes, Sweep
+    from mynah._table import Table
 
 _Path = str | os.PathLike[str]
 
@@ -91,24 +94,34 @@ class Simulation:
         self._fill(drive, _flows(flows), tuple(words(said)))
 
     def _fill(
-        self, drive: Drive, flows: tuple[Flow, ...], settings: tuple[tuple[str, str], ...]
+        self,
+        drive: Drive,
+        flows: tuple[Flow, ...],
+        settings: tuple[tuple[str, str], ...],
+        point: Mapping[str, str] | None = None,
     ) -> None:
         made = None
+        said = dict(point or {})
         if flows:
             each = [list(flow.options.items()) for flow in flows]
-            made = _native.Simulation(drive._made, each, list(settings))
-            settings = tuple(made.words()[1])
+            made = _native.Simulation(drive._made, each, list(settings), list(said.items()))
+            canonical = made.words()[1]
+            # The default seed is another than none: drives have seeds of their own.
+            seeds = [word for word in settings if word[0] == "seed"]
+            if seeds and not any(name == "seed" for name, _ in canonical):
+                canonical = [("seed", "1"), *canonical]
+            settings = tuple(canonical)
         else:
             # Without flows nothing runs, but names and values are checked.
             idle = [("rw", "read")]
-            _native.Simulation(drive._made, [idle], list(settings))
+            _native.Simulation(drive._made, [idle], list(settings), [])
         put = object.__setattr__
         put(self, "_drive", drive)
         put(self, "_flows", flows)
         put(self, "_settings", settings)
         put(self, "_made", made)
         put(self, "_digests", ())
-        put(self, "point", MappingProxyType({}))
+        put(self, "point", MappingProxyType(said))
 
     @classmethod
     def _of(
@@ -120,10 +133,22 @@ class Simulation:
         point: Mapping[str, str] | None = None,
     ) -> Simulation:
         simulation = cls.__new__(cls)
-        simulation._fill(drive, tuple(flows), tuple(settings))
+        simulation._fill(drive, tuple(flows), tuple(settings), point)
         object.__setattr__(simulation, "_digests", tuple(digests))
-        object.__setattr__(simulation, "point", MappingProxyType(dict(point or {})))
         return simulation
+
+    def _at(self, point: Mapping[str, str]) -> Simulation:
+        """The same as a point of a sweep."""
+        return Simulation._of(self._drive, self._flows, self._settings, self._digests, point)
+
+    def _saying(
+        self,
+    ) -> tuple[tuple[str, str, list[str], list[str]], list[Words], Words]:
+        """It in words: the drive (its name, text, changes and faults), flows and settings."""
+        source, text, changes, faults = self._drive._given
+        flows = [list(flow.options.items()) for flow in self._flows]
+        drive = (source, text or "", list(changes), list(faults))
+        return drive, flows, list(self._settings)
 
     @property
     def drive(self) -> Drive:
@@ -178,6 +203,7 @@ class Simulation:
         *,
         alone: bool | None = None,
         check: bool = False,
+        requests: bool = False,
         report: _Path | None = None,
         request_log: _Path | None = None,
         intervals: _Path | None = None,
@@ -191,6 +217,8 @@ class Simulation:
     ) -> Result:
         """Runs it.
 
+        With `requests`, the result has them all as a table, `result.tables.requests`; with an
+        `interval` and no file for `intervals`, those as `result.tables.intervals`.
         Other threads go on meanwhile. Ctrl-C raises `Interrupted`, with what was measured. A
         result that is not to be trusted is a warning, or, with `check`, a `RunError`. The files
         are those of the command's options.
@@ -198,6 +226,7 @@ class Simulation:
         if alone is not None:
             return self.replace(alone=alone)._keeping(self).run(
                 check=check,
+                requests=requests,
                 report=report,
                 request_log=request_log,
                 intervals=intervals,
@@ -209,29 +238,33 @@ class Simulation:
                 pcap=pcap,
                 save_state=save_state,
             )
-        for name, needs, given in (
-            ("interval", "intervals", interval is not None and intervals is None),
-            ("timeline_window", "timeline", timeline_window is not None and timeline is None),
-        ):
-            if given:
-                raise UsageError(f"{name}: without {needs} this has no effect")
-        measured = _native.run(
-            self._ready(),
-            _command(),
-            {
-                "request_log": _path(request_log),
-                "profile": _path(profile),
-                "record": _path(record),
-                "pcap": _path(pcap),
-                "save_state": _path(save_state),
-                "report": _path(report),
-                "intervals": _path(intervals),
-                "interval": words({"interval": interval})[0][1] if interval is not None else None,
-                "timeline": _path(timeline),
-                "timeline_window": timeline_window,
-            },
-        )
-        result = Result._measured(measured)
+        if timeline_window is not None and timeline is None:
+            raise UsageError("timeline_window: without timeline this has no effect")
+        with tempfile.TemporaryDirectory(prefix="mynah-") as folder:
+            table = None
+            if interval is not None and intervals is None:
+                intervals = table = os.path.join(folder, "intervals.csv")
+            measured = _native.run(
+                self._ready(),
+                _command(),
+                {
+                    "request_log": _path(request_log),
+                    "profile": _path(profile),
+                    "record": _path(record),
+                    "pcap": _path(pcap),
+                    "save_state": _path(save_state),
+                    "report": _path(report),
+                    "intervals": _path(intervals),
+                    "interval": words({"interval": interval})[0][1] if interval is not None else None,
+                    "timeline": _path(timeline),
+                    "timeline_window": timeline_window,
+                },
+                requests,
+            )
+            of_intervals = None
+            if table is not None:
+                of_intervals = _native.intervals(Path(table).read_text(encoding="utf-8"))
+        result = Result._measured(measured, of_intervals)
         if result.untrusted is not None:
             if check:
                 error = RunError(f"not trustworthy: {result.untrusted}")
@@ -241,9 +274,27 @@ class Simulation:
         return result
 
     def _keeping(self, other: Simulation) -> Simulation:
-        object.__setattr__(self, "_digests", other._digests)
-        object.__setattr__(self, "point", other.point)
-        return self
+        """The same, at the point and with the traces of another."""
+        return Simulation._of(
+            self._drive, self._flows, self._settings, other._digests, other.point
+        )
+
+    def stream(self) -> Stream:
+        """Runs it, and gives its requests as tables while it runs, a batch at a time.
+
+        The run waits when it is four batches ahead. When all were taken, `result` has the result.
+        """
+        return Stream(_native.Stream(self._ready(), _command()))
+
+    def sweep(self, axes: Axes, repeat: int = 1) -> Sweep:
+        """A run for every combination of some values, as a `[sweep]` of an experiment file.
+
+        `axes` has the keys of that: `flow.NAME.OPTION`, `set.KEY`, `seed` and so on, and the values
+        of each; keys that change together are a tuple, and so are their values.
+        """
+        from mynah._sweep import sweep_of
+
+        return sweep_of(self, axes, repeat)
 
     def write(self, path: _Path) -> tuple[Path, Path]:
         """Writes it as an experiment file, with a drive file `…-drive.toml` beside it.
@@ -263,12 +314,12 @@ class Simulation:
     def _key(self) -> tuple[object, ...]:
         if self._made is None:
             return (self._drive, (), self._settings)
-        flows, settings = self._made.words()
+        flows, _ = self._made.words()
         return (
             self._drive,
             tuple(tuple(flow) for flow in flows),
             tuple(flow.options.get(name) for flow in self._flows for name in _RESOURCES),
-            tuple(settings),
+            self._settings,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -286,6 +337,44 @@ class Simulation:
         digests = self._digests or tuple((str(path), _digest(path)) for path in traces)
         point = dict(self.point)
         return (Simulation._of, (self._drive, self._flows, self._settings, digests, point))
+
+
+class Stream:
+    """The requests of a run, as tables, while it goes on."""
+
+    def __init__(self, made: _native.Stream) -> None:
+        self._made = made
+        self._result: Result | None = None
+
+    @property
+    def result(self) -> Result:
+        """What was measured, when all requests were taken."""
+        if self._result is None:
+            raise UsageError("result: the run goes on until its requests have been taken")
+        return self._result
+
+    def close(self) -> None:
+        """Ends the run."""
+        self._made.close()
+
+    def __iter__(self) -> Iterator[Table]:
+        return self
+
+    def __next__(self) -> Table:
+        from mynah._table import Table
+
+        batch, measured = self._made.next()
+        if batch is not None:
+            return Table(batch)
+        if measured is not None:
+            self._result = Result._measured(measured)
+        raise StopIteration
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 _RESOURCES = ("channels", "chips", "dies", "planes")
@@ -311,11 +400,7 @@ def _command() -> str:
 
 
 def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UsageError(f"the trace {path} cannot be read: {error}") from error
+    return _native.digest(path)
 
 
 def _check_traces(digests: Iterable[tuple[str, str]]) -> None:
@@ -323,11 +408,17 @@ def _check_traces(digests: Iterable[tuple[str, str]]) -> None:
     for path, digest in digests:
         where = f"on {socket.gethostname()}"
         if not os.path.exists(path):
-            raise UsageError(
-                f"the trace {path} is missing {where}; copy it there, or run where it is"
-            )
+            raise Unfit(f"the trace {path} is missing {where}; copy it there, or run where it is")
         if _digest(Path(path)) != digest:
-            raise UsageError(f"the trace {path} {where} is another than the simulation was made for")
+            raise Unfit(f"the trace {path} {where} is another than the simulation was made for")
+
+
+def _of_saying(said: _native._Saying, base: Simulation) -> Simulation:
+    """A point of a sweep of `base`."""
+    (source, text, changes, faults), flows, settings, point = said
+    drive = Drive._of(source, text, changes, faults)
+    made = [Flow(**dict(flow)) for flow in flows]
+    return Simulation._of(drive, made, settings, base._digests, dict(point))
 
 
 def _in_words(said: tuple[str, str | None, list[str], list[Words], Words]) -> Simulation:
@@ -348,9 +439,7 @@ def load_points(path: _Path) -> list[Simulation]:
     """The simulations of an experiment file, one for each point of its sweep."""
     made = []
     for said, point in _native.load_experiment(Path(path)):
-        simulation = _in_words(said)
-        object.__setattr__(simulation, "point", MappingProxyType(dict(point)))
-        made.append(simulation)
+        made.append(_in_words(said)._at(dict(point)))
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.process  # noqa: F401
 import json
 import subprocess
 from pathlib import Path
@@ -9,6 +10,12 @@ from pathlib import Path
 import pytest
 
 from mynah._command import command
+
+try:
+    # Pytester forgets what is imported while it runs, and to import this twice breaks pickling.
+    import distributed  # noqa: F401
+except ModuleNotFoundError:
+    pass
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -47,7 +47,7 @@ def test_simulations():
     two = refused(lambda: mynah.Simulation("mqsim", [flow, flow]))
     assert two.message == "two flows are called `a`"
     assert "no flows" in refused(mynah.Simulation("mqsim").run).message
-    assert "without intervals" in refused(lambda: make()().run(interval="1ms")).message
+    assert "without timeline" in refused(lambda: make()().run(timeline_window="1ms-2ms")).message
 
 
 def test_drives():
@@ -97,6 +97,17 @@ def test_a_bug_does_not_end_the_interpreter(capfd):
     thread.start()
     thread.join()
     assert "this is a test" in capfd.readouterr().err
+
+
+def test_a_state_that_cannot_be_saved(small):
+    flow = mynah.Flow("a", rw="randwrite", number_ios=50)
+    base = mynah.Simulation("mqsim", flow, set=small, settle="off", precondition="none")
+    with pytest.raises(mynah.RunError) as caught:
+        base.run(save_state="/dev/full")
+    # All of the run was measured.
+    assert caught.value.result.requests == 50
+    assert "the drive's state was not saved" in caught.value.result.notes
+    assert mynah.RunError("x").result is None
 
 
 def test_untrusted(small):

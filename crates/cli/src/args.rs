@@ -4,6 +4,7 @@ mod calibrate;
 mod flow;
 mod guest;
 mod kv;
+mod nvme;
 mod suggest;
 
 use crate::key::Secret;
@@ -14,6 +15,7 @@ use mynah_lab::precision::Goal;
 use mynah_lab::profile::GroupBy;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 pub(crate) use calibrate::Calibrate;
 pub(crate) use flow::{FlowArgs, LoadArgs};
@@ -21,6 +23,7 @@ pub(crate) use guest::Guest;
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
 };
+pub(crate) use nvme::{Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb};
 pub(crate) use suggest::served_faults;
 
 const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts a drive, and is the drive";
@@ -158,11 +161,19 @@ what was written was refused or lost, or a drive failed; 2 bad usage, nothing wa
 
 /// Everything.
 #[derive(Parser)]
-#[command(name = "mynah", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(name = "mynah", version, long_version = long_version(), about = ABOUT, after_help = EXAMPLES)]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+/// The version, and the build that results come from.
+fn long_version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        format!("{}\nbuild {}", env!("CARGO_PKG_VERSION"), mynah_lab::ledger::BUILD)
+    });
+    &TEXT
 }
 
 /// What to do.
@@ -190,11 +201,18 @@ pub(crate) enum Verb {
     /// Over NVMe/TCP or vfio-user.
     #[command(after_help = kv::EXAMPLES)]
     Kv(Box<Kv>),
+    /// Ask a controller what it is and how it is: Identify, logs, features
+    ///
+    /// Over NVMe/TCP or vfio-user, with nvme-cli's names and without a kernel module.
+    #[command(after_help = nvme::EXAMPLES)]
+    Nvme(Box<Nvme>),
     /// Serve a drive to NVMe/TCP hosts in real time
     ///
     /// Prints `ready {json}` when hosts can connect; ends in order on Ctrl-C and SIGTERM.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<Serve>),
+    /// Say what works on this machine, and how to get the rest
+    Doctor(Doctor),
     /// Boot a QEMU guest in lock-step with a drive: its instructions are the time of both
     #[command(after_help = guest::EXAMPLES)]
     Guest(Box<Guest>),
@@ -606,6 +624,12 @@ pub(crate) struct Serve {
     /// rdma)
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) rdma: Vec<String>,
+    /// Export namespaces as network block devices, for qemu-img, nbdcopy, nbd-client, fio's nbd engine:
+    /// at a socket (unix:PATH) or an address (10809 is usual); may be repeated. Exports are named by
+    /// their namespace: 1, 2, …; the empty name is the first. Of several drives or shards, the next is
+    /// one port higher, or at PATH.1. Without --tcp, nothing listens there (see docs/nbd.md)
+    #[arg(long, value_name = "unix:PATH|ADDR:PORT")]
+    pub(crate) nbd: Vec<String>,
     /// Be a PCIe function for QEMU and other clients of vfio-user, at the socket DIR/cntrl; may be
     /// repeated: each is a controller of the one drive. Of several drives or shards, the first is
     /// in DIR/0, the next in DIR/1, and so on. Without --tcp, nothing listens there
@@ -790,6 +814,14 @@ pub(crate) struct AuthArgs {
     pub(crate) auth_group: Vec<String>,
 }
 
+/// `mynah doctor`.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// How to connect.
 #[derive(Args)]
 #[command(next_help_heading = "Connection")]
@@ -939,7 +971,7 @@ pub(crate) struct SourceArgs {
     #[arg(conflicts_with_all = ["mqsim_config", "precondition", "seed", "ramp_time",
                                 "alone", "record", "no_run", "intervals", "timeline", "profile", "pcap",
                                 "repeat",
-                                "threads", "table"])]
+                                "threads", "table", "resume"])]
     pub(crate) replay: Option<PathBuf>,
     /// A fio job file: each of its jobs is a flow
     #[arg(long, value_name = "JOB.fio", value_hint = ValueHint::FilePath)]
@@ -959,7 +991,7 @@ pub(crate) struct SourceArgs {
     /// FILE-workload.toml, instead of running them
     #[arg(long, value_name = "FILE.toml", requires = "mqsim_config")]
     #[arg(conflicts_with_all = ["alone", "until_steady", "precision", "load_state", "save_state", "repeat",
-                                "threads", "no_run", "json", "report", "table", "request_log",
+                                "threads", "resume", "no_run", "json", "report", "table", "request_log",
                                 "intervals", "timeline", "record", "profile", "pcap"])]
     pub(crate) convert: Option<PathBuf>,
 }
@@ -1011,6 +1043,13 @@ pub(crate) struct RunArgs {
     /// Processors for the runs of a sweep or a repetition [default: all]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024))]
     pub(crate) threads: Option<u32>,
+    /// Of a sweep or a repetition, keep every finished run in a ledger in this folder, and do not run
+    /// what it has: a sweep that was stopped goes on, from Python as well
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) resume: Option<PathBuf>,
+    /// Run those again that the ledger has as failed
+    #[arg(long, requires = "resume")]
+    pub(crate) retry_failed: bool,
     /// Print what would be run, and what preconditioning assumes, and end
     #[arg(long)]
     pub(crate) no_run: bool,

@@ -1,16 +1,19 @@
-//! `mynah sim` with a sweep or a repetition: many runs on all processors, and a table.
+//! `mynah sim` with a sweep or a repetition: many runs on all processors, and a table. With a ledger,
+//! only those that it does not have.
 
 use crate::args::Sim;
 use crate::failure::{self, Failure};
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::BatchBar;
-use crate::sim::{enough_memory, measured_anyway, named};
+use crate::sim::{enough_memory, measured_anyway};
+use mynah_lab::ledger::{Contents, Entry, Files, Key, Ledger, LedgerError};
 use mynah_lab::output::PendingFile;
-use mynah_lab::result::{FailedRun, Result as RunResult, Results};
+use mynah_lab::result::Results;
+use mynah_lab::runner::RunError;
 use mynah_lab::simulation::Simulation;
-use mynah_lab::sweep::{self, Sweep};
-use mynah_lab::{Measured, SimulationError, batch};
+use mynah_lab::sweep::runs::{self, Ended, Ends};
+use mynah_lab::{SimulationError, batch};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
@@ -24,62 +27,27 @@ pub(crate) fn run(
     let repeats = args.run.repeat.unwrap_or(1);
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.run.threads.map_or_else(available, |threads| threads as usize);
-    let axes: Vec<String> = match simulations.first() {
-        Some(first) => first.point.iter().map(|(key, _)| key.clone()).collect(),
-        None => Vec::new(),
-    };
-    let mut runs = Vec::new();
-    for simulation in simulations {
-        enough_memory(&simulation, threads as u64)?;
-        for number in 0..repeats {
-            runs.push(repetition(&simulation, number, repeats));
-        }
-    }
+    let all = runs::repetitions(&simulations, repeats);
     let create = |path: Option<&Path>| path.map(PendingFile::create).transpose();
     let json = args.output.json.as_deref();
     let json_file = create(json.filter(|path| *path != Path::new("-")))?;
     let report = create(args.output.report.as_deref())?;
     let table = create(args.output.table.as_deref())?;
+    let kept =
+        args.run.resume.as_deref().map(|folder| Kept::open(args, folder, &all)).transpose()?;
 
-    let bar = BatchBar::new(args.output.quiet, runs.len());
-    let unsaved = Mutex::new(None);
-    let one = |index: usize, simulation: &Simulation| -> Option<Run> {
-        // Short runs end before they ask whether to go on.
-        if BatchBar::is_interrupted() {
-            return None;
-        }
-        let mut meter = Meter::of_thread();
-        let run = simulation.run_watched(&mut |step| {
-            meter.step(step);
-            bar.step(index, step)
+    let Ran { ended, first_error, unsaved } = run_rest(args, &all, threads, kept.as_ref())?;
+    let ends = Ends::of(ended, repeats as usize);
+    let interrupted = ends.is_part;
+    if ends.results.is_empty()
+        && let Some(failed) = ends.failed.first()
+    {
+        return Err(match first_error {
+            Some(error) => error.into(),
+            None => Failure::failed(failed.error.clone(), Some(FAILED_BEFORE)),
         });
-        let measured = match unsaved.lock() {
-            Ok(mut unsaved) => measured_anyway(run, &mut unsaved),
-            Err(_) => run,
-        };
-        let measured = measured.map(|mut measured| {
-            measured.result.run = meter.finish();
-            Box::new(measured)
-        });
-        match measured {
-            Ok(measured) if measured.interrupted => None,
-            measured => Some(measured),
-        }
-    };
-    let done = batch::run(&runs, threads, one);
-    drop(bar);
-
-    let mut done = Done::of(&runs, done, repeats as usize);
-    if done.results.is_empty() && !done.failed.is_empty() {
-        return Err(done.failed.swap_remove(0).1.into());
     }
-    let points = sweep::groups(&done.results, repeats as usize);
-    let sweep = Sweep::new(axes, points).with_runs(&done.results);
-    let mut document = Results::new(done.results);
-    if repeats > 1 {
-        document.confidence = sweep.confidence();
-    }
-    document.failed = done.failed.iter().map(|(run, _)| run.clone()).collect();
+    let (sweep, document) = ends.into_sweep(runs::axes(&all), repeats as usize);
     if let Some(file) = report {
         let title = args.experiment.as_deref().and_then(Path::file_stem).unwrap_or_default();
         file.finish(&sweep.html(&title.to_string_lossy()))?;
@@ -92,8 +60,11 @@ pub(crate) fn run(
     }
     if !args.output.quiet {
         remarks.iter().for_each(failure::say);
-        if done.interrupted {
+        if interrupted {
             failure::say("interrupted: these are the points that were done");
+            if kept.is_some() {
+                failure::say("the same command goes on from there");
+            }
         }
     }
     if json == Some(Path::new("-")) {
@@ -101,52 +72,158 @@ pub(crate) fn run(
     } else if !args.output.quiet {
         print::out(&sweep.text())?;
     }
-    if let Ok(Some(reason)) = unsaved.into_inner() {
+    if let Some(reason) = unsaved {
         return Err(SimulationError::from(reason).into());
     }
-    match trouble(&document, runs.len()) {
-        Some(trouble) if done.interrupted => {
+    match trouble(&document, all.len()) {
+        Some(trouble) if interrupted => {
             failure::say(&trouble);
             Ok(true)
         }
         Some(trouble) => Err(Failure::failed(trouble, None)),
-        None => Ok(done.interrupted),
+        None => Ok(interrupted),
     }
 }
 
-/// What came of all runs.
-struct Done {
-    /// Those of points of which every run is done.
-    results: Vec<RunResult>,
-    failed: Vec<(FailedRun, SimulationError)>,
-    interrupted: bool,
+/// What helps where nothing was run.
+const FAILED_BEFORE: &str = "it failed when it was run before; --retry-failed runs it again";
+
+/// What came of the runs.
+struct Ran {
+    /// Of each, in order.
+    ended: Vec<Option<Ended>>,
+    /// Why the first failed that was run now.
+    first_error: Option<SimulationError>,
+    /// Why a state was not saved.
+    unsaved: Option<RunError>,
 }
 
-impl Done {
-    fn of(runs: &[Simulation], done: Vec<Option<Run>>, repeats: usize) -> Done {
-        let mut all = Done { results: Vec::new(), failed: Vec::new(), interrupted: false };
-        let mut done = done.into_iter();
-        for point in runs.chunks(repeats) {
-            let mut whole = Vec::new();
-            for (simulation, run) in point.iter().zip(&mut done) {
-                match run {
-                    None => all.interrupted = true,
-                    Some(Ok(measured)) => whole.push(measured.result),
-                    Some(Err(error)) => {
-                        let failed = FailedRun {
-                            point: simulation.point.iter().cloned().collect(),
-                            seed: simulation.options.seed,
-                            error: error.to_string(),
-                        };
-                        all.failed.push((failed, error));
-                    }
-                }
-            }
-            if whole.len() == point.len() {
-                all.results.append(&mut whole);
-            }
+/// Runs those of `all` that are not in the ledger.
+fn run_rest(
+    args: &Sim,
+    all: &[Simulation],
+    threads: usize,
+    kept: Option<&Kept>,
+) -> Result<Ran, Failure> {
+    let mut ended = match kept {
+        Some(kept) => kept.ended(args.run.retry_failed)?,
+        None => all.iter().map(|_| None).collect(),
+    };
+    let open: Vec<usize> = (0..all.len()).filter(|&run| ended[run].is_none()).collect();
+    for &run in &open {
+        enough_memory(&all[run], threads.min(open.len()) as u64)?;
+    }
+    if kept.is_some() && !args.output.quiet {
+        let done = all.len() - open.len();
+        failure::say(format_args!("{} runs, {done} already done", all.len()));
+    }
+    let bar = BatchBar::new(args.output.quiet, open.len());
+    let unsaved = Mutex::new(None);
+    let unkept: Mutex<Option<LedgerError>> = Mutex::new(None);
+    let one = |index: usize, run: &usize| -> Option<(Ended, Option<SimulationError>)> {
+        // Short runs end before they ask whether to go on.
+        if BatchBar::is_interrupted() {
+            return None;
         }
-        all
+        let simulation = &all[*run];
+        let mut meter = Meter::of_thread();
+        let measured = simulation.run_watched(&mut |step| {
+            meter.step(step);
+            bar.step(index, step)
+        });
+        let measured = match unsaved.lock() {
+            Ok(mut unsaved) => measured_anyway(measured, &mut unsaved),
+            Err(_) => measured,
+        };
+        let ended = match measured {
+            Ok(measured) if measured.interrupted => return None,
+            Ok(mut measured) => {
+                measured.result.run = meter.finish();
+                (Ended::Done(Box::new(measured.result)), None)
+            }
+            Err(error) => (Ended::Failed(runs::failed(simulation, error.to_string())), Some(error)),
+        };
+        if let Some(kept) = kept
+            && let Err(error) = kept.add(*run, &ended.0)
+        {
+            // What cannot be kept would be run in vain, and so would all after it.
+            unkept.lock().ok()?.get_or_insert(error);
+            return None;
+        }
+        Some(ended)
+    };
+    let done = batch::run(&open, threads, one);
+    drop(bar);
+    if let Ok(Some(error)) = unkept.into_inner() {
+        return Err(error.into());
+    }
+    let mut first_error = None;
+    for (run, done) in open.into_iter().zip(done) {
+        if let Some((end, error)) = done {
+            first_error = first_error.or(error);
+            ended[run] = Some(end);
+        }
+    }
+    Ok(Ran { ended, first_error, unsaved: unsaved.into_inner().ok().flatten() })
+}
+
+/// A ledger, and which of its runs are those of this sweep.
+struct Kept {
+    ledger: Mutex<Ledger>,
+    keys: Vec<Key>,
+}
+
+impl Kept {
+    fn open(args: &Sim, folder: &Path, runs: &[Simulation]) -> Result<Kept, Failure> {
+        let output = &args.output;
+        let written = [
+            ("--request-log", output.request_log.is_some()),
+            ("--profile", output.profile.is_some()),
+            ("--intervals", output.intervals.is_some()),
+            ("--timeline", output.timeline.is_some()),
+            ("--record", output.record.is_some()),
+            ("--save-state", args.run.save_state.is_some()),
+        ];
+        if let Some((option, _)) = written.iter().find(|(_, given)| *given) {
+            let message = format!("{option} has no effect with --resume on runs that are done");
+            let help = "a run that is done is not run again; write these files without --resume";
+            return Err(Failure::usage(message, Some(help)));
+        }
+        let mut files = Files::default();
+        let keys =
+            runs.iter().map(|run| Key::of(run, &mut files)).collect::<Result<Vec<_>, _>>()?;
+        let beside = match &args.experiment {
+            // It was read a moment ago.
+            Some(path) => std::fs::read_to_string(path).ok(),
+            None => None,
+        };
+        let beside = beside.map(|text| ("experiment.toml".to_owned(), text));
+        let contents = Contents::of_sweep(&keys, runs::title(runs), beside.into_iter().collect());
+        let ledger = Ledger::open(folder, &contents, "mynah sim")?;
+        Ok(Kept { ledger: Mutex::new(ledger), keys })
+    }
+
+    /// What became of each run before; those that failed count as not run, if they are to be tried
+    /// again.
+    fn ended(&self, retry_failed: bool) -> Result<Vec<Option<Ended>>, LedgerError> {
+        let Ok(mut ledger) = self.ledger.lock() else { return Ok(Vec::new()) };
+        let ended = |key| {
+            Ok(match ledger.get(key)? {
+                Some(Entry::Done(result)) => Some(Ended::Done(result)),
+                Some(Entry::Failed(failed)) if !retry_failed => Some(Ended::Failed(failed)),
+                _ => None,
+            })
+        };
+        self.keys.iter().map(ended).collect()
+    }
+
+    fn add(&self, run: usize, ended: &Ended) -> Result<(), LedgerError> {
+        let Ok(mut ledger) = self.ledger.lock() else { return Ok(()) };
+        let entry = match ended {
+            Ended::Done(result) => Entry::Done(result.clone()),
+            Ended::Failed(failed) => Entry::Failed(failed.clone()),
+        };
+        ledger.add(self.keys[run], &entry)
     }
 }
 
@@ -181,28 +258,3 @@ fn trouble(document: &Results, runs: usize) -> Option<String> {
 
 /// How many runs in trouble are named.
 const SHOWN: usize = 8;
-
-type Run = Result<Box<Measured>, SimulationError>;
-
-/// Repetition `number` of a simulation, with a seed and files of its own.
-fn repetition(simulation: &Simulation, number: u32, repeats: u32) -> Simulation {
-    let mut run = simulation.clone();
-    // A sweep has one report, and it shows no single run over time.
-    run.over_time = false;
-    if repeats > 1 {
-        run = run.seed(simulation.options.seed.wrapping_add(u64::from(number)));
-        run.options.precision.runs = repeats;
-        let name = format!("run-{}", number + 1);
-        let files = [&mut run.request_log, &mut run.profile, &mut run.record, &mut run.save_state];
-        for path in files.into_iter().flatten() {
-            *path = named(path, &name);
-        }
-        for path in run.intervals.iter_mut().map(|(path, _)| path) {
-            *path = named(path, &name);
-        }
-        for path in run.timeline.iter_mut().map(|(path, _)| path) {
-            *path = named(path, &name);
-        }
-    }
-    run
-}

@@ -30,7 +30,7 @@ const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
 /// Puts a load on a target; whether it was interrupted.
 pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let mut remarks = Vec::new();
-    let (flows, ramp) = flows(args, &mut remarks)?;
+    let Planned { flows, ramp, verify } = flows(args, &mut remarks)?;
     let begin =
         |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &args.target);
     let profile = args.profile.as_ref().map(begin).transpose()?;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
         seed: args.run.seed.unwrap_or(1),
         queue_entries: args.host.queue_size,
         ramp,
-        verify: args.run.verify,
+        verify,
         flush_every: args.run.fsync,
         cpus: cpus.clone(),
         profile: profile.as_ref().map(|profile| Arc::clone(&profile.run)),
@@ -136,12 +136,23 @@ fn loads_keys(args: &Bench, flows: &[FlowSpec]) -> Result<bool, Failure> {
     }
 }
 
-/// The flows that the options or a job file describe, and the ramp before what is measured.
-fn flows(args: &Bench, remarks: &mut Vec<String>) -> Result<(Vec<FlowSpec>, Span), Failure> {
-    let (flows, ramp) = match &args.fio {
+/// What the options or a job file describe.
+struct Planned {
+    flows: Vec<FlowSpec>,
+    /// The time before what is measured.
+    ramp: Span,
+    /// Whether what is read is compared with what was written.
+    verify: bool,
+}
+
+/// The flows that the options or a job file describe.
+fn flows(args: &Bench, remarks: &mut Vec<String>) -> Result<Planned, Failure> {
+    let (flows, ramp, verify) = match &args.fio {
         Some(path) => job_file(args, path, remarks)?,
-        None => (vec![flow(args, remarks)?], None),
+        None => (vec![flow(args, remarks)?], None, false),
     };
+    // A job that only reads has nothing to compare with, whatever its file says.
+    let verify = args.run.verify || verify && flows.iter().any(FlowSpec::modifies);
     for (given, option) in [(args.run.fsync > 0, "fsync"), (args.run.verify, "verify")] {
         if given && !flows.iter().any(FlowSpec::modifies) {
             let message = format!("{} has no effect here: nothing is written", flag(option));
@@ -152,7 +163,7 @@ fn flows(args: &Bench, remarks: &mut Vec<String>) -> Result<(Vec<FlowSpec>, Span
         Some(text) => values::span("--ramp_time", text)?,
         None => ramp.unwrap_or_default(),
     };
-    Ok((flows, ramp))
+    Ok(Planned { flows, ramp, verify })
 }
 
 /// The jobs of a fio job file.
@@ -160,7 +171,7 @@ fn job_file(
     args: &Bench,
     path: &Path,
     remarks: &mut Vec<String>,
-) -> Result<(Vec<FlowSpec>, Option<Span>), Failure> {
+) -> Result<(Vec<FlowSpec>, Option<Span>, bool), Failure> {
     let mut options = args.flow.options();
     if let Some(option) = FlowOptions::NAMES.iter().find(|name| options.get(name).is_some()) {
         let message =
@@ -169,7 +180,7 @@ fn job_file(
     }
     options.namespace = args.host.connect.nsid.clone();
     let FlowSpec { namespace, .. } = read(&options, "")?;
-    let FioJob { mut flows, ramp_time, warnings } =
+    let FioJob { mut flows, ramp_time, verify, warnings } =
         FioJob::load(path).map_err(SimulationError::from)?;
     remarks.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
     for flow in &mut flows {
@@ -184,7 +195,7 @@ fn job_file(
             return Err(Failure::usage(message, None));
         }
     }
-    Ok((flows, ramp_time))
+    Ok((flows, ramp_time, verify))
 }
 
 /// The flow that the options describe.

@@ -3,6 +3,7 @@
 
 use miette::{Diagnostic, MietteHandlerOpts, Report};
 use mynah_lab::SimulationError;
+use mynah_lab::ledger::LedgerError;
 use mynah_lab::output::OutputError;
 use std::io;
 use std::process::ExitCode;
@@ -85,6 +86,15 @@ impl From<SimulationError> for Failure {
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Failure {
         match error.at_start {
+            true => Failure::Usage(Report::new(error)),
+            false => Failure::Run(Report::new(error)),
+        }
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Failure {
+        match error.is_usage() {
             true => Failure::Usage(Report::new(error)),
             false => Failure::Run(Report::new(error)),
         }

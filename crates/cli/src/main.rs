@@ -6,6 +6,7 @@ mod bench;
 mod calibrate;
 mod compare;
 mod demo;
+mod doctor;
 mod drives;
 mod failure;
 mod fio_words;
@@ -13,6 +14,7 @@ mod guest;
 mod key;
 mod kv;
 mod machine;
+mod nvme;
 mod print;
 mod profile;
 mod progress;
@@ -62,7 +64,9 @@ fn main() -> ExitCode {
         Verb::Sim(sim) => sim::run(&sim),
         Verb::Bench(bench) => bench::run(&bench),
         Verb::Kv(kv) => return kv::run(&kv).unwrap_or_else(Failure::report),
+        Verb::Nvme(nvme) => return nvme::run(&nvme).unwrap_or_else(Failure::report),
         Verb::Serve(serve) => return serve::run(&serve).unwrap_or_else(Failure::report),
+        Verb::Doctor(args) => return doctor::run(&args).unwrap_or_else(Failure::report),
         Verb::Guest(guest) => return guest::run(&guest).unwrap_or_else(Failure::report),
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),

@@ -1,5 +1,7 @@
 //! `mynah serve`.
 
+mod nbd;
+
 use crate::args::{ClockArg, DoorbellsArg, PollArg, ScopeArg, Serve};
 use crate::failure::{Failure, say};
 use crate::guest;
@@ -24,6 +26,7 @@ use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
 use mynah_runtime::hub::PathCredit;
 use mynah_runtime::lockstep::GuestClock;
 use mynah_runtime::metrics;
+use mynah_runtime::nbd::NbdListenError;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::profile::Scope;
 use mynah_runtime::server::{
@@ -340,6 +343,7 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
             options.tcp.iter_mut().try_for_each(|address| move_port("--tcp", address, number))?;
             #[cfg(feature = "rdma")]
             options.rdma.iter_mut().try_for_each(|address| move_port("--rdma", address, number))?;
+            options.nbd.iter_mut().try_for_each(|address| nbd::move_on(address, number))?;
             for folder in &mut options.vfio_user {
                 folder.push(number.to_string());
             }
@@ -387,7 +391,7 @@ fn absolute(path: &Path) -> PathBuf {
 /// Prints that hosts can come, and where; returns the sockets of functions.
 fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Failure> {
     let (mut addresses, mut sockets, mut drives) = (Vec::new(), Vec::new(), Vec::new());
-    let mut rdma: Vec<String> = Vec::new();
+    let (mut rdma, mut nbd): (Vec<String>, Vec<String>) = Default::default();
     for drive in group.drives() {
         let its_addresses: Vec<String> = drive.addresses.iter().map(ToString::to_string).collect();
         let its_sockets = drive.sockets.iter().map(|path| absolute(path).display().to_string());
@@ -399,6 +403,7 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
             "vfio_user": its_sockets,
         }));
         rdma.extend(drive.rdma.iter().map(ToString::to_string));
+        nbd.extend(drive.nbd.iter().map(ToString::to_string));
         addresses.extend(its_addresses);
         sockets.extend(its_sockets);
     }
@@ -413,6 +418,9 @@ fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Fail
     }
     if !rdma.is_empty() {
         ready["rdma"] = rdma.into();
+    }
+    if !nbd.is_empty() {
+        ready["nbd"] = nbd.into();
     }
     if let Some(address) = metrics {
         ready["metrics"] = address.to_string().into();
@@ -510,15 +518,15 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     if !args.tls_psk.is_empty() {
         return Err(key::without_tls());
     }
-    let rdma = rdma(args)?;
+    let (rdma, nbd) = (rdma(args)?, nbd::addresses(args)?);
     let mut tcp = Vec::new();
     for text in &args.tcp {
         tcp.push(address("--tcp", text)?);
     }
-    if tcp.is_empty() && args.vfio_user.is_empty() && rdma.is_empty() {
+    if tcp.is_empty() && args.vfio_user.is_empty() && rdma.is_empty() && nbd.is_empty() {
         tcp.push(address("--tcp", DEFAULT_ADDRESS)?);
     }
-    if tcp.is_empty() && rdma.is_empty() {
+    if tcp.is_empty() && rdma.is_empty() && nbd.is_empty() {
         only_of_tcp(args)?;
     }
     if args.record.is_some() && args.speed == "max" {
@@ -529,12 +537,8 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         let help = "answers leave at once with --speed max, and nothing is modelled";
         return Err(Failure::usage("--path-credit with --speed max", Some(help)));
     }
-    if args.profile.is_some() && !args.vfio_user.is_empty() {
-        let help = "a served drive's profile is of NVMe/TCP connections; leave --vfio-user out";
-        return Err(Failure::usage("--profile with --vfio-user", Some(help)));
-    }
     if args.profile.is_some() && !rdma.is_empty() {
-        let help = "a served drive's profile is of NVMe/TCP connections; leave --rdma out";
+        let help = "a served drive's profile is of NVMe/TCP connections and PCIe functions; leave --rdma out";
         return Err(Failure::usage("--profile with --rdma", Some(help)));
     }
     if !args.tls_psk.is_empty() && !rdma.is_empty() {
@@ -558,6 +562,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         tcp,
         #[cfg(feature = "rdma")]
         rdma,
+        nbd,
         vfio_user: args.vfio_user.clone(),
         doorbells: match args.doorbells {
             None | Some(DoorbellsArg::Mapped) => DoorbellMode::Mapped,
@@ -616,6 +621,7 @@ fn guest_clock(args: &Serve) -> Result<Option<GuestClock>, Failure> {
         ("--poll always", matches!(args.poll, PollArg::Always)),
         ("--drives", args.drives.is_some()),
         ("--shards", args.shards.is_some()),
+        ("--nbd", !args.nbd.is_empty()),
     ] {
         if given {
             let message = format!("{option} has no effect on a drive with a guest's clock");
@@ -814,6 +820,8 @@ impl From<ServeError> for Failure {
                 Some("as in `mynah serve --clock guest --vfio-user DIR`; `mynah guest` does it all")
             }
             ServeError::Thread(_) => Some("see to memory and limits (ulimit -v, ulimit -u)"),
+            ServeError::Nbd(NbdListenError::Tcp(_, cause)) => listening(cause),
+            ServeError::Nbd(_) => Some("--nbd takes unix:PATH, the path of a socket to be made"),
             ServeError::Folder(_) => Some(
                 "--vfio-user takes a folder for each function, which is made if it is not there",
             ),

@@ -9,7 +9,7 @@ use crate::print;
 use crate::progress::Bar;
 use mynah_lab::experiment::Settle;
 use mynah_lab::fault::FORMS;
-use mynah_lab::output::PendingFile;
+use mynah_lab::output::{PendingFile, named};
 use mynah_lab::result::Results;
 use mynah_lab::runner::RunError;
 use mynah_lab::series::DEFAULT_INTERVAL;
@@ -56,9 +56,11 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
         let simulations = simulations.into_iter().map(|(_, simulation)| simulation).collect();
         return batch::run(args, simulations, &remarks);
     }
-    for (option, given) in
-        [("--threads", args.run.threads.is_some()), ("--table", args.output.table.is_some())]
-    {
+    for (option, given) in [
+        ("--threads", args.run.threads.is_some()),
+        ("--table", args.output.table.is_some()),
+        ("--resume", args.run.resume.is_some()),
+    ] {
         if given {
             let message = format!("{option} has no effect here: there is one run");
             let help = "it belongs to --repeat, or to an experiment file with a [sweep]";
@@ -399,20 +401,6 @@ fn window(args: &Sim) -> Result<Window, Failure> {
     let Some(text) = &args.output.timeline_window else { return Ok(Window::ALL) };
     Window::parse(text)
         .map_err(|problem| Failure::usage(format!("--timeline-window {text}: {problem}"), None))
-}
-
-/// `path` for one of several scenarios: `run.csv` becomes `run-scenario-2.csv`.
-pub(crate) fn named(path: &Path, scenario: &str) -> PathBuf {
-    if scenario.is_empty() {
-        return path.to_owned();
-    }
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(format!("-{scenario}"));
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
 }
 
 /// Writes each simulation as a drive file and an experiment file.

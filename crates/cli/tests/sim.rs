@@ -462,6 +462,56 @@ fn a_sweep_runs_every_combination_and_ends_with_a_table() {
 }
 
 #[test]
+fn a_sweep_goes_on_where_it_was_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("s.toml"), SWEEP).unwrap();
+    let run = |args: &[&str]| mynah(folder.path(), &[&["sim", "s.toml"], args].concat());
+    let json = |args: &[&str]| done(run(&[args, &["--json", "-", "--quiet"]].concat()));
+    let whole = json(&["--resume", "kept"]);
+    assert_eq!(result(&whole), result(&json(&[])));
+    let runs = folder.path().join("kept/runs.jsonl");
+    let lines = std::fs::read_to_string(&runs).unwrap();
+    assert_eq!(lines.lines().count(), 5);
+    assert_eq!(std::fs::read_to_string(folder.path().join("kept/experiment.toml")).unwrap(), SWEEP);
+    // What is done is not run again: it is the same to the last byte.
+    assert_eq!(json(&["--resume", "kept"]), whole);
+    // Stopped in the middle of a line, two runs are done, and two are run.
+    let two: usize = lines.split_inclusive('\n').take(3).map(str::len).sum();
+    std::fs::write(&runs, &lines[..two + 100]).unwrap();
+    let again = run(&["--resume", "kept", "--json", "-"]);
+    assert!(text(&again.stderr).contains("4 runs, 2 already done"), "{}", text(&again.stderr));
+    assert_eq!(result(&done(again)), result(&whole));
+    let now = std::fs::read_to_string(&runs).unwrap();
+    assert!(now.starts_with(&lines[..two]) && now.lines().count() == 5);
+    // Another sweep, and what has no effect.
+    for (args, said) in [
+        (&["--resume", "kept", "--repeat", "2"][..], "has 4 runs varying"),
+        (&["--resume", "kept", "--set", "flash.read=33us"], "has 4 runs varying"),
+        (&["--resume", "kept", "--request-log", "r.csv"], "--request-log has no effect"),
+        (&["--retry-failed"], "--resume"),
+    ] {
+        let refused = run(args);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        let stderr = text(&refused.stderr).replace("\n  │ ", " ");
+        assert!(stderr.contains(said), "{args:?}: {stderr}");
+    }
+    let one = sim(folder.path(), &["--rw", "randread", "--resume", "kept"]);
+    assert_eq!(one.status.code(), Some(2), "{}", text(&one.stderr));
+    // What has failed is kept as failed.
+    let depths = SWEEP.replace("[1, 8]", "[1, 5000]");
+    std::fs::write(folder.path().join("depths.toml"), depths).unwrap();
+    let failing = ["sim", "depths.toml", "--resume", "failed", "--json", "-"];
+    let first = mynah(folder.path(), &failing);
+    assert_eq!(first.status.code(), Some(1));
+    let second = mynah(folder.path(), &failing);
+    assert!(text(&second.stderr).contains("4 runs, 4 already done"), "{}", text(&second.stderr));
+    assert_eq!((second.status.code(), second.stdout), (Some(1), first.stdout.clone()));
+    let third = mynah(folder.path(), &[&failing[..], &["--retry-failed"]].concat());
+    assert!(text(&third.stderr).contains("4 runs, 2 already done"), "{}", text(&third.stderr));
+    assert_eq!(third.stdout, first.stdout);
+}
+
+#[test]
 fn a_sweep_keeps_what_was_measured_where_other_runs_fail() {
     let folder = tempfile::tempdir().unwrap();
     // One point's queues are too short for it; one ends within its ramp.

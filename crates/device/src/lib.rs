@@ -49,6 +49,7 @@ pub use config::{
 };
 pub use controllers::AnaState;
 pub use key_value::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};
+pub use nvm::BlockNamespace;
 pub use output::{
     Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Query,
     Queue, Value,

@@ -99,6 +99,13 @@ pub trait Store {
         false
     }
 
+    /// Whether the bytes from `at` on take room, or read as zeros because nobody has written them; and
+    /// for how many bytes that holds, at least one and at most `most`. Not more than some microseconds
+    /// of work, so the same may hold for what follows.
+    fn takes_room(&self, _at: u64, most: u64) -> (bool, u64) {
+        (true, most)
+    }
+
     /// Releases a job whose bytes nobody wants any more.
     fn forget(&mut self, job: StoreJob);
 

@@ -5,9 +5,13 @@
 //! A mistake says which option of which flow it is about; how options are spelt is for the front
 //! end to say.
 
+mod vary;
+
+pub use vary::{Axis, Base, Varied};
+
 use crate::drive::{self, DriveFile};
 use crate::enclosure::Enclosure;
-use crate::experiment::{ExperimentFlow, Precondition, RESOURCES, Settle, check_flows};
+use crate::experiment::{Experiment, ExperimentFlow, Precondition, RESOURCES, Settle, check_flows};
 use crate::precision::Goal;
 use crate::quantity::{parse_count, parse_time};
 use crate::runner::RunOptions;
@@ -115,7 +119,20 @@ impl Description {
         Ok(simulation)
     }
 
-    /// The flows and settings of `simulation`, in words that read as the very same.
+    /// The flows and settings of `simulation`, which `experiment` says, in words.
+    ///
+    /// # Errors
+    /// If options cannot say a flow.
+    pub fn of_experiment(
+        simulation: &Simulation,
+        experiment: &Experiment,
+    ) -> Result<Description, SimulationError> {
+        let settings = settings_with(simulation, experiment.seed);
+        Ok(Description { settings, ..Description::of(simulation)? })
+    }
+
+    /// The flows and settings of `simulation`, in words that read as the very same, but for the seed of
+    /// the drive.
     ///
     /// # Errors
     /// If options cannot say a flow.
@@ -184,14 +201,19 @@ pub fn canonical(words: &[(String, String)]) -> Result<Words, DescriptionError> 
         options.name = None;
     }
     let mut canonical = words_of(&options);
-    if let Some(own) = own_namespace {
-        let lists = [own.channels, own.chips, own.dies, own.planes];
-        for (name, ids) in RESOURCES.iter().zip(lists).filter(|(_, ids)| !ids.is_empty()) {
-            let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
-            canonical.push(((*name).to_owned(), ids.join(",")));
-        }
-    }
+    canonical.extend(own_namespace.iter().flat_map(resource_words));
     Ok(canonical)
+}
+
+/// The words that give a flow a namespace of its own.
+fn resource_words(own: &Namespace) -> Words {
+    let lists = [&own.channels, &own.chips, &own.dies, &own.planes];
+    let said = RESOURCES.iter().zip(lists).filter(|(_, ids)| !ids.is_empty());
+    let word = |(name, ids): (&&str, &Vec<u32>)| {
+        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+        ((*name).to_owned(), ids.join(","))
+    };
+    said.map(word).collect()
 }
 
 /// The traces that a simulation reads.
@@ -325,6 +347,18 @@ fn settings_of(simulation: &Simulation) -> Words {
         ("latency", enclosure.filter(|it| !it.latency.is_zero()).map(|it| time(it.latency))),
     ];
     said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// The same of an experiment that may have said a seed: the default one is another than none, for
+/// drives have seeds of their own.
+fn settings_with(simulation: &Simulation, seed: Option<u64>) -> Words {
+    let mut settings = settings_of(simulation);
+    if let Some(seed) = seed
+        && !settings.iter().any(|(name, _)| name == "seed")
+    {
+        settings.insert(0, ("seed".to_owned(), seed.to_string()));
+    }
+    settings
 }
 
 fn flag(text: &str) -> Result<bool, String> {

@@ -7,13 +7,16 @@
 //! load would not be what the file says.
 //!
 //! What the file says is what it says to fio: how a file is taken apart is `file.rs`, how values
-//! are read `values.rs`, and which option means what `job.rs`.
+//! are read `values.rs`, which option means what `job.rs`, what rates come to `rate.rs`, and which
+//! words say nothing to a drive `words.rs`.
 
 mod file;
 mod job;
+mod rate;
 #[cfg(test)]
 mod tests;
 mod values;
+mod words;
 
 use crate::workload::{FlowSpec, Source};
 use file::{Section, Surroundings, Text};
@@ -29,6 +32,8 @@ pub struct FioJob {
     pub flows: Vec<FlowSpec>,
     /// `ramp_time`.
     pub ramp_time: Option<Span>,
+    /// `verify`: what is read is to be compared with what was written.
+    pub verify: bool,
     /// What has no effect.
     pub warnings: Vec<String>,
 }
@@ -162,14 +167,18 @@ impl FioJob {
 
     fn read(name: &str, text: &str, around: &dyn Surroundings) -> Result<FioJob, FioError> {
         let sections = file::sections(name, text, around)?;
-        let mut job = FioJob { flows: Vec::new(), ramp_time: None, warnings: Vec::new() };
+        let mut job =
+            FioJob { flows: Vec::new(), ramp_time: None, verify: false, warnings: Vec::new() };
         for section in &sections {
             let flow = job::flow(section, &mut job)?;
-            job.flows.push(flow);
+            job.flows.extend(flow);
         }
         if job.flows.is_empty() {
             let file = Text { name: name.to_owned(), text: text.to_owned() };
-            let message = "no jobs: a job is a section, [name]";
+            let message = match sections.is_empty() {
+                true => "no jobs: a job is a section, [name]",
+                false => "no jobs that do I/O to a drive",
+            };
             return Err(FioError::at(&file, 0..0, message.to_owned()));
         }
         job.end_together(&sections)?;

@@ -97,6 +97,38 @@ pub fn experiment_file(data: &[u8]) {
     }
 }
 
+/// Opens a ledger whose file of runs has these bytes, and reads what it has.
+pub fn ledger(data: &[u8]) {
+    use crate::ledger::{BUILD, Contents, Entry, Key, Ledger, SCHEMA};
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let path = folder.path().join("runs.jsonl");
+    // With a first line that is right, or as it is.
+    let header = match data.first() {
+        Some(b'{') => String::new(),
+        _ => format!(
+            "{{\"ledger\":\"{SCHEMA}\",\"build\":\"{BUILD}\",\"sweep\":null,\"title\":\"\"}}\n"
+        ),
+    };
+    if std::fs::write(&path, [header.as_bytes(), data].concat()).is_err() {
+        return;
+    }
+    let Ok(mut ledger) = Ledger::open(folder.path(), &Contents::default(), "fuzz") else { return };
+    let before = ledger.len();
+    for part in data.split(|byte| *byte == b'"') {
+        let key = std::str::from_utf8(part).ok().and_then(Key::parse);
+        if let Some(key) = key {
+            let _ = ledger.get(&key);
+        }
+    }
+    let Some(key) = Key::parse(&"5".repeat(64)) else { return };
+    let value = Entry::Value(serde_json::Value::Bool(true));
+    ledger.add(key, &value).expect("there is room");
+    drop(ledger);
+    let again = Ledger::open(folder.path(), &Contents::default(), "fuzz");
+    let mut again = again.expect("what was opened can be opened again");
+    assert!(again.len() >= before && again.get(&key).expect("it can be read") == Some(value));
+}
+
 /// Reads a task file.
 pub fn profile_task(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {

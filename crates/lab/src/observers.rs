@@ -6,6 +6,7 @@ use crate::output::OutputError;
 use crate::profile::ProfileLog;
 use crate::recorder::Kind;
 use crate::request_log::RequestLog;
+use crate::rows::RequestRows;
 use crate::runner::RunError;
 use crate::series::{Sampler, Series};
 use crate::timeline::Timeline;
@@ -20,6 +21,7 @@ pub(crate) type Completed<'a> = (&'a Completion, Option<&'a LinkSpans>);
 #[derive(Default)]
 pub(crate) struct Observers {
     pub(crate) log: Option<RequestLog>,
+    pub(crate) rows: Option<RequestRows>,
     pub(crate) profile: Option<ProfileLog>,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) timeline: Option<Timeline>,
@@ -89,6 +91,9 @@ impl Observers {
         if let Some(log) = &mut self.log {
             log.record(flow, request, created, (completion, link))?;
         }
+        if let Some(rows) = &mut self.rows {
+            rows.record(flow, request, created, (completion, link));
+        }
         Ok(())
     }
 
@@ -117,6 +122,9 @@ impl Observers {
         if let Some(log) = &mut self.log {
             log.record_key(flow, kind, shown, created, completion)?;
         }
+        if let Some(rows) = &mut self.rows {
+            rows.record_key(flow, kind, shown, created, completion);
+        }
         Ok(())
     }
 
@@ -132,6 +140,9 @@ impl Observers {
     pub(crate) fn finish(self, drive: &mut Drive) -> Result<Option<Series>, RunError> {
         if let Some(log) = self.log {
             log.finish()?;
+        }
+        if let Some(rows) = self.rows {
+            rows.finish();
         }
         if let Some(profile) = self.profile {
             profile.finish()?;

@@ -141,6 +141,20 @@ fn temporary(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
         .make_in(folder.unwrap_or(Path::new(".")), |path| options.open(path))
 }
 
+/// `path` for one of several: `run.csv` becomes `run-point-2.csv` for `point-2`. No name, no change.
+pub fn named(path: &Path, name: &str) -> PathBuf {
+    if name.is_empty() {
+        return path.to_owned();
+    }
+    let mut file = path.file_stem().unwrap_or_default().to_owned();
+    file.push(format!("-{name}"));
+    if let Some(extension) = path.extension() {
+        file.push(".");
+        file.push(extension);
+    }
+    path.with_file_name(file)
+}
+
 /// Writes `text` to the file at `path`, whole or not at all.
 ///
 /// # Errors

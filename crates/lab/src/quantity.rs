@@ -80,18 +80,23 @@ pub(crate) fn parse_time(text: &str) -> Result<Span, String> {
 
 /// A share, 0 to 1, written as a percentage: `10%`, or `10`.
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
+    let share = parse_multiple(text)?;
+    if share > 1.0 {
+        return Err(format!("`{text}` is more than 100 %"));
+    }
+    Ok(share)
+}
+
+/// A percentage that may be more than 100.
+pub(crate) fn parse_multiple(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text)?;
     if !matches!(unit, "" | "%") {
         return Err(format!("`{text}` is not a percentage"));
     }
     // The nearest share to the decimal that is written, without rounding twice.
-    let share: f64 = format!("{}e-2", number.replace('_', ""))
+    format!("{}e-2", number.replace('_', ""))
         .parse()
-        .map_err(|_| format!("`{number}` is not a number"))?;
-    if share > 1.0 {
-        return Err(format!("`{text}` is more than 100 %"));
-    }
-    Ok(share)
+        .map_err(|_| format!("`{number}` is not a number"))
 }
 
 /// A share as the percentage that [`parse_share`] reads as the very same share: its decimals, two places on.

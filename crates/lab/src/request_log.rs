@@ -179,8 +179,19 @@ pub fn header(has_link: bool) -> String {
     line
 }
 
+/// Every operation.
+#[cfg(test)]
+pub(crate) const OPERATIONS: [Operation; 6] = [
+    Operation::Read,
+    Operation::Write,
+    Operation::WriteThrough,
+    Operation::Trim,
+    Operation::Flush,
+    Operation::Other,
+];
+
 /// The operation's name in the log.
-const fn operation_name(operation: Operation) -> &'static str {
+pub(crate) const fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "read",
         Operation::Write => "write",

@@ -6,7 +6,7 @@
 //! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
 
 use crate::capture::Capture;
-use crate::drive::{self, DriveError, drive_hash};
+use crate::drive::{self, DriveError, DriveFile, drive_hash};
 use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
 use crate::fault::{self, FaultError};
@@ -22,6 +22,7 @@ use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{
     KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Verdict,
 };
+use crate::rows::{RequestRows, RowSink};
 use crate::runner::enclosure;
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy, random_writes};
 use crate::saved_state::{self, SavedStateError};
@@ -193,6 +194,8 @@ pub struct Simulation {
     pub require_steady: bool,
     /// Where every completed request is to be written.
     pub request_log: Option<PathBuf>,
+    /// Who takes every completed request as a row.
+    pub rows: Option<RowSink>,
     /// Where the profile is to be written: a record for every completed request.
     pub profile: Option<PathBuf>,
     /// Where everything that goes into the drive is to be recorded.
@@ -258,6 +261,7 @@ impl Simulation {
             alone: false,
             require_steady: false,
             request_log: None,
+            rows: None,
             profile: None,
             record: None,
             intervals: None,
@@ -364,20 +368,23 @@ impl Simulation {
         let changes = experiment.overrides.iter().map(ToString::to_string);
         let changes: Vec<String> = changes.chain(overrides.iter().cloned()).collect();
         let file = drive::load(&experiment.drive, &changes)?;
-        let mut simulation = Simulation {
-            source: Some((experiment.drive.clone(), changes)),
-            ..Simulation::with(&file.name, file.config)
-        };
+        let simulation = Simulation::of_experiment_on(experiment, &file);
+        Ok(Simulation { source: Some((experiment.drive.clone(), changes)), ..simulation })
+    }
+
+    /// What `experiment` says is done, to the drive of `file`.
+    pub(crate) fn of_experiment_on(experiment: &Experiment, file: &DriveFile) -> Simulation {
+        let mut simulation = Simulation::with(&file.name, file.config.clone());
         simulation.enclosure = experiment.enclosure;
         simulation.flows = experiment.place(&mut simulation.config);
         simulation.options.precondition = experiment.precondition.unwrap_or_default();
         simulation.options.settle = experiment.settle.unwrap_or_default();
         simulation.options.ramp_time = experiment.ramp_time.unwrap_or_default();
         simulation.options.precision = experiment.precision.unwrap_or_default();
-        Ok(match experiment.seed {
+        match experiment.seed {
             Some(seed) => simulation.seed(seed),
             None => simulation,
-        })
+        }
     }
 
     /// The same, with the flows of a fio job file; what it said that has no effect here.
@@ -385,7 +392,12 @@ impl Simulation {
     /// # Errors
     /// If the file cannot be used.
     pub fn fio(mut self, path: &Path) -> Result<(Simulation, Vec<String>), SimulationError> {
-        let FioJob { mut flows, ramp_time, warnings } = FioJob::load(path)?;
+        let FioJob { mut flows, ramp_time, verify, mut warnings } = FioJob::load(path)?;
+        if verify {
+            let text =
+                "verify is left out: a simulation has no bytes to compare; `mynah bench` does";
+            warnings.push(text.to_owned());
+        }
         flows.iter_mut().for_each(|flow| {
             limit(flow);
         });
@@ -560,6 +572,7 @@ impl Simulation {
         let looked_at = [
             (self.alone, "each flow alone"),
             (self.request_log.is_some(), "a request log"),
+            (self.rows.is_some(), "a table of requests"),
             (self.profile.is_some(), "a profile"),
             (self.record.is_some(), "a recording"),
             (self.intervals.is_some() || self.over_time, "intervals"),
@@ -602,6 +615,10 @@ impl Simulation {
             let log = RequestLog::create(&file, &names(), has_link).map_err(log_error)?;
             observers.log = Some(log);
             pending.push(file);
+            any = true;
+        }
+        if let Some(sink) = &self.rows {
+            observers.rows = Some(RequestRows::new(sink.clone(), has_link));
             any = true;
         }
         if let Some(path) = &self.profile {

@@ -1,18 +1,91 @@
 //! A drive, request by request: for programs that decide what to ask next by what came back.
 //!
-//! One queue pair, one flow. Time moves only in [`Stepper::step`] and [`Stepper::wait`].
+//! Queues of any number, each of a flow and a priority; one if nothing else is said. Time moves only
+//! in [`Stepper::step`], [`Stepper::wait`] and [`Stepper::advance`].
 
-use mynah_model::config::{Config, Priority};
+use crate::rows::{RequestBatch, op_of};
+use crate::saved_state::{self, SavedStateError};
+use mynah_model::config::{Config, NamespaceKind, Priority};
 use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, Request, Tag,
 };
-use mynah_model::precondition::{Occupancy, PreconditionError, Preconditioned};
+use mynah_model::precondition::{Occupancy, Order, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::Counters;
-use mynah_model::{ConfigError, Drive};
-use mynah_stamp::{Span, Time};
+use mynah_model::{ConfigError, Drive, InputError};
+use mynah_stamp::{LinkSpans, Span, Time};
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::path::Path;
 
-const QUEUE: QueueId = QueueId(1);
+/// A queue of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostQueue {
+    /// Whose requests it has.
+    pub flow: u16,
+    /// How they rank, where the drive asks.
+    pub priority: Priority,
+}
+
+/// Why there is no stepper.
+#[derive(Debug, thiserror::Error)]
+pub enum StepperError {
+    /// The drive cannot be built.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A queue cannot be had.
+    #[error(transparent)]
+    Queue(#[from] InputError),
+    /// The drive cannot be in that state.
+    #[error(transparent)]
+    Precondition(#[from] PreconditionError),
+    /// The saved state does not fit.
+    #[error(transparent)]
+    State(#[from] SavedStateError),
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    request: Request,
+    at: Time,
+}
+
+/// A queue of the host, and what is in it.
+#[derive(Debug, Default)]
+struct Lane {
+    flow: u16,
+    /// Rung and not fetched.
+    submitted: VecDeque<Request>,
+    /// Waiting for room in the queue.
+    backlog: VecDeque<Request>,
+    outstanding: u32,
+}
+
+/// A request that has completed.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// What was asked.
+    pub request: Request,
+    /// In which queue, from 0.
+    pub queue: usize,
+    /// Whose that is.
+    pub flow: u16,
+    /// When it was asked.
+    pub asked: Time,
+    /// What came of it.
+    pub completion: Completion,
+    /// Where its time went on an Ethernet link.
+    pub link: Option<LinkSpans>,
+}
+
+impl Done {
+    /// Adds it to a table.
+    pub fn push_to(&self, rows: &mut RequestBatch) {
+        let Done { request, flow, asked, completion, link, .. } = self;
+        let who = (usize::from(*flow), op_of(request.operation));
+        rows.push(u64::from(request.tag.0), who, request, *asked, (completion, link.as_ref()));
+    }
+}
 
 /// A drive and a host that does what it is told.
 ///
@@ -36,40 +109,42 @@ const QUEUE: QueueId = QueueId(1);
 pub struct Stepper {
     drive: Drive,
     next_tag: u32,
-    /// Rung and not fetched.
-    submitted: VecDeque<Request>,
-    /// Waiting for room in the queue.
-    backlog: VecDeque<Request>,
-    outstanding: u32,
+    lanes: Vec<Lane>,
+    asked: FxHashMap<u32, Asked>,
     entries: u32,
-    completed: VecDeque<Completion>,
+    completed: VecDeque<Done>,
 }
 
 impl Stepper {
-    /// Builds the drive, empty.
+    /// Builds the drive, empty, with one queue.
     ///
     /// # Errors
     /// If it cannot be built.
-    pub fn new(config: Config) -> Result<Stepper, ConfigError> {
+    pub fn new(config: Config) -> Result<Stepper, StepperError> {
+        Stepper::with_queues(config, &[HostQueue::default()])
+    }
+
+    /// Builds the drive, empty, with these queues, at least one.
+    ///
+    /// # Errors
+    /// If it cannot be built, or has no such queues.
+    pub fn with_queues(config: Config, queues: &[HostQueue]) -> Result<Stepper, StepperError> {
         let entries = config.queues.entries;
         let mut drive = Drive::new(config)?;
-        let queue = Queue {
-            id: QUEUE,
-            kind: drive.config().host_queues(0),
-            flow: FlowId(0),
-            priority: Priority::default(),
-            completion_entries: entries,
-        };
-        drive.control(Time::ZERO, Control::CreateQueue(queue)).expect("the first queue");
-        Ok(Stepper {
-            drive,
-            next_tag: 0,
-            submitted: VecDeque::new(),
-            backlog: VecDeque::new(),
-            outstanding: 0,
-            entries,
-            completed: VecDeque::new(),
-        })
+        let mut lanes = Vec::new();
+        for (index, HostQueue { flow, priority }) in queues.iter().enumerate() {
+            let queue = Queue {
+                id: id(index),
+                kind: drive.config().host_queues(0),
+                flow: FlowId(*flow),
+                priority: *priority,
+                completion_entries: entries,
+            };
+            drive.control(Time::ZERO, Control::CreateQueue(queue))?;
+            lanes.push(Lane { flow: *flow, ..Lane::default() });
+        }
+        let (asked, completed) = (FxHashMap::default(), VecDeque::new());
+        Ok(Stepper { drive, next_tag: 0, lanes, asked, entries, completed })
     }
 
     /// Puts the drive into the steady state of the stated writes, before its first request.
@@ -81,6 +156,44 @@ impl Stepper {
         occupancy: &[Occupancy],
     ) -> Result<Preconditioned, PreconditionError> {
         self.drive.precondition(occupancy)
+    }
+
+    /// Puts the drive into the state that uniform random writes all over it settle into, before its
+    /// first request.
+    ///
+    /// # Errors
+    /// If it has been used, or cannot be in such a state.
+    pub fn settle(&mut self) -> Result<Preconditioned, PreconditionError> {
+        let unit_sectors = u64::from(self.drive.config().mapping.unit_bytes) / SECTOR_BYTES;
+        let mut all = Vec::new();
+        for (index, namespace) in self.drive.config().namespaces.iter().enumerate() {
+            let id = NamespaceId(index as u32 + 1);
+            if namespace.kind == NamespaceKind::Pairs {
+                continue;
+            }
+            let units = self.drive.namespace_sectors(id).unwrap_or(0) / unit_sectors;
+            let class = UpdateClass {
+                first: 0,
+                units,
+                weight: units as f64,
+                order: Order::UNIFORM,
+                write_share: 1.0,
+                saturated: true,
+                units_per_s: 0.0,
+            };
+            all.push(Occupancy { namespace: id, classes: vec![class] });
+        }
+        self.drive.precondition(&all)
+    }
+
+    /// Puts the drive into a saved state, as `mynah sim --save-state` writes it, before its first
+    /// request. Messages call it `name`.
+    ///
+    /// # Errors
+    /// If it is of another drive, or damaged. The stepper must not be used then.
+    pub fn restore(&mut self, name: &str, state: &[u8]) -> Result<(), SavedStateError> {
+        let read = saved_state::read(&mut self.drive, Path::new(name), state, state.len() as u64);
+        read.map(|_| ())
     }
 
     /// Submits a request to the first namespace now. When the queue is full it waits in the
@@ -97,27 +210,50 @@ impl Stepper {
         sector: u64,
         sectors: u32,
     ) -> Tag {
+        self.submit_in(0, namespace, operation, sector, sectors)
+    }
+
+    /// The same in a queue, counted from 0.
+    ///
+    /// # Panics
+    /// If there is no such queue.
+    pub fn submit_in(
+        &mut self,
+        queue: usize,
+        namespace: NamespaceId,
+        operation: Operation,
+        sector: u64,
+        sectors: u32,
+    ) -> Tag {
         let tag = Tag(self.next_tag);
         self.next_tag = self.next_tag.wrapping_add(1);
-        self.backlog.push_back(Request { tag, operation, namespace, sector, sectors });
-        self.ring();
+        let request = Request { tag, operation, namespace, sector, sectors };
+        self.asked.insert(tag.0, Asked { request, at: self.drive.now() });
+        self.lanes[queue].backlog.push_back(request);
+        self.ring(queue);
         tag
     }
 
-    fn ring(&mut self) {
-        while self.outstanding + 1 < self.entries
-            && let Some(request) = self.backlog.pop_front()
+    fn ring(&mut self, queue: usize) {
+        let lane = &mut self.lanes[queue];
+        while lane.outstanding + 1 < self.entries
+            && let Some(request) = lane.backlog.pop_front()
         {
-            self.submitted.push_back(request);
-            self.outstanding += 1;
-            self.drive.ring(self.drive.now(), QUEUE, 1).expect("the queue exists");
+            lane.submitted.push_back(request);
+            lane.outstanding += 1;
+            self.drive.ring(self.drive.now(), id(queue), 1).expect("the queue exists");
         }
     }
 
     /// Runs to the next completion and returns it; `None` when nothing is outstanding, or
     /// nothing will be answered any more because the power has failed.
     pub fn step(&mut self) -> Option<Completion> {
-        while self.completed.is_empty() && self.outstanding > 0 {
+        self.step_whole().map(|done| done.completion)
+    }
+
+    /// The same, with what was asked.
+    pub fn step_whole(&mut self) -> Option<Done> {
+        while self.completed.is_empty() && !self.asked.is_empty() {
             self.drive.next_at()?;
             self.drive.advance(Time::MAX);
             self.react();
@@ -127,10 +263,29 @@ impl Stepper {
 
     /// Lets simulated time pass. Completions are kept for [`Stepper::step`].
     pub fn wait(&mut self, span: Span) {
-        let until = self.drive.now() + span;
-        while self.drive.now() < until {
+        self.advance(self.drive.now() + span);
+    }
+
+    /// Lets simulated time pass up to `until`. Completions are kept for [`Stepper::step`] and
+    /// [`Stepper::take`].
+    pub fn advance(&mut self, until: Time) {
+        while self.drive.now() < until && (until < Time::MAX || self.drive.next_at().is_some()) {
             self.drive.advance(until);
             self.react();
+        }
+    }
+
+    /// A completion that is there already.
+    pub fn take(&mut self) -> Option<Done> {
+        self.completed.pop_front()
+    }
+
+    /// When something will next happen: now if there are completions to be taken, else whenever
+    /// the drive does something by itself.
+    pub fn next_at(&self) -> Option<Time> {
+        match self.completed.is_empty() {
+            true => self.drive.next_at(),
+            false => Some(self.drive.now()),
         }
     }
 
@@ -139,15 +294,23 @@ impl Stepper {
         while let Some(output) = self.drive.poll() {
             match output {
                 Output::Fetch { at, queue } => {
-                    if let Some(request) = self.submitted.pop_front() {
+                    if let Some(request) = self.lanes[index(queue)].submitted.pop_front() {
                         self.drive.command(at, queue, request).expect("it was fetched");
                     }
                 }
                 Output::Complete(completion) => {
-                    self.outstanding -= 1;
-                    self.completed.push_back(completion);
-                    self.drive.cq_freed(completion.at, QUEUE, 1).expect("the queue exists");
-                    self.ring();
+                    let link = self.drive.polled_link_spans().copied();
+                    let queue = index(completion.queue);
+                    let lane = &mut self.lanes[queue];
+                    lane.outstanding -= 1;
+                    let flow = lane.flow;
+                    if let Some(asked) = self.asked.remove(&completion.tag.0) {
+                        let Asked { request, at: asked } = asked;
+                        let done = Done { request, queue, flow, asked, completion, link };
+                        self.completed.push_back(done);
+                    }
+                    self.drive.cq_freed(completion.at, completion.queue, 1).expect("it exists");
+                    self.ring(queue);
                 }
                 Output::Move { .. } | Output::Decide { .. } => {}
             }
@@ -159,9 +322,14 @@ impl Stepper {
         self.drive.now()
     }
 
+    /// How many queues there are.
+    pub fn queues(&self) -> usize {
+        self.lanes.len()
+    }
+
     /// Requests submitted and not completed.
     pub fn outstanding(&self) -> usize {
-        self.outstanding as usize + self.backlog.len()
+        self.asked.len()
     }
 
     /// What the drive has counted.
@@ -173,6 +341,17 @@ impl Stepper {
     pub fn drive(&self) -> &Drive {
         &self.drive
     }
+}
+
+/// Bytes of a sector.
+const SECTOR_BYTES: u64 = 512;
+
+fn id(index: usize) -> QueueId {
+    QueueId(index as u16 + 1)
+}
+
+fn index(id: QueueId) -> usize {
+    usize::from(id.0) - 1
 }
 
 impl std::fmt::Debug for Stepper {
@@ -221,6 +400,72 @@ mod tests {
         drive.submit(Operation::Write, 0, 8);
         while drive.step().is_some() {}
         assert!(drive.drive().has_lost_power() || drive.outstanding() == 0);
+    }
+
+    #[test]
+    fn queues_have_flows_of_their_own() {
+        let config = small(&[]).drive().config().clone();
+        let queue = |flow, priority| HostQueue { flow, priority };
+        let queues =
+            [queue(0, Priority::High), queue(1, Priority::Low), queue(1, Priority::Urgent)];
+        let mut drive = Stepper::with_queues(config, &queues).unwrap();
+        drive.settle().unwrap();
+        let first = NamespaceId(1);
+        for n in 0..300u64 {
+            drive.submit_in(n as usize % 3, first, Operation::Write, n * 8, 8);
+        }
+        let mut rows = RequestBatch::new(false);
+        while let Some(done) = drive.step_whole() {
+            assert_eq!(done.queue, done.request.tag.0 as usize % 3);
+            assert_eq!(done.flow, queues[done.queue].flow);
+            assert_eq!(usize::from(done.completion.queue.0), done.queue + 1);
+            done.push_to(&mut rows);
+        }
+        assert_eq!((rows.len(), drive.outstanding(), drive.queues()), (300, 0, 3));
+        assert!(rows.latency_ps.iter().all(|&latency| latency > 0));
+        let sums = (0..300).map(|row| rows.stages_ps.iter().map(|stage| stage[row]).sum::<u64>());
+        let whole = rows.completed_ps.iter().zip(&rows.created_ps).map(|(end, start)| end - start);
+        assert!(sums.eq(whole));
+        assert!(drive.drive().counters().host_units_written >= 300);
+    }
+
+    #[test]
+    fn time_goes_where_it_is_told() {
+        let mut drive = small(&[]);
+        drive.submit(Operation::Read, 0, 8);
+        let next = drive.next_at().unwrap();
+        drive.advance(next);
+        assert!(drive.now() >= next && drive.take().is_none());
+        drive.advance(Time::MAX);
+        assert_eq!(drive.take().map(|done| done.request.sectors), Some(8));
+        assert_eq!((drive.take().is_none(), drive.outstanding()), (true, 0));
+    }
+
+    #[test]
+    fn a_saved_state_is_begun_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.state");
+        let small = ["geometry.blocks_per_plane=48".to_owned(), "over_provisioning=20%".to_owned()];
+        let mut run = crate::Simulation::on_changed("enterprise-tlc", &small).unwrap();
+        run = run.flow("a", "rw=randwrite number_ios=500").unwrap();
+        run.save_state = Some(path.clone());
+        run.run().unwrap();
+        let state = std::fs::read(&path).unwrap();
+        let mut drive = Stepper::new(run.config.clone()).unwrap();
+        drive.restore("a", &state).unwrap();
+        let mut empty = Stepper::new(run.config.clone()).unwrap();
+        let free = |drive: &Stepper| drive.drive().gauges().free_blocks;
+        assert!(free(&drive) < free(&empty));
+        for bytes in [0, 10, state.len() / 2, state.len() - 1] {
+            assert!(
+                Stepper::new(run.config.clone()).unwrap().restore("a", &state[..bytes]).is_err()
+            );
+        }
+        empty.submit(Operation::Write, 0, 8);
+        empty.step().unwrap();
+        assert!(empty.restore("a", &state).is_err());
+        drive.submit(Operation::Read, 0, 8);
+        assert!(drive.step().is_some());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! have the first axis across, and a line for each flow, kind of command and value of the
 //! other axes.
 
+pub mod runs;
+
 use crate::confidence;
 use crate::precision::{EVENTS_MAX, REQUESTS_MAX};
 use crate::quantity::{KB_BASE, parse_bytes, parse_share, parse_time};
@@ -68,6 +70,34 @@ impl Row {
 
     fn metric(&self, name: &str) -> Option<&Metric> {
         self.confidence.metrics.iter().find(|metric| metric.name == name)
+    }
+}
+
+/// A column of a sweep's table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Words.
+    Text(Vec<String>),
+    /// Whole numbers.
+    Count(Vec<u64>),
+    /// Numbers; `None` where the row has none.
+    Number(Vec<Option<f64>>),
+}
+
+impl Column {
+    /// Values that were varied.
+    fn of_values<'a>(values: impl Iterator<Item = &'a String> + Clone) -> Column {
+        if let Ok(counts) = values.clone().map(|value| value.parse()).collect() {
+            return Column::Count(counts);
+        }
+        let number = |value: &'a String| {
+            let plain = value.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
+            value.parse::<f64>().ok().filter(|number| plain && number.is_finite()).map(Some)
+        };
+        match values.clone().map(number).collect() {
+            Some(numbers) => Column::Number(numbers),
+            None => Column::Text(values.cloned().collect()),
+        }
     }
 }
 
@@ -333,6 +363,47 @@ impl Sweep {
         text
     }
 
+    /// The table as columns, with the names that the CSV has. Values of an axis are numbers where all
+    /// of them are.
+    pub fn columns(&self) -> Vec<(String, Column)> {
+        let mut columns = Vec::new();
+        for (at, axis) in self.axes.iter().enumerate() {
+            columns.push((
+                axis.clone(),
+                Column::of_values(self.rows.iter().map(|row| &row.values[at])),
+            ));
+        }
+        for name in &self.names {
+            let number = |of: fn(&Metric) -> Option<f64>| {
+                let each = self.rows.iter().map(|row| of(row.metric(name)?));
+                Column::Number(each.collect())
+            };
+            columns.push((name.clone(), number(|metric| Some(metric.mean))));
+            if self.is_repeated() {
+                columns.push((format!("{name} ±"), number(|metric| metric.half_width)));
+            }
+        }
+        if self.is_judged() {
+            let each = self.rows.iter().map(Row::steadiness);
+            columns.push(("steadiness".to_owned(), Column::Text(each.collect())));
+        }
+        if self.is_searched() {
+            let number = |of: fn(&JointPrecision) -> Option<f64>| {
+                let each = self.rows.iter().map(|row| of(row.confidence.precision.as_ref()?));
+                Column::Number(each.collect())
+            };
+            columns.push(("precision_asked".to_owned(), number(|found| Some(found.asked))));
+            columns.push(("precision".to_owned(), number(|found| found.half_width)));
+            let limiting = |row: &Row| {
+                let found = row.confidence.precision.as_ref();
+                found.and_then(|found| found.limiting.clone()).unwrap_or_default()
+            };
+            let each = self.rows.iter().map(limiting).collect();
+            columns.push(("precision_limiting".to_owned(), Column::Text(each)));
+        }
+        columns
+    }
+
     /// The pictures and the table, an HTML document.
     pub fn html(&self, title: &str) -> String {
         let mut out = String::new();
@@ -564,6 +635,32 @@ mod tests {
         let csv = sweep(1).csv();
         assert!(csv.starts_with("flow.reader.iodepth,reader read iops,"));
         assert_eq!(csv.lines().count(), 4);
+    }
+
+    #[test]
+    fn columns_are_those_of_the_csv() {
+        for repeats in [1, 3] {
+            let sweep = sweep(repeats);
+            let (columns, csv) = (sweep.columns(), sweep.csv());
+            let names: Vec<_> = columns.iter().map(|(name, _)| name.clone()).collect();
+            assert_eq!(csv.lines().next(), Some(names.join(",").as_str()));
+            for (line, row) in csv.lines().skip(1).zip(0..) {
+                let fields = columns.iter().map(|(_, column)| match column {
+                    Column::Text(each) => each[row].clone(),
+                    Column::Count(each) => each[row].to_string(),
+                    Column::Number(each) => each[row].map(|it| it.to_string()).unwrap_or_default(),
+                });
+                assert_eq!(line, fields.collect::<Vec<_>>().join(","));
+            }
+            assert_eq!(columns[0].1, Column::Count(vec![1, 4, 16]));
+        }
+        let values = |each: [&str; 2]| {
+            let each: Vec<String> = each.map(str::to_owned).to_vec();
+            Column::of_values(each.iter())
+        };
+        assert_eq!(values(["7%", "8"]), Column::Text(vec!["7%".into(), "8".into()]));
+        assert_eq!(values(["0.5", "8"]), Column::Number(vec![Some(0.5), Some(8.0)]));
+        assert!(matches!(values(["inf", "nan"]), Column::Text(_)));
     }
 
     #[test]

@@ -198,6 +198,8 @@ fn values(head: &Head) -> [u64; PARTS] {
 #[derive(Clone, Debug)]
 pub struct Chooser {
     choice: Choice,
+    /// Every I/O gets a record.
+    is_all: bool,
     tests: Vec<Test>,
     /// Hashes below it are chosen.
     below: u64,
@@ -241,7 +243,8 @@ impl Chooser {
             KeepAbove::Running => (never, Some(Box::new(Running::default()))),
         };
         let left = running.as_ref().map_or(u64::MAX, |running| running.window());
-        Ok(Chooser { choice, tests, below, next: Time::ZERO, every, above, left, running })
+        let is_all = choice.is_all();
+        Ok(Chooser { choice, is_all, tests, below, next: Time::ZERO, every, above, left, running })
     }
 
     /// What was asked for.
@@ -257,6 +260,9 @@ impl Chooser {
     /// What becomes of an I/O that has ended.
     #[inline]
     pub fn decide(&mut self, head: &Head) -> Decision {
+        if self.is_all {
+            return Decision::Record;
+        }
         if !self.tests.is_empty() && !self.passes(head) {
             return Decision::Filtered;
         }

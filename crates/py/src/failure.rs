@@ -4,6 +4,7 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_lab::SimulationError;
 use mynah_lab::description::DescriptionError;
+use mynah_lab::ledger::LedgerError;
 use mynah_lab::output::OutputError;
 use mynah_lab::workload::OptionError;
 use pyo3::prelude::*;
@@ -31,6 +32,11 @@ impl Failure {
     /// What the caller gave cannot be used.
     pub(crate) fn usage(message: impl Into<String>, help: Option<String>) -> Failure {
         Failure::plain("UsageError", message.into(), help)
+    }
+
+    /// This machine cannot do it; another may.
+    pub(crate) fn unfit(message: String, help: Option<String>) -> Failure {
+        Failure::plain("Unfit", message, help)
     }
 
     /// Something that was meant to work did not.
@@ -102,6 +108,12 @@ impl From<DescriptionError> for Failure {
             }
             DescriptionError::Flows(problem) => Failure::usage(problem, None),
         }
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Failure {
+        Failure::drawn(error.is_usage(), &error)
     }
 }
 

@@ -7,10 +7,15 @@
 
 mod drive;
 mod failure;
+mod ledger;
 mod machine;
 mod result;
 mod run;
 mod simulation;
+mod stepper;
+mod stream;
+mod sweep;
+mod table;
 
 /// A drive's tables are large, and used at random. Python's own memory is not concerned.
 #[global_allocator]
@@ -23,16 +28,31 @@ mod _native {
     #[pymodule_export]
     use crate::failure::fail;
     #[pymodule_export]
-    use crate::result::{compare, compare_json, results, summary};
+    use crate::ledger::{Ledger, digest, run_key, value_key};
+    #[pymodule_export]
+    use crate::result::{blame, compare, compare_json, results, stages, summary};
     #[pymodule_export]
     use crate::run::{Measured, run};
     #[pymodule_export]
     use crate::simulation::{
         Simulation, flow, flow_options, load_experiment, load_fio, load_mqsim, settings,
     };
+    #[pymodule_export]
+    use crate::stepper::{Completion, Stepper};
+    #[pymodule_export]
+    use crate::stream::Stream;
+    #[pymodule_export]
+    use crate::sweep::{Collected, Stop, Sweep, sweep_text, vary};
+    #[pymodule_export]
+    use crate::table::{Table, intervals};
 
     /// The version of the crates that this was built from.
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// The build that results come from.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __build__: &str = mynah_lab::ledger::BUILD;
 }

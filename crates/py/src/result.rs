@@ -1,6 +1,7 @@
 //! Results, which pass as JSON.
 
 use crate::failure::{Failure, guarded};
+use crate::table::{self, Table};
 use mynah_lab::comparison::Comparison;
 use mynah_lab::result::{Document, Result as RunResult};
 use mynah_lab::summary as summaries;
@@ -56,4 +57,16 @@ pub(crate) fn compare_json(
     texts: [String; 2],
 ) -> PyResult<String> {
     guarded(py, move || compared(&names, &texts).map(|comparison| comparison.to_json()))
+}
+
+/// Where the time of a result's requests went.
+#[pyfunction]
+pub(crate) fn stages(py: Python<'_>, text: String) -> PyResult<Table> {
+    guarded(py, move || table::of_stages(&one(&text)?))
+}
+
+/// Who waited for whom, of a result.
+#[pyfunction]
+pub(crate) fn blame(py: Python<'_>, text: String) -> PyResult<Table> {
+    guarded(py, move || table::of_blame(&one(&text)?))
 }

@@ -3,24 +3,26 @@
 //! is being prepared there is nothing yet: then the caller is told at once, and the thread ends
 //! when its drive is ready.
 
-use crate::failure::{Failure, class_of};
+use crate::failure::{Failure, class_of, guarded};
 use crate::machine::Meter;
 use crate::simulation::Simulation;
+use crate::table::Table;
 use mynah_lab::SimulationError;
 use mynah_lab::output::PendingFile;
+use mynah_lab::rows::{RequestBatch, RowSink};
 use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::Step;
 use mynah_lab::timeline::Window;
 use mynah_lab::units::Duration;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// How often signals are looked for.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
+pub(crate) const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 /// The stack of a run, as the command has it.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -28,6 +30,14 @@ const STACK_BYTES: usize = 8 << 20;
 #[pyclass(frozen, module = "mynah._native")]
 pub(crate) struct Measured {
     measured: mynah_lab::Measured,
+    /// Every request, if they were asked for.
+    requests: Option<Py<Table>>,
+}
+
+impl Measured {
+    pub(crate) fn of(measured: mynah_lab::Measured) -> Measured {
+        Measured { measured, requests: None }
+    }
 }
 
 #[pymethods]
@@ -40,6 +50,11 @@ impl Measured {
     /// The report, an HTML document.
     fn html(&self) -> String {
         self.measured.html()
+    }
+
+    /// The table of requests, if it was asked for.
+    fn requests(&self, py: Python<'_>) -> Option<Py<Table>> {
+        self.requests.as_ref().map(|table| table.clone_ref(py))
     }
 }
 
@@ -103,23 +118,27 @@ const INTERVAL_MIN_PS: u64 = 1_000_000;
 
 /// What a run's thread and its caller share.
 #[derive(Default)]
-struct Shared {
+pub(crate) struct Shared {
     /// The run is to end.
-    end: AtomicBool,
+    pub(crate) end: AtomicBool,
     /// The drive is being prepared, so it cannot.
     preparing: AtomicBool,
 }
 
-type Ended = Result<mynah_lab::Measured, SimulationError>;
+pub(crate) type Ended = Result<mynah_lab::Measured, SimulationError>;
 
 /// Runs on this thread.
-fn measure(simulation: &mynah_lab::Simulation, command: String, shared: &Shared) -> Ended {
+fn measure(
+    simulation: &mynah_lab::Simulation,
+    command: String,
+    end: &AtomicBool,
+    preparing: &AtomicBool,
+) -> Ended {
     let mut meter = Meter::new(command);
     let ended = simulation.run_watched(&mut |step| {
         meter.step(step);
-        let preparing = matches!(step, Step::Preparing | Step::Alone(_));
-        shared.preparing.store(preparing, Ordering::Relaxed);
-        !shared.end.load(Ordering::Relaxed)
+        preparing.store(matches!(step, Step::Preparing | Step::Alone(_)), Ordering::Relaxed);
+        !end.load(Ordering::Relaxed)
     });
     let run = meter.finish();
     ended.map(|mut measured| {
@@ -164,29 +183,64 @@ fn wait(
     }
 }
 
-/// Runs a simulation. `command` is what the result says of who asked for it.
+/// Runs on this thread, without the interpreter; `None` if it was told to end before its time.
+pub(crate) fn here(
+    py: Python<'_>,
+    simulation: &mynah_lab::Simulation,
+    command: String,
+    end: &AtomicBool,
+) -> PyResult<Option<Measured>> {
+    if end.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let measured = guarded(py, || measure(simulation, command, end, &AtomicBool::new(true)))?;
+    Ok((!measured.interrupted).then(|| Measured::of(measured)))
+}
+
+/// Starts a run on a thread of its own; the channel has been let go of when it is over.
+pub(crate) fn spawn(
+    simulation: mynah_lab::Simulation,
+    command: String,
+    shared: Arc<Shared>,
+) -> Result<(JoinHandle<Ended>, Receiver<()>), Failure> {
+    shared.preparing.store(true, Ordering::Relaxed);
+    let (alive, ended) = channel::<()>();
+    let work = move || {
+        let _alive = alive;
+        measure(&simulation, command, &shared.end, &shared.preparing)
+    };
+    let thread = std::thread::Builder::new().name("mynah-run".to_owned());
+    let thread = thread.stack_size(STACK_BYTES).spawn(work).map_err(|error| {
+        Failure::usage(format!("the system starts no thread for the run: {error}"), None)
+    })?;
+    Ok((thread, ended))
+}
+
+/// Runs a simulation. `command` is what the result says of who asked for it; `requests` whether every
+/// one is wanted.
 #[pyfunction]
 pub(crate) fn run(
     py: Python<'_>,
     simulation: &Simulation,
     command: String,
     outputs: Outputs,
+    requests: bool,
 ) -> PyResult<Measured> {
     let mut simulation = simulation.simulation.clone();
     let report = outputs.apply(&mut simulation)?;
-    enough_memory(&simulation)?;
+    enough_memory(&simulation, 1)?;
+    let rows: Arc<Mutex<Vec<RequestBatch>>> = Arc::default();
+    if requests {
+        let rows = rows.clone();
+        simulation.rows = Some(RowSink(Arc::new(move |batch| {
+            rows.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+            true
+        })));
+    }
+    let flows: Vec<String> = simulation.flows.iter().map(|flow| flow.name.clone()).collect();
+    let has_link = simulation.config.ethernet.is_some();
     let shared = Arc::new(Shared::default());
-    shared.preparing.store(true, Ordering::Relaxed);
-    let (alive, ended) = channel::<()>();
-    let of_thread = shared.clone();
-    let work = move || {
-        let _alive = alive;
-        measure(&simulation, command, &of_thread)
-    };
-    let thread = std::thread::Builder::new().name("mynah-run".to_owned());
-    let thread = thread.stack_size(STACK_BYTES).spawn(work).map_err(|error| {
-        Failure::usage(format!("the system starts no thread for the run: {error}"), None)
-    })?;
+    let (thread, ended) = spawn(simulation, command, shared.clone())?;
     let (ended, signal) = wait(py, thread, ended, &shared)?;
     let mut unsaved = None;
     let measured = match ended {
@@ -201,18 +255,28 @@ pub(crate) fn run(
     if let (Some(file), Some(measured)) = (report, &measured) {
         file.finish(&measured.html()).map_err(Failure::from)?;
     }
-    let measured = measured.map(|measured| Measured { measured });
+    let mut measured = measured.map(Measured::of);
+    if let Some(measured) = &mut measured
+        && requests
+    {
+        let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
+        let table = guarded(py, || Table::of_requests(rows, &flows, has_link))?;
+        measured.requests = Some(Py::new(py, table)?);
+    }
     if let Some(signal) = signal {
         return Err(interrupted(py, signal, measured));
     }
     if let Some(error) = unsaved {
-        return Err(Failure::from(error).into());
+        let error = PyErr::from(Failure::from(error));
+        // All of the run was measured.
+        error.value(py).setattr("_measured", measured)?;
+        return Err(error);
     }
     measured.ok_or_else(|| Failure::usage("the run did not begin", None).into())
 }
 
 /// What Ctrl-C raises; what another handler of signals raised stays what it is.
-fn interrupted(py: Python<'_>, signal: PyErr, measured: Option<Measured>) -> PyErr {
+pub(crate) fn interrupted(py: Python<'_>, signal: PyErr, measured: Option<Measured>) -> PyErr {
     if !signal.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) {
         return signal;
     }
@@ -222,16 +286,20 @@ fn interrupted(py: Python<'_>, signal: PyErr, measured: Option<Measured>) -> PyE
     error
 }
 
-/// Refuses a drive that this machine cannot hold, before the system ends the interpreter.
-fn enough_memory(simulation: &mynah_lab::Simulation) -> Result<(), Failure> {
+/// Refuses a drive that this machine cannot hold so often, before the system ends the interpreter.
+pub(crate) fn enough_memory(
+    simulation: &mynah_lab::Simulation,
+    at_once: u64,
+) -> Result<(), Failure> {
     const MIB: u64 = 1 << 20;
-    let needed = simulation.memory_bytes();
+    let needed = simulation.memory_bytes().saturating_mul(at_once);
     match mynah_memory::available_bytes() {
-        Some(available) if needed > available => Err(Failure::usage(
+        Some(available) if needed > available => Err(Failure::unfit(
             format!(
-                "the drive `{}` needs {} MiB of memory, and {} MiB are available",
+                "the drive `{}` needs {} MiB of memory{}, and {} MiB are available",
                 simulation.name,
                 needed / MIB,
+                if at_once > 1 { format!(" for {at_once} runs at a time") } else { String::new() },
                 available / MIB
             ),
             Some(

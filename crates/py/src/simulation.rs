@@ -26,12 +26,21 @@ impl Simulation {
         drive: &Drive,
         flows: Vec<Words>,
         settings: Words,
+        point: Words,
     ) -> PyResult<Simulation> {
         let file = &drive.file;
         guarded(py, move || {
-            let simulation = Description { flows, settings }.simulation(file)?;
+            let mut simulation = Description { flows, settings }.simulation(file)?;
+            simulation.point = point;
             Ok::<_, Failure>(Simulation { simulation })
         })
+    }
+
+    /// The same as one of so many runs with different seeds.
+    fn of_runs(&self, runs: u32) -> Simulation {
+        let mut simulation = self.simulation.clone();
+        simulation.options.precision.runs = runs;
+        Simulation { simulation }
     }
 
     /// Flows and settings in the words that stand for the same.
@@ -129,7 +138,8 @@ pub(crate) fn load_experiment(py: Python<'_>, path: PathBuf) -> PyResult<Vec<(In
             if experiment.flows.iter().all(|flow| flow.own_namespace.is_none()) {
                 // Drive files say where they have their numbers from.
                 let set = experiment.overrides.iter().map(ToString::to_string).collect();
-                words = (experiment.drive, None, set, words.3, words.4);
+                let settings = Description::of_experiment(simulation, &experiment)?.settings;
+                words = (experiment.drive, None, set, words.3, settings);
             }
             all.push((words, values));
         }

@@ -126,7 +126,7 @@ impl Clock {
     }
 }
 
-/// Whoever tells what time it is.
+/// Whoever tells what time it is: the clock, a guest, or a test.
 pub trait Times {
     /// Both times.
     fn now(&self) -> Now;
@@ -136,10 +136,12 @@ pub trait Times {
 }
 
 impl Times for Clock {
+    #[inline]
     fn now(&self) -> Now {
         Clock::now(self)
     }
 
+    #[inline]
     fn rate(&self) -> Rate {
         self.rate
     }

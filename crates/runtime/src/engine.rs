@@ -19,11 +19,12 @@ mod traffic;
 
 pub use admission::{EngineLimits, Newcomer};
 pub use control::{Control, Distributions, Snapshot, SnapshotRequest};
+pub use socket::Protocol;
 #[cfg(feature = "tls")]
 pub(crate) use socket::is_starved;
 
 use crate::clock::{self, Clock};
-use crate::hub::{Hub, Id, Measure, PathCredit};
+use crate::hub::{Hub, Id, Measure, Parts, PathCredit};
 use crate::pacing::{Pacing, Poll, Wait};
 use crate::vfio_user::{Port, Say};
 use mynah_device::{Now, Subsystem, Timing, Transport};
@@ -199,10 +200,22 @@ impl Engine {
         Ok(())
     }
 
+    /// Serves clients that speak NBD, too.
+    pub fn add_nbd(&mut self, listeners: Vec<crate::nbd::Listener>) -> io::Result<()> {
+        for listener in listeners {
+            let listener = Listener::of_nbd(listener)?;
+            let data = EventData::new_u64(LISTENERS + self.listeners.len() as u64);
+            epoll::add(&self.epoll, &listener, data, EventFlags::IN)?;
+            self.listeners.push(listener);
+        }
+        Ok(())
+    }
+
     /// Serves the guests of PCIe functions, too. `say` is told what they do wrong; it must not
     /// block.
     pub fn add_ports(&mut self, ports: Vec<Port>, say: Say) -> io::Result<()> {
-        for port in ports {
+        for mut port in ports {
+            port.belongs_to(self.hub.tenant(port.name()));
             let data = EventData::new_u64(PORTS + self.ports.len() as u64);
             epoll::add(&self.epoll, port.listener(), data, EventFlags::IN)?;
             self.ports.push(port);
@@ -249,7 +262,7 @@ impl Engine {
         #[cfg(feature = "rdma")]
         self.close_rdma();
         for port in self.ports {
-            let (subsystem, measure) = self.hub.parts();
+            let Parts { subsystem, measure, .. } = self.hub.parts();
             port.close(now, subsystem, measure);
         }
         self.hub.measure_mut().ended(now.model);
@@ -268,6 +281,9 @@ impl Engine {
         self.hub.advance(now);
         if let Some(warning) = self.hub.take_warning() {
             (self.warn)(&warning);
+        }
+        while let Some(id) = self.hub.next_resumed() {
+            self.queue(id);
         }
         worked |= self.send();
         while let Some((id, reason)) = self.hub.next_ended() {
@@ -382,11 +398,11 @@ impl Engine {
     fn serve_ports(&mut self, now: Now) -> bool {
         let mut worked = false;
         for port in &mut self.ports {
-            let (subsystem, measure) = self.hub.parts();
             if port.has_more() {
+                let Parts { subsystem, measure, .. } = self.hub.parts();
                 worked |= port.receive(now, subsystem, measure, &mut self.say);
             }
-            worked |= port.turn(now, &self.clock, subsystem, measure, &mut self.say);
+            worked |= port.turn(now, &self.clock, self.hub.parts(), &mut self.say);
         }
         worked
     }
@@ -424,7 +440,7 @@ impl Engine {
     fn heard(&mut self, number: usize) {
         let now = self.clock.now();
         let Some(port) = self.ports.get_mut(number) else { return };
-        let (subsystem, measure) = self.hub.parts();
+        let Parts { subsystem, measure, .. } = self.hub.parts();
         if port.receive(now, subsystem, measure, &mut self.say) {
             self.pacing.worked(now.wall);
         }

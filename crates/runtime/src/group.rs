@@ -93,6 +93,8 @@ pub struct Up {
     pub addresses: Vec<SocketAddr>,
     /// Sockets of its functions.
     pub sockets: Vec<PathBuf>,
+    /// Where namespaces are exported as network block devices.
+    pub nbd: Vec<crate::nbd::NbdAddress>,
     /// Where hosts can connect over RDMA.
     pub rdma: Vec<SocketAddr>,
     /// What was assumed or found.
@@ -290,6 +292,7 @@ fn serve(
         nqn: server.nqn().to_owned(),
         addresses: server.addresses().to_vec(),
         sockets: server.sockets().map(Path::to_owned).collect(),
+        nbd: server.nbd_addresses(),
         rdma: server.rdma_addresses(),
         notes: server.notes().to_vec(),
         control: server.control(),

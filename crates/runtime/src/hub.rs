@@ -12,6 +12,7 @@ mod credit;
 #[cfg(feature = "rdma")]
 mod elsewhere;
 mod measure;
+mod nbd;
 mod stall;
 
 pub use credit::{Credited, PathCredit};
@@ -31,10 +32,12 @@ use mynah_device::{
 };
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN};
+use mynah_wire::nbd::Broken;
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
 use mynah_wire::tcp::pool::TransferPool;
 use mynah_wire::tcp::stream::Piece;
 use mynah_wire::tcp::target::{Connection, Ended, Event, Settings};
+use nbd::Carried;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -57,7 +60,9 @@ pub enum Reason {
     Protocol(Ended),
     /// The subsystem wants it.
     Subsystem(&'static str),
-    /// An injected fault: at once, whatever has not been sent.
+    /// A client broke the protocol of NBD.
+    Client(Broken),
+    /// An injected fault, or an answer that cannot be ended: at once, whatever has not been sent.
     Fault,
 }
 
@@ -133,6 +138,8 @@ struct Peer {
     dirty: bool,
     waiting: bool,
     more: bool,
+    /// It is a client's that speaks NBD, and how.
+    carried: Option<Carried>,
     /// Another transport carries its messages.
     #[cfg(feature = "rdma")]
     is_elsewhere: bool,
@@ -151,12 +158,23 @@ impl Peer {
                 credit: completion.due.map_or(Span::ZERO, |_| credit),
                 tenant: self.tenant,
                 completion,
-                note: &note,
+                note,
                 asked: *asked,
                 at,
             });
         }
     }
+}
+
+/// What other transports need of a hub.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// The subsystem,
+    pub subsystem: &'a mut Subsystem,
+    /// what is measured of its commands,
+    pub measure: &'a mut Measure,
+    /// and where they have records, if they have.
+    pub profile: Option<&'a mut TargetProfile>,
 }
 
 /// All connections around one subsystem.
@@ -186,6 +204,10 @@ pub struct Hub {
     queries: Queries,
     /// Replies that a fault holds back, the next one last.
     delayed: Vec<(Time, Completion)>,
+    /// Completions for clients, who are answered when all outputs have been taken.
+    for_clients: VecDeque<(Id, Completion)>,
+    /// Connections that have something to deal with again.
+    resumed: Vec<Id>,
     /// Replies that other transports are to take.
     #[cfg(feature = "rdma")]
     handed: VecDeque<(Id, Completion)>,
@@ -218,6 +240,8 @@ impl Hub {
             profile: None,
             queries: Queries::new(Scope::Own, "", rate),
             delayed: Vec::new(),
+            for_clients: VecDeque::new(),
+            resumed: Vec::new(),
             #[cfg(feature = "rdma")]
             handed: VecDeque::new(),
             warning: None,
@@ -275,9 +299,15 @@ impl Hub {
         &self.subsystem
     }
 
-    /// The subsystem, and what is measured of its commands, for other transports than this one.
-    pub fn parts(&mut self) -> (&mut Subsystem, &mut Measure) {
-        (&mut self.subsystem, &mut self.measure)
+    /// What other transports than this one need.
+    pub fn parts(&mut self) -> Parts<'_> {
+        let Hub { subsystem, measure, profile, .. } = self;
+        Parts { subsystem, measure, profile: profile.as_deref_mut() }
+    }
+
+    /// Whose I/Os those of a host of this name are, to profiles.
+    pub(crate) fn tenant(&mut self, host_nqn: &str) -> u16 {
+        self.queries.tenant(host_nqn)
     }
 
     /// What has been measured.
@@ -319,6 +349,7 @@ impl Hub {
             dirty: false,
             waiting: false,
             more: false,
+            carried: None,
             #[cfg(feature = "rdma")]
             is_elsewhere: false,
         });
@@ -351,6 +382,7 @@ impl Hub {
         self.pool.leave(peer.machine.owner());
         self.waiting.retain(|&waiting| waiting != id);
         self.dirty.retain(|&dirty| dirty != id);
+        self.resumed.retain(|&resumed| resumed != id);
         self.ended.retain(|(ended, _)| *ended != id);
         self.free.push(id);
         self.count -= 1;
@@ -377,6 +409,11 @@ impl Hub {
         {
             self.subsystem.discard(completion);
         }
+        while let Some(at) = self.for_clients.iter().position(|(_, it)| it.queue == queue)
+            && let Some((_, completion)) = self.for_clients.remove(at)
+        {
+            self.subsystem.discard(completion);
+        }
         #[cfg(feature = "rdma")]
         while let Some(at) = self.handed.iter().position(|(_, it)| it.queue == queue)
             && let Some((_, completion)) = self.handed.remove(at)
@@ -392,6 +429,7 @@ impl Hub {
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.forget(queue);
         }
+        self.detach_client(now, id);
     }
 
     /// Whether bytes that a host has sent are still to be dealt with.
@@ -402,8 +440,11 @@ impl Hub {
     /// Room for bytes from the host; `None` if nothing may be received now.
     pub fn receive_buffer(&mut self, id: Id) -> Option<&mut [u8]> {
         let peer = self.peers.get_mut(id as usize)?.as_deref_mut()?;
-        let may = peer.queue.is_some() && !peer.more && peer.machine.may_receive();
-        may.then(|| peer.machine.receive_buffer())
+        let may = peer.queue.is_some() && !peer.more;
+        if peer.carried.is_some() {
+            return peer.client_mut().filter(|_| may)?.receive_buffer();
+        }
+        (may && peer.machine.may_receive()).then(|| peer.machine.receive_buffer())
     }
 
     /// So many bytes were put into the buffer.
@@ -411,12 +452,15 @@ impl Hub {
         let model = self.rate.model(arrival.at);
         let is_profiled = self.is_profiled();
         let Some(peer) = self.peer(id) else { return };
+        peer.arrival = arrival;
+        peer.more = true;
+        if let Some(client) = peer.client_mut() {
+            return client.received(bytes);
+        }
         peer.machine.tell_requests(is_profiled);
         peer.machine.received(bytes);
         peer.machine.set_stamp(model.as_ps());
-        peer.arrival = arrival;
         peer.noted.batch_begins();
-        peer.more = true;
     }
 
     /// Deals with up to `most` commands of what a host has sent; whether there is more.
@@ -424,6 +468,9 @@ impl Hub {
     /// Commands take effect when they came, or as soon after that as the model still can: what
     /// lies between is part of their uncertainty.
     pub fn work(&mut self, id: Id, most: u32) -> bool {
+        if self.peer(id).is_some_and(|peer| peer.carried.is_some()) {
+            return self.work_for(id, most);
+        }
         for _ in 0..most {
             let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
                 return false;
@@ -539,6 +586,21 @@ impl Hub {
         if self.faults.is_some() {
             self.strike(now);
         }
+        self.take_outputs(now);
+        while self.serve_clients(now) {
+            self.take_outputs(now);
+        }
+        if !self.waiting.is_empty() {
+            self.grant();
+        }
+        if self.come_to(now) >= self.measure.stalls().next_look() {
+            self.look_at_drive(now);
+        }
+    }
+
+    /// Takes what the subsystem says into the connections.
+    #[inline]
+    fn take_outputs(&mut self, now: Now) {
         while let Some(output) = self.subsystem.poll() {
             match output {
                 Output::Completion(completion) if self.faults.is_some() => {
@@ -546,7 +608,7 @@ impl Hub {
                 }
                 Output::Completion(completion) => self.complete(completion),
                 Output::Close { queue, reason } => {
-                    let Some(id) = self.id_of(queue) else { continue };
+                    let Some(id) = self.id_of(queue).map(|id| self.seen(id)) else { continue };
                     self.detach(now, id);
                     self.ended.push((id, Reason::Subsystem(reason)));
                 }
@@ -566,12 +628,6 @@ impl Hub {
                     }
                 },
             }
-        }
-        if !self.waiting.is_empty() {
-            self.grant();
-        }
-        if self.come_to(now) >= self.measure.stalls().next_look() {
-            self.look_at_drive(now);
         }
     }
 
@@ -644,6 +700,7 @@ impl Hub {
     }
 
     fn cut(&mut self, now: Now, id: Id) {
+        let id = self.seen(id);
         if self.peers[id as usize].as_ref().is_some_and(|peer| peer.queue.is_some()) {
             self.detach(now, id);
             self.ended.push((id, Reason::Fault));
@@ -707,6 +764,9 @@ impl Hub {
                 _ => peer.shares.clear(),
             }
         }
+        if peer.carried.is_some() {
+            return self.keep_for_client(id, completion);
+        }
         #[cfg(feature = "rdma")]
         if peer.is_elsewhere {
             return self.hand_over(id, completion);
@@ -745,7 +805,10 @@ impl Hub {
     /// Bytes that are to be sent to a host.
     pub fn output_bytes(&self, id: Id) -> usize {
         let peer = self.peers.get(id as usize).and_then(Option::as_deref);
-        peer.map_or(0, |peer| peer.machine.output_bytes())
+        peer.map_or(0, |peer| match peer.client() {
+            Some(client) => client.output_bytes(),
+            None => peer.machine.output_bytes(),
+        })
     }
 
     /// The beginning of what is to be sent to a host, in up to `most` slices.
@@ -754,6 +817,10 @@ impl Hub {
         let Some(peer) = self.peers.get(id as usize).and_then(Option::as_deref) else {
             return slices;
         };
+        if let Some(client) = peer.client() {
+            slices.push(IoSlice::new(client.output()));
+            return slices;
+        }
         for piece in peer.machine.pieces() {
             match piece {
                 Piece::Bytes(bytes) => slices.push(IoSlice::new(bytes)),
@@ -800,6 +867,9 @@ impl Hub {
         let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
             return false;
         };
+        if peer.carried.is_some() {
+            return self.sent_to_client(now, id, bytes);
+        }
         let stalled = !peer.machine.may_receive();
         peer.machine.sent(bytes);
         peer.sent += bytes as u64;
@@ -857,7 +927,10 @@ impl Hub {
     /// Whether a host has been asked for data that it has not sent.
     pub fn awaits_data(&self, id: Id) -> bool {
         let peer = self.peers.get(id as usize).and_then(Option::as_deref);
-        peer.is_some_and(|peer| peer.machine.awaits_data())
+        peer.is_some_and(|peer| match peer.client() {
+            Some(client) => client.awaits_data(),
+            None => peer.machine.awaits_data(),
+        })
     }
 
     /// Commands of hosts that the subsystem has, but for those that may wait for ever.
@@ -911,6 +984,9 @@ impl Hub {
     /// Gives memory back that an idle connection does not need.
     pub fn shrink(&mut self, id: Id) {
         if let Some(peer) = self.peer(id) {
+            if let Some(client) = peer.client_mut() {
+                client.shrink();
+            }
             peer.machine.shrink();
             if peer.backlog.is_empty() {
                 peer.backlog = VecDeque::new();
@@ -935,6 +1011,7 @@ impl Hub {
     pub fn memory_bytes(&self, id: Id) -> usize {
         self.peers.get(id as usize).and_then(Option::as_deref).map_or(0, |peer| {
             size_of::<Peer>()
+                + peer.client().map_or(0, crate::nbd::Client::memory_bytes)
                 + peer.machine.memory_bytes()
                 + peer.backlog.capacity() * size_of::<Completion>()
                 + peer.unsent.capacity() * size_of::<Unsent>()

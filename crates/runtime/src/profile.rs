@@ -16,9 +16,9 @@ mod target;
 pub use host::{Ended, Flight, Flights, HostProfile, HostProfiles, ProfileError, host_header};
 pub use query::{Queries, Scope};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
-pub use target::{Profiled, TargetProfile};
+pub use target::{FunctionNotes, Owner, Profiled, TargetProfile};
 
 pub(crate) use host::Asked;
 pub(crate) use notes::{Note, Noted};
 pub(crate) use query::Situation;
-pub(crate) use target::Sent;
+pub(crate) use target::{Posted, Sent, Turn};

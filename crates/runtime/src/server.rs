@@ -14,6 +14,7 @@ use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure, PathCredit};
 use crate::lockstep::{self, GuestClock, Link, Outcome};
+use crate::nbd::{NbdAddress, NbdListenError};
 use crate::pacing::Poll;
 use crate::pair_store;
 use crate::profile::{Profiled, Queries, RingError, Scope, TargetProfile};
@@ -77,6 +78,8 @@ pub struct ServeOptions {
     /// Addresses of RDMA devices to listen on.
     #[cfg(feature = "rdma")]
     pub rdma: Vec<SocketAddr>,
+    /// Where namespaces of blocks are exported as network block devices.
+    pub nbd: Vec<NbdAddress>,
     /// Folders with a socket for a PCIe function each; all are controllers of the one subsystem.
     pub vfio_user: Vec<PathBuf>,
     /// How guests ring the doorbells of these functions.
@@ -135,6 +138,7 @@ impl Default for ServeOptions {
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             #[cfg(feature = "rdma")]
             rdma: Vec::new(),
+            nbd: Vec::new(),
             vfio_user: Vec::new(),
             doorbells: DoorbellMode::default(),
             store: StoreKind::Ram,
@@ -172,6 +176,9 @@ pub enum ServeError {
     #[cfg(feature = "rdma")]
     #[error("cannot listen on {0} over RDMA: {1}")]
     Rdma(SocketAddr, io::Error),
+    /// Nor a place for network block devices.
+    #[error("--nbd: {0}")]
+    Nbd(#[from] NbdListenError),
     /// A folder cannot be listened in.
     #[error("cannot listen: {0}")]
     Folder(#[from] ListenError),
@@ -305,6 +312,7 @@ pub struct Server {
     identity: Identity,
     addresses: Vec<SocketAddr>,
     listeners: Vec<TcpListener>,
+    nbd: Vec<(crate::nbd::Listener, NbdAddress)>,
     control: Arc<Control>,
     subsystem: Subsystem,
     authenticator: Option<Authenticator>,
@@ -341,9 +349,7 @@ impl Server {
             // A value is moved by one command.
             options.connection.transfer_bytes = options.connection.transfer_bytes.max(bytes);
         }
-        if options.guest_clock.is_some() {
-            check_guest_clock(&options)?;
-        }
+        check_guest_clock(&options)?;
         raise_descriptor_limit();
         let (listeners, addresses) = listen(&options.tcp)?;
         let mut notes = Vec::new();
@@ -387,6 +393,8 @@ impl Server {
             service: port.address().port().to_string(),
             carrier: Carrier::Rdma,
         }));
+        let nbd: Vec<_> =
+            options.nbd.iter().map(crate::nbd::Listener::new).collect::<Result<_, _>>()?;
         let mut subsystem = Subsystem::new(
             SubsystemConfig {
                 serial: serial(&identity.nqn),
@@ -404,10 +412,7 @@ impl Server {
         )?;
         fault::check(&options.faults, subsystem.config().limits.controllers_max)?;
         let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
-        let link = match (&options.guest_clock, options.vfio_user.first()) {
-            (Some(clock), Some(folder)) => Some(Link::listen(&clock.path(folder))?),
-            _ => None,
-        };
+        let link = link(&options)?;
         if subsystem.has_restored_namespaces() {
             notes.push("the namespaces are those that the store has kept".to_owned());
         }
@@ -416,6 +421,7 @@ impl Server {
             identity,
             addresses,
             listeners,
+            nbd,
             control: Arc::new(Control::new()?),
             subsystem,
             authenticator,
@@ -438,6 +444,11 @@ impl Server {
     /// The addresses hosts can connect to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where namespaces are exported as network block devices.
+    pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
+        self.nbd.iter().map(|(_, address)| address.clone()).collect()
     }
 
     /// The addresses at which hosts can connect over RDMA.
@@ -509,7 +520,8 @@ impl Server {
     /// What profiles are of.
     fn profiled(&self) -> Profiled {
         let has_link = self.subsystem.drive().config().ethernet.is_some();
-        Profiled { drive: self.identity.name.clone(), has_link }
+        let has_functions = !self.options.vfio_user.is_empty();
+        Profiled { drive: self.identity.name.clone(), has_link, has_functions }
     }
 
     /// Has the store note that it is in use: the last thing before hosts are told that they can
@@ -622,6 +634,7 @@ impl Server {
         }
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
+        engine.add_nbd(self.nbd.into_iter().map(|(listener, _)| listener).collect())?;
         engine.add_ports(self.ports, self.say)?;
         #[cfg(feature = "rdma")]
         engine.add_rdma(self.rdma)?;
@@ -767,12 +780,18 @@ pub fn is_odd_in_nqn(character: char) -> bool {
     character.is_whitespace() || character.is_control() || character == ','
 }
 
-const ONE_FUNCTION: &str = "the drive is one guest's: give one --vfio-user, and no --tcp or --rdma";
+const ONE_FUNCTION: &str =
+    "the drive is one guest's: give one --vfio-user, and no --tcp, --rdma or --nbd";
 
 /// Refuses what a clock of the host's would have a say in.
 fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
+    let Some(clock) = &options.guest_clock else { return Ok(()) };
     let refuse = |what| Err(ServeError::GuestClock(what));
-    if options.vfio_user.len() != 1 || !options.tcp.is_empty() || options.has_rdma() {
+    if options.vfio_user.len() != 1
+        || !options.tcp.is_empty()
+        || options.has_rdma()
+        || !options.nbd.is_empty()
+    {
         return refuse(ONE_FUNCTION);
     }
     if options.speed != Speed::Modelled(Rate::REAL) {
@@ -783,10 +802,17 @@ fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
             "the disk of a store in a file takes time of the host's: give --store ram or pattern",
         );
     }
-    if options.guest_clock.as_ref().is_some_and(|it| it.quantum < Span::from_us(1)) {
+    if clock.quantum < Span::from_us(1) {
         return refuse("a quantum is at least 1us");
     }
     Ok(())
+}
+
+/// Where the clock of the guest connects whose time is the drive's.
+fn link(options: &ServeOptions) -> Result<Option<Link>, ServeError> {
+    let folder = options.guest_clock.as_ref().zip(options.vfio_user.first());
+    let link = folder.map(|(clock, folder)| Link::listen(&clock.path(folder)));
+    Ok(link.transpose()?)
 }
 
 /// Refuses a credit that nothing can be taken from.

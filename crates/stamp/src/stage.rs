@@ -187,6 +187,12 @@ impl StageSpans {
         self.spans.get(stage as usize).copied().unwrap_or_default()
     }
 
+    /// The time in each of [`Stage::OF_DRIVE`], in their order.
+    #[inline]
+    pub fn of_drive(&self) -> &[Span] {
+        &self.spans[Stage::OF_DRIVE[0] as usize..][..Stage::OF_DRIVE.len()]
+    }
+
     /// Adds `span` to the time spent in `stage`, which is none of an Ethernet link.
     #[inline]
     pub fn add(&mut self, stage: Stage, span: Span) {
@@ -229,6 +235,14 @@ mod tests {
         let first = Stage::OF_DRIVE[0] as usize;
         assert_eq!(Stage::ALL[first..][..Stage::OF_DRIVE.len()], Stage::OF_DRIVE);
         assert_eq!(Stage::ALL[COMMON..], Stage::OF_LINK);
+        let mut spans = StageSpans::default();
+        for (ps, stage) in (1..).zip(Stage::ALL) {
+            if (stage as usize) < COMMON {
+                spans.add(stage, Span::from_ps(ps));
+            }
+        }
+        let each: Vec<Span> = Stage::OF_DRIVE.iter().map(|&stage| spans.get(stage)).collect();
+        assert_eq!(spans.of_drive(), each);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::authentication::{
     Choices, Group, Hash, Host, HostStep, MESSAGE_BYTES_MAX, Message, Parties, Secret,
     SequenceNumbers, Target, TargetStep,
 };
+use crate::nbd;
 use crate::nvme::command::{
     AdminCommand, FabricsCommand, KeyValueCommand, NvmCommand, ReservationCommand, SamsungCommand,
     admin_bytes, key_value_bytes,
@@ -399,6 +400,57 @@ pub fn submission_entry(data: &[u8]) {
     if let Ok(command) = FabricsCommand::parse(&entry) {
         command.put(&mut built);
         assert_eq!(FabricsCommand::parse(&built), Ok(command));
+    }
+}
+
+/// Takes bytes as a client of NBD sends them: the handshake in pieces, of which some exports are
+/// accepted, and then requests, which are checked and answered.
+pub fn nbd_client(data: &[u8]) {
+    let export = |name: &str, bytes| nbd::Export {
+        name: name.to_owned(),
+        description: "of a fuzz target".to_owned(),
+        bytes,
+        sizes: nbd::BlockSizes { least: 512, preferred: 4096, most: 32 << 20 },
+        flags: nbd::flag::HAS_FLAGS,
+    };
+    let exports = [export("1", 1 << 20), export("2", u64::MAX & !511)];
+    let mut out = Vec::new();
+    let mut handshake = nbd::Handshake::begin(&mut out);
+    let (mut taken, mut there) = (0, 0);
+    let (agreed, export) = loop {
+        // As bytes come in pieces of a network, too.
+        there = (there + 37).min(data.len());
+        match handshake.take(&data[taken..there], &exports, &mut out) {
+            Err(_) | Ok((_, nbd::Step::Leaves)) => return,
+            Ok((used, nbd::Step::Waits)) => {
+                assert!(used <= there - taken);
+                taken += used;
+                if there == data.len() {
+                    return;
+                }
+            }
+            Ok((used, nbd::Step::Takes(at))) => {
+                taken += used;
+                if at == 1 && handshake.refuse(nbd::refusal::POLICY, "no", &mut out) {
+                    continue;
+                }
+                break (handshake.accept(&exports[at], &mut out), &exports[at]);
+            }
+        }
+        assert!(out.len() < 1 << 20, "{} bytes of answers", out.len());
+    };
+    out.clear();
+    let replies = nbd::Replies { structured: agreed.structured };
+    for bytes in data[taken..].as_chunks::<{ nbd::REQUEST_BYTES }>().0 {
+        let Some(request) = nbd::Request::parse(bytes) else { return };
+        assert_eq!(nbd::Request::parse(&request.build()), Some(request));
+        let checked = request.check(export, agreed.structured, agreed.allocation.is_some());
+        if checked.is_ok() && request.command == nbd::Command::Read {
+            assert!(request.offset + u64::from(request.bytes) <= export.bytes);
+        }
+        let before = out.len();
+        replies.end(&mut out, request.cookie, checked.err());
+        assert!(out.len() - before <= nbd::REPLY_BYTES_MAX);
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod authentication;
 pub mod fabrics;
 pub mod fuzzing;
+pub mod nbd;
 pub mod nvme;
 pub mod pci;
 pub mod rdma;

@@ -43,6 +43,11 @@ fn target_connections() {
 }
 
 #[test]
+fn nbd_clients() {
+    replay("nbd_client", fuzzing::nbd_client);
+}
+
+#[test]
 fn rdma_pairs() {
     replay("rdma_pair", fuzzing::rdma_pair);
 }

@@ -16,6 +16,7 @@ mod attach;
 mod authentication;
 mod bench;
 mod key_value;
+mod nvme;
 mod pairs;
 mod profile;
 mod record;

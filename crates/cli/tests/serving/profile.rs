@@ -79,21 +79,54 @@ fn every_io_of_a_host_has_a_record() {
     assert!(stage(reads, "processing") > 0.0 && stage(reads, "firmware") == 0.0);
 }
 
+/// Of a PCIe function, with a model and without: both sides have the same I/Os.
+#[test]
+fn every_io_of_a_function_has_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (drive, host, path) = (place("drive"), place("host.profile"), place("drive.profile"));
+    for (speed, present, absent) in [
+        ("1", ["firmware", "completion", "completion_post"], "data_transfer"),
+        ("max", ["entry_fetch", "data_transfer", "completion_post"], "firmware"),
+    ] {
+        let own = ["--quiet", "--functional", "--precondition=none", "--vfio-user", &drive];
+        let set = ["--set", "geometry.blocks_per_plane=48", "--set", "over_provisioning=20%"];
+        let profile = ["--speed", speed, "--profile", &path];
+        let target = Served::start(&mut mynah(&[&["serve"], &own[..], &set, &profile].concat()));
+        let mine = format!("--profile={host}");
+        let load = ["--rw", "randrw", "--bs", "4k", "--iodepth", "8", "--size", "8m"];
+        let load = [&load[..], &["--number_ios", "500", &mine, "--profile-sample", "1"]].concat();
+        let bench = run_bench(&format!("vfio-user:{drive}"), &load);
+        assert!(bench.status.success(), "{}", text(&bench.stderr));
+        let shown = shown(Path::new(&path));
+        assert_eq!(shown["profiles"][0]["counts"]["recorded"], 500);
+        let reads = group(&shown, "read 4KiB");
+        for name in present {
+            assert!(stage(reads, name) > 0.0, "{name} at {speed}");
+        }
+        assert_eq!(stage(reads, absent), 0.0);
+        let both = ["profile", "show", &host, "--target", &path, "--json", "-"];
+        let output = mynah(&both).output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let both: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let joined = &both["profiles"][0]["path"];
+        assert_eq!((&joined["paths"], &joined["one_clock"]), (&500.into(), &true.into()));
+        assert_eq!(joined["clock_offset_ns"], 0.0);
+        assert_eq!(target.stop().0, 0);
+    }
+}
+
 #[test]
 fn other_files_are_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a text");
     std::fs::write(&path, "precious").unwrap();
     let path = path.to_str().unwrap();
-    for (args, said) in [
-        (&["--profile", path][..], "the file is there and is no profile; name another"),
-        (&["--profile", path, "--vfio-user", "/nowhere"], "--profile with --vfio-user"),
-    ] {
-        let output = mynah(&["serve", "--quiet", "--tcp", "127.0.0.1:0"]).args(args).output();
-        let output = output.unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
-    }
+    let said = "the file is there and is no profile; name another";
+    let mut serve = mynah(&["serve", "--quiet", "--tcp", "127.0.0.1:0", "--profile", path]);
+    let output = serve.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
 }
 

@@ -154,6 +154,11 @@ impl Media {
         self.store.bytes(at, most)
     }
 
+    /// See [`Store::takes_room`].
+    pub(crate) fn takes_room(&self, at: u64, most: u64) -> (bool, u64) {
+        self.store.takes_room(at, most)
+    }
+
     /// See [`Store::bytes_mut`].
     #[inline]
     pub(crate) fn bytes_mut(&mut self, at: u64, most: u32) -> Option<&mut [u8]> {

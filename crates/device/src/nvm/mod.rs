@@ -7,8 +7,10 @@ mod deallocate;
 pub(crate) mod identify;
 mod io;
 pub(crate) mod protection;
+mod volumes;
 
 pub(crate) use io::Plain;
+pub use volumes::BlockNamespace;
 
 use crate::namespaces::Namespace;
 use crate::output::CommandKind;

@@ -5,7 +5,7 @@
 
 use super::Function;
 use super::data::{PAGE, Segments, read_key};
-use super::memory::{Guest, GuestMemory, Unmapped, Watch};
+use super::memory::{Fetched, Guest, GuestMemory, Served, Step, Unmapped, Watch};
 use super::modelled::{host_to_store, store_to_host};
 use crate::Now;
 use crate::controllers::NOBODY;
@@ -42,6 +42,8 @@ pub(super) struct Batch {
     entries: Box<[SubmissionEntry; BATCH]>,
     plain: Box<[Plain; BATCH]>,
     completions: Box<[CompletionEntry; BATCH]>,
+    /// Where each is heard of: which entries were about pairs, what they did, and how many bytes moved.
+    keys: Vec<(usize, CommandKind, u32)>,
 }
 
 impl Default for Batch {
@@ -50,6 +52,7 @@ impl Default for Batch {
             entries: Box::new([SubmissionEntry::new_zeroed(); BATCH]),
             plain: Box::new([Plain::default(); BATCH]),
             completions: Box::new([CompletionEntry::new_zeroed(); BATCH]),
+            keys: Vec::new(),
         }
     }
 }
@@ -62,6 +65,47 @@ fn plain_of(subsystem: &Subsystem, slot: u32, entry: &SubmissionEntry) -> Option
     let writes = kind == CommandKind::Write;
     let plain = Plain { writes, at: found.at, bytes: found.bytes };
     subsystem.media.prefetch(found.at, found.bytes).then_some(plain)
+}
+
+/// What came of a command about pairs.
+struct KeyEnd {
+    kind: CommandKind,
+    status: Status,
+    result: u32,
+    /// Bytes that were moved.
+    bytes: u32,
+}
+
+/// Tells of a batch's commands one by one: those that have completions, and those that will.
+#[cold]
+fn tell_each<W: Watch + ?Sized>(
+    batch: &mut Batch,
+    (ended, count): (usize, usize),
+    (queue_id, nth, outstanding): (u16, u32, u32),
+    watch: &mut W,
+) {
+    // Completions are in the order of their entries.
+    let mut completions = batch.completions[..ended].iter().peekable();
+    let mut keys = batch.keys.iter().peekable();
+    for (at, entry) in batch.entries[..count].iter().enumerate() {
+        let before = at as u32;
+        let fetched = Fetched {
+            queue_id,
+            nth: nth.wrapping_add(before),
+            outstanding: outstanding + before + 1,
+            batch: before + 1,
+            entry,
+        };
+        let Some(completion) = completions.next_if(|it| it.command_id == entry.command_id) else {
+            watch.fetched(&fetched);
+            continue;
+        };
+        let plain = &batch.plain[at];
+        let kind = if plain.writes { CommandKind::Write } else { CommandKind::Read };
+        let key = keys.next_if(|(key, ..)| *key == at);
+        let (kind, bytes) = key.map_or((kind, plain.bytes), |&(_, kind, bytes)| (kind, bytes));
+        watch.served(&Served { fetched, kind, bytes, status: completion.status() });
+    }
 }
 
 /// Plain commands of a batch: how many, and their bytes.
@@ -89,7 +133,7 @@ impl Function {
             if waits && self.may_take(subsystem, id) {
                 worked = true;
                 if self.has_faults {
-                    self.serve_singly(subsystem, guest.memory, id);
+                    self.serve_singly(subsystem, guest.memory, id, watch);
                     continue;
                 }
                 let mut batch = std::mem::take(&mut self.batch).unwrap_or_default();
@@ -101,11 +145,12 @@ impl Function {
     }
 
     /// Gives a queue's commands to the subsystem one by one, so that each has a completion.
-    fn serve_singly<M: GuestMemory + ?Sized>(
+    fn serve_singly<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
         &mut self,
         subsystem: &mut Subsystem,
         memory: &M,
         id: u16,
+        watch: &mut W,
     ) {
         for _ in 0..BATCH {
             if !self.may_take(subsystem, id) {
@@ -120,8 +165,13 @@ impl Function {
             if memory.read(at, entry.as_mut_bytes()).is_err() {
                 return self.fail(subsystem);
             }
+            let (slot, nth) = (queue.slot, queue.taken);
             queue.fetched(1);
-            let slot = queue.slot;
+            if watch.hears_each() {
+                let outstanding = subsystem.guest_outstanding(slot) + 1;
+                let (queue_id, entry) = (id, &entry);
+                watch.fetched(&Fetched { queue_id, nth, outstanding, batch: 0, entry });
+            }
             match subsystem.is_about_key_spaces(slot, &entry) {
                 true => self.serve_space(subsystem, memory, slot, &entry),
                 false => self.submit(subsystem, memory, id, &entry),
@@ -141,7 +191,7 @@ impl Function {
         // The completion is counted.
         let mut counts = [Count::default(); KEY_KINDS.len()];
         match self.serve_key(subsystem, memory, slot, entry, &mut segments, &mut counts) {
-            Ok(Some((kind, status, result))) => {
+            Ok(Some(KeyEnd { kind, status, result, .. })) => {
                 subsystem.answer_guest(slot, entry, kind, (status, result));
             }
             Ok(None) => {
@@ -165,11 +215,17 @@ impl Function {
         let Some(completions) = &self.completions[usize::from(queue.completion)] else { return };
         let most = queue.waiting().min(completions.room()).min(BATCH as u32);
         let (at, count) = queue.run(most);
-        let (slot, count) = (queue.slot, count as usize);
+        let (slot, nth, count) = (queue.slot, queue.taken, count as usize);
         if memory.read(at, batch.entries[..count].as_mut_bytes()).is_err() {
             return self.fail(subsystem);
         }
         queue.fetched(count as u32);
+        let each = watch.hears_each();
+        let outstanding = if each { subsystem.guest_outstanding(slot) } else { 0 };
+        if each {
+            batch.keys.clear();
+            watch.step(Step::Fetched);
+        }
         // First all that takes time to come near, then the work.
         for (entry, plain) in batch.entries[..count].iter().zip(batch.plain.iter_mut()) {
             *plain = plain_of(subsystem, slot, entry).unwrap_or_default();
@@ -184,6 +240,7 @@ impl Function {
             if others {
                 // Another command of the batch may have made this one less plain.
                 plain = plain_of(subsystem, slot, &entry).unwrap_or_default();
+                batch.plain[at] = plain;
             }
             if plain.bytes == 0 {
                 if !others {
@@ -191,7 +248,10 @@ impl Function {
                     subsystem.bring_keys_near(slot, &batch.entries[at..count]);
                 }
                 match self.serve_key(subsystem, memory, slot, &entry, &mut segments, &mut keys) {
-                    Ok(Some((_, status, result))) => {
+                    Ok(Some(KeyEnd { kind, status, result, bytes })) => {
+                        if each {
+                            batch.keys.push((at, kind, bytes));
+                        }
                         let id = entry.command_id.get();
                         batch.completions[ended] = CompletionEntry::new(id, status, result.into());
                         ended += 1;
@@ -214,8 +274,15 @@ impl Function {
             ended += 1;
         }
         self.reuse(segments);
+        if each {
+            watch.step(Step::Moved);
+        }
         if self.post_batch(now, memory, id, &mut batch.completions[..ended]).is_err() {
             return self.fail(subsystem);
+        }
+        if each {
+            watch.step(Step::Posted);
+            tell_each(batch, (ended, count), (id, nth, outstanding), watch);
         }
         let flow = subsystem.queues.get(slot).map_or(NOBODY, |queue| queue.flow());
         for (kind, count) in [CommandKind::Read, CommandKind::Write].into_iter().zip(counts) {
@@ -232,7 +299,7 @@ impl Function {
         }
     }
 
-    /// Carries out a command about pairs: its kind, status and result; `None`: it is another one.
+    /// Carries out a command about pairs: what came of it; `None`: it is another one.
     #[inline(never)]
     fn serve_key<M: GuestMemory + ?Sized>(
         &mut self,
@@ -242,7 +309,7 @@ impl Function {
         entry: &SubmissionEntry,
         segments: &mut Segments,
         counts: &mut [Count; KEY_KINDS.len()],
-    ) -> Result<Option<(CommandKind, Status, u32)>, Status> {
+    ) -> Result<Option<KeyEnd>, Status> {
         if !subsystem.is_about_pairs(slot, entry) && !subsystem.is_about_key_spaces(slot, entry) {
             return Ok(None);
         }
@@ -266,7 +333,7 @@ impl Function {
             counts[at].commands += 1;
             counts[at].bytes += u64::from(moved);
         }
-        Ok(Some((wanted.kind(), status, result)))
+        Ok(Some(KeyEnd { kind: wanted.kind(), status, result, bytes: moved }))
     }
 
     /// Moves the data of a plain read or write.

@@ -3,6 +3,7 @@
 use crate::output::{CommandKind, Completion};
 use mynah_model::io::FlowId;
 use mynah_stamp::Time;
+use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An address that the host has not given to the function, or not for this.
@@ -88,6 +89,45 @@ pub enum Posting {
     Dropped,
 }
 
+/// A command that has been fetched from an I/O queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched<'a> {
+    /// The identifier that the host knows the queue by.
+    pub queue_id: u16,
+    /// Which command of the queue it is, from 0, as far as 32 bits go.
+    pub nth: u32,
+    /// Commands of the queue that were under way then, itself included.
+    pub outstanding: u32,
+    /// How many of those that were fetched at once came before it, itself included; 0: not known.
+    pub batch: u32,
+    /// As it is in the queue.
+    pub entry: &'a SubmissionEntry,
+}
+
+/// A command that was carried out in a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// What was fetched.
+    pub fetched: Fetched<'a>,
+    /// What it did,
+    pub kind: CommandKind,
+    /// to so many bytes,
+    pub bytes: u32,
+    /// and what came of it.
+    pub status: Status,
+}
+
+/// What a batch of commands has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Its entries have been fetched.
+    Fetched,
+    /// Its data have been moved.
+    Moved,
+    /// Its completions have been posted.
+    Posted,
+}
+
 /// Somebody who hears of every command that has ended, once its completion is in the host's
 /// memory.
 pub trait Watch {
@@ -104,6 +144,26 @@ pub trait Watch {
     fn posting(&mut self) -> Posting {
         Posting::Posted
     }
+
+    /// Whether it is to hear of each command by itself: by what follows. Asked once for each batch, and
+    /// once for each command where there are none.
+    #[inline]
+    fn hears_each(&self) -> bool {
+        false
+    }
+
+    /// A command was fetched; [`Watch::completed`] will tell of its end.
+    fn fetched(&mut self, _command: &Fetched<'_>) {}
+
+    /// The completion of a command of this queue, with this identifier, waits until there is room for it,
+    /// or longer.
+    fn kept_back(&mut self, _queue_id: u16, _command_id: u16) {}
+
+    /// The batch that is under way has come so far.
+    fn step(&mut self, _step: Step) {}
+
+    /// A command of the batch was carried out and has its completion. [`Watch::plain`] counts it as well.
+    fn served(&mut self, _command: &Served<'_>) {}
 }
 
 /// Nobody listens.

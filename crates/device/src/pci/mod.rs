@@ -40,7 +40,7 @@ mod sparse;
 mod turn;
 
 pub(crate) use config_space::VENDOR_ID;
-pub use memory::{Guest, GuestMemory, Posting, Unmapped, Watch};
+pub use memory::{Fetched, Guest, GuestMemory, Posting, Served, Step, Unmapped, Watch};
 pub(crate) use queue::Aggregation;
 pub use sparse::SparseMemory;
 
@@ -387,6 +387,11 @@ impl Function {
         let queues =
             self.active.iter().filter_map(|&id| self.submissions[usize::from(id)].as_ref());
         queues.map(|queue| u64::from(subsystem.guest_outstanding(queue.slot))).sum()
+    }
+
+    /// Its controller's identifier.
+    pub fn controller_id(&self) -> u16 {
+        self.controller
     }
 
     /// The flow of the host that uses it, once that has I/O queues.

@@ -2,7 +2,7 @@
 
 use super::Function;
 use super::data::{Segments, read_key};
-use super::memory::{Guest, GuestMemory, Unmapped};
+use super::memory::{Fetched, Guest, GuestMemory, Unmapped, Watch};
 use crate::Now;
 use crate::model::ModelRequest;
 use crate::store::Ready;
@@ -16,16 +16,19 @@ const ANSWERS: u32 = 1024;
 
 impl Function {
     /// Brings the model to the present, answering what it asks for on the way.
-    pub(super) fn answer_model<M: GuestMemory + ?Sized>(
+    pub(super) fn answer_model<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
         &mut self,
         now: Now,
         subsystem: &mut Subsystem,
         guest: Guest<'_, M>,
+        watch: &mut W,
     ) -> bool {
         let mut worked = false;
         for _ in 0..ANSWERS {
             match subsystem.take_model_request(self.controller) {
-                Some(ModelRequest::Fetch { queue }) => self.fetch(subsystem, guest.memory, queue),
+                Some(ModelRequest::Fetch { queue }) => {
+                    self.fetch(subsystem, guest.memory, queue, watch);
+                }
                 Some(ModelRequest::Transfer {
                     command, first_sector, sectors, direction, ..
                 }) => {
@@ -68,18 +71,33 @@ impl Function {
     }
 
     /// The next entry of a queue reaches the controller.
-    fn fetch<M: GuestMemory + ?Sized>(&mut self, subsystem: &mut Subsystem, memory: &M, slot: u32) {
+    fn fetch<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        slot: u32,
+        watch: &mut W,
+    ) {
         let id = subsystem.guest_queue_id(slot);
         let queue = self.submissions.get_mut(usize::from(id)).and_then(Option::as_mut);
         let Some(queue) = queue.filter(|queue| queue.slot == slot && queue.waiting() > 0) else {
             return subsystem.lose_fetched(slot);
         };
-        let (at, _) = queue.run(1);
+        let ((at, _), nth) = (queue.run(1), queue.taken);
         queue.fetched(1);
         let mut entry = SubmissionEntry::new_zeroed();
         if memory.read(at, entry.as_mut_bytes()).is_err() {
             self.fail(subsystem);
             return subsystem.lose_fetched(slot);
+        }
+        if watch.hears_each() {
+            watch.fetched(&Fetched {
+                queue_id: id,
+                nth,
+                outstanding: subsystem.guest_outstanding(slot) + 1,
+                batch: 0,
+                entry: &entry,
+            });
         }
         match subsystem.guest_plain(slot, &entry) {
             Ok(Some((kind, plain))) => {

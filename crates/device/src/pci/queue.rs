@@ -18,6 +18,8 @@ pub(super) struct Submission {
     pub(super) entries: u32,
     /// The next entry to fetch.
     pub(super) head: u32,
+    /// How many have been fetched, as far as 32 bits go.
+    pub(super) taken: u32,
     /// Where the host said last that its entries end.
     pub(super) tail: u32,
     /// Its completion queue.
@@ -37,6 +39,7 @@ impl Submission {
             base,
             entries,
             head: 0,
+            taken: 0,
             tail: 0,
             completion,
             refused: None,
@@ -87,6 +90,7 @@ impl Submission {
     #[inline]
     pub(super) fn fetched(&mut self, count: u32) {
         self.head += count;
+        self.taken = self.taken.wrapping_add(count);
         if self.head >= self.entries {
             self.head -= self.entries;
         }

@@ -68,7 +68,7 @@ impl Function {
         let guest = Guest { memory, doorbells: guest.doorbells };
         let mut worked = false;
         if self.modelled {
-            worked |= self.answer_model(now, subsystem, guest);
+            worked |= self.answer_model(now, subsystem, guest, watch);
         }
         if is_open && self.is_running(subsystem) {
             worked |= self.free_completions(now, subsystem, guest, watch);
@@ -375,6 +375,7 @@ impl Function {
                 Posting::Posted => self.post_or_keep(now, subsystem, guest, id, completion, watch),
                 Posting::Held(until) => {
                     let Some(queue) = &mut self.submissions[usize::from(id)] else { continue };
+                    watch.kept_back(id, command_id);
                     let at = queue.held.partition_point(|(other, _)| *other <= until);
                     queue.held.insert(at, (until, completion));
                     let next = self.held_until.map_or(until, |next| next.min(until));
@@ -402,6 +403,7 @@ impl Function {
             return;
         };
         if completions.room() == 0 || !completions.backlog.is_empty() {
+            watch.kept_back(id, completion.entry.command_id.get());
             completions.backlog.push_back(Backlogged { submission: id, completion });
             return;
         }

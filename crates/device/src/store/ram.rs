@@ -12,6 +12,9 @@ use frames::{FRAME_BYTES, Frame, Frames};
 static ZEROS: [u8; FRAME_BYTES] = [0; FRAME_BYTES];
 /// Frames that one group of the table tells of.
 const GROUP_FRAMES: usize = 1024;
+const GROUP_BYTES: u64 = (GROUP_FRAMES * FRAME_BYTES) as u64;
+/// Places, or groups that are not there, that are looked at in one search.
+const LOOKS: u32 = 16 << 10;
 /// So many groups are made ahead when there is time.
 const SPARE_GROUPS: usize = 256;
 
@@ -218,6 +221,24 @@ impl<A: Arena> Store for RamStore<A> {
         true
     }
 
+    fn takes_room(&self, at: u64, most: u64) -> (bool, u64) {
+        let place = |at: u64| (at / FRAME_BYTES as u64) as usize;
+        let does = self.frame(place(at)).is_some();
+        let end = at.saturating_add(most);
+        let mut next = at;
+        for _ in 0..LOOKS {
+            if next >= end || self.frame(place(next)).is_some() != does {
+                break;
+            }
+            let step = match self.group(place(next)) {
+                Some(_) => FRAME_BYTES as u64,
+                None => GROUP_BYTES,
+            };
+            next = next / step * step + step;
+        }
+        (does, next.min(end) - at)
+    }
+
     fn forget(&mut self, _job: StoreJob) {}
 
     fn write(&mut self, at: u64, from: &[u8]) -> Ready {
@@ -233,7 +254,6 @@ impl<A: Arena> Store for RamStore<A> {
     fn discard(&mut self, at: u64, bytes: u64) -> Ready {
         // Where nothing was written there may be terabytes: groups that do not exist are
         // passed over as a whole.
-        const GROUP_BYTES: u64 = (GROUP_FRAMES * FRAME_BYTES) as u64;
         let end = (at + bytes).min(self.groups.len() as u64 * GROUP_BYTES);
         let mut next = at;
         while next < end {

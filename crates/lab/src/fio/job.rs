@@ -9,65 +9,12 @@
 //! a block twice before they have hit all.
 
 use super::file::{Place, Section, Setting};
+use super::rate::{self, Rate};
 use super::values::{self, Base, Number};
+use super::words::{self, NOT_STORAGE, SYNCHRONOUS, WITHOUT_EFFECT};
 use super::{FioError, FioJob};
 use crate::workload::{FlowOptions, FlowSpec};
 use mynah_stamp::Span;
-
-/// Options that do nothing for a simulated drive, and why that is so for all of them.
-const WITHOUT_EFFECT: &[&str] = &[
-    "allow_file_create",
-    "allow_mounted_write",
-    "allrandrepeat",
-    "buffered",
-    "bwavgtime",
-    "clat_percentiles",
-    "clocksource",
-    "cpus_allowed",
-    "cpus_allowed_policy",
-    "create_on_open",
-    "description",
-    "direct",
-    "directory",
-    "disable_clat",
-    "disable_lat",
-    "disable_slat",
-    "disk_util",
-    "eta",
-    "fallocate",
-    "filename",
-    "filename_format",
-    "fixedbufs",
-    "group_reporting",
-    "gtod_reduce",
-    "hipri",
-    "invalidate",
-    "iopsavgtime",
-    "lat_percentiles",
-    "log_avg_msec",
-    "mem",
-    "new_group",
-    "nice",
-    "norandommap",
-    "numa_cpu_nodes",
-    "numa_mem_policy",
-    "per_job_logs",
-    "percentile_list",
-    "prio",
-    "randrepeat",
-    "refill_buffers",
-    "registerfiles",
-    "scramble_buffers",
-    "slat_percentiles",
-    "sqthread_poll",
-    "thread",
-    "unified_rw_reporting",
-    "unit_base",
-    "write_bw_log",
-    "write_iops_log",
-    "write_lat_log",
-    "zero_buffers",
-];
 
 /// How fio reads a value.
 #[derive(Clone, Copy)]
@@ -118,6 +65,7 @@ const OPTIONS: &[(&str, &str, Kind)] = &[
     ("percentage_random", "percentage_random", Kind::Each(Each::Number)),
     ("random_distribution", "random_distribution", Kind::Text),
     ("randseed", "randseed", Kind::Number),
+    ("rate", "rate", Kind::Each(Each::Number)),
     ("rate_iops", "rate_iops", Kind::Each(Each::Number)),
     ("rate_process", "rate_process", Kind::Text),
     ("read_iolog", "trace", Kind::Text),
@@ -141,30 +89,6 @@ const OPTIONS: &[(&str, &str, Kind)] = &[
 const NONE_IF_ZERO: &[&str] =
     &["io_size", "number_ios", "rate_iops", "runtime", "size", "startdelay", "thinktime"];
 
-/// The engines that have one request outstanding (fio's `FIO_SYNCIO`).
-const SYNCHRONOUS: &[&str] = &[
-    "dev-dax",
-    "falloc",
-    "ftruncate",
-    "gfapi",
-    "http",
-    "ime_psync",
-    "ime_psyncv",
-    "libcufile",
-    "libhdfs",
-    "libpmem",
-    "libzbc",
-    "mmap",
-    "mtd",
-    "net",
-    "netsplice",
-    "psync",
-    "pvsync",
-    "pvsync2",
-    "splice",
-    "sync",
-    "vsync",
-];
 /// What fio takes on Linux if none is given (`os/os.h`, `FIO_PREFERRED_ENGINE`).
 const DEFAULT_ENGINE: &str = "psync";
 /// The exponent of `zipf` if none is given (`FIO_DEF_ZIPF`).
@@ -179,11 +103,21 @@ struct Reading<'s> {
     places: Vec<(&'static str, &'s Place)>,
     /// What there is one of for reads, writes and trims each.
     each: Vec<(&'static str, Each, &'s Setting)>,
+    /// `loops`.
+    loops: u64,
+    /// `nrfiles` and `filesize`.
+    files: (Option<u64>, Option<u64>),
 }
 
-/// The flow that `section` stands for.
-pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<FlowSpec, FioError> {
-    let mut reading = Reading::default();
+/// The flow that `section` stands for; `None` if no drive has anything to do with it.
+pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<Option<FlowSpec>, FioError> {
+    let engine = section.settings.iter().rev().find(|setting| setting.name == "ioengine");
+    let engine = engine.and_then(|setting| setting.value.as_deref()).unwrap_or_default();
+    if let Some((engine, what)) = NOT_STORAGE.iter().find(|(name, _)| *name == engine.trim()) {
+        job.warn(format!("job `{}` is left out: ioengine={engine} {what}", section.name));
+        return Ok(None);
+    }
+    let mut reading = Reading { loops: 1, ..Reading::default() };
     for setting in &section.settings {
         reading.take(setting, job).map_err(|problem| match problem {
             Problem::UnknownOption(error) => error,
@@ -191,11 +125,10 @@ pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<FlowSpec, FioE
         })?;
     }
     reading.resolve_each()?;
+    reading.resolve_amount(job)?;
     let Reading { mut options, engine, places, .. } = reading;
     if options.trace.is_some() {
         options.set("trace_format", "fio");
-    } else if options.io_size.is_none() && options.time_based.is_none() {
-        options.set("io_size", "100%");
     }
     let deep = options.iodepth.as_deref().is_some_and(|depth| depth != "1");
     let synchronous = SYNCHRONOUS.contains(&engine.unwrap_or(DEFAULT_ENGINE));
@@ -214,7 +147,7 @@ pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<FlowSpec, FioE
     if options.rate_iops.is_some() && options.iodepth.is_none() {
         options.iodepth = Some("1".to_owned());
     }
-    options.flow(&section.name).map_err(|error| {
+    options.flow(&section.name).map(Some).map_err(|error| {
         let place = places.iter().rev().find(|(option, _)| *option == error.option);
         place.map_or(&section.place, |(_, place)| place).error(error.to_string())
     })
@@ -247,8 +180,36 @@ impl<'s> Reading<'s> {
             return Err(format!("the environment has no variable {variable}").into());
         }
         let needed = || value.as_deref().ok_or_else(|| "a value is missing".to_owned());
+        if let Some(why) = words::left_out(name) {
+            job.warn(format!("{name} is left out: {why}"));
+            return Ok(());
+        }
         match name {
             "kb_base" | "exitall" => return Ok(()),
+            "verify" => {
+                let method = needed()?.trim();
+                if !matches!(method, "0" | "null") {
+                    job.verify = true;
+                }
+                return Ok(());
+            }
+            "loops" => {
+                self.loops = values::plain(needed()?, *base)?.max(1);
+                return Ok(());
+            }
+            "nrfiles" => {
+                self.files.0 = Some(values::plain(needed()?, *base)?.max(1));
+                return Ok(());
+            }
+            "filesize" => {
+                // Of a range each file has a random size: on average its middle.
+                let (from, to) = match needed()?.split_once('-') {
+                    Some((from, to)) => (values::plain(from, *base)?, values::plain(to, *base)?),
+                    None => [values::plain(needed()?, *base)?; 2].into(),
+                };
+                self.files.1 = Some(from / 2 + to / 2 + (from & to & 1));
+                return Ok(());
+            }
             "name" if *global => {
                 job.warn("name in [global] names no job, as in fio: each has its section's name");
                 return Ok(());
@@ -262,7 +223,6 @@ impl<'s> Reading<'s> {
                 }
                 return Ok(());
             }
-            "loops" if values::plain(needed()?, *base)? == 1 => return Ok(()),
             "ramp_time" => {
                 let ramp = values::time(needed()?, Span::from_secs(1))?;
                 if job.ramp_time.is_some_and(|other| other != ramp) {
@@ -324,7 +284,11 @@ impl<'s> Reading<'s> {
             "trim" | "randtrim" => &[2],
             _ => &[0, 1],
         };
-        for (option, each, setting) in std::mem::take(&mut self.each) {
+        // Rates are of requests, whose sizes come first.
+        let each = std::mem::take(&mut self.each);
+        let (rates, others): (Vec<_>, Vec<_>) =
+            each.into_iter().partition(|(option, ..)| matches!(*option, "rate" | "rate_iops"));
+        for (option, each, setting) in others {
             let name = &setting.name;
             let fail = |message| Err(setting.place.error(format!("{name}: {message}")));
             let value = setting.value.as_deref().unwrap_or_default();
@@ -353,6 +317,55 @@ impl<'s> Reading<'s> {
                 Ok(value) => self.set(option, value, &setting.place),
                 Err(message) => return fail(message),
             }
+        }
+        for (option, _, setting) in rates {
+            let fail = |message| setting.place.error(format!("{}: {message}", setting.name));
+            let kind = if option == "rate" { Rate::Bytes } else { Rate::Requests };
+            let value = setting.value.as_deref().unwrap_or_default();
+            let limit = rate::limit(kind, value, setting.base, kinds, &self.options);
+            match (limit.map_err(fail)?, self.options.rate_iops.as_deref()) {
+                // The lower one counts where both are given.
+                (Some(limit), Some(other)) if other.parse().is_ok_and(|it: u64| it <= limit) => {}
+                (Some(limit), _) => self.set("rate_iops", limit.to_string(), &setting.place),
+                (None, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How much a job issues: once through its files, unless it says more, and that `loops` times.
+    fn resolve_amount(&mut self, job: &mut FioJob) -> Result<(), FioError> {
+        let flag = |value: &Option<String>| value.as_deref() == Some("true");
+        if flag(&self.options.time_based) && self.options.runtime.is_none() {
+            job.warn("time_based has no effect without runtime, as in fio");
+            self.options.unset("time_based");
+        }
+        if self.options.size.is_none()
+            && let (files, Some(bytes)) = self.files
+        {
+            let all = files.unwrap_or(1).saturating_mul(bytes);
+            self.options.set("size", all.to_string());
+        }
+        if self.options.trace.is_some() {
+            if self.loops > 1 {
+                self.options.set("trace_repeat", self.loops.to_string());
+            }
+            return Ok(());
+        }
+        if flag(&self.options.time_based) {
+            return Ok(());
+        }
+        let amount = self.options.io_size.clone().unwrap_or_else(|| "100%".to_owned());
+        let (number, unit) = match amount.strip_suffix('%') {
+            Some(number) => (number, "%"),
+            None => (&amount[..], ""),
+        };
+        let number = number.parse::<u64>().map(|number| number.saturating_mul(self.loops));
+        self.options.set("io_size", number.map_or(amount.clone(), |all| format!("{all}{unit}")));
+        let requests = self.options.number_ios.as_deref().and_then(|it| it.parse::<u64>().ok());
+        if let Some(requests) = requests.filter(|_| self.loops > 1) {
+            let all = requests.saturating_mul(self.loops);
+            self.options.set("number_ios", all.to_string());
         }
         Ok(())
     }

@@ -246,6 +246,10 @@ fn how_much_a_job_issues() {
         ("size=1m\nruntime=500ms\ntime_based", limits(None, None, Some(500))),
         ("size=1m\nruntime=0\nnumber_ios=0\nio_size=0", limits(once, None, None)),
         ("size=1m\nloops=1", limits(once, None, None)),
+        ("size=1m\nloops=3", limits(Some(Amount::WorkingSet(3.0)), None, None)),
+        ("size=1m\nio_size=3m\nloops=2", limits(Some(Amount::Bytes(6 << 20)), None, None)),
+        ("number_ios=10\nloops=2", limits(Some(Amount::WorkingSet(2.0)), Some(20), None)),
+        ("size=1m\ntime_based", limits(once, None, None)),
     ] {
         assert_eq!(flow(options).limits, wanted, "{options}");
     }
@@ -258,6 +262,9 @@ fn how_much_a_job_issues() {
     assert_eq!(region("offset=10%\nsize=50%"), (Extent::Share(0.1), Extent::Share(0.5)));
     // Whole blocks of it are used.
     assert_eq!(region("size=1000000"), (bytes(0), bytes(999_936)));
+    assert_eq!(region("nrfiles=8\nfilesize=1m"), (bytes(0), bytes(8 << 20)));
+    assert_eq!(region("filesize=1m-3m"), (bytes(0), bytes(2 << 20)));
+    assert_eq!(region("nrfiles=8\nfilesize=1m\nsize=2m"), (bytes(0), bytes(2 << 20)));
     let requests = |options: &str| {
         let flow = flow(options);
         let mut generator = flow.generator(1 << 20, 1, 0, 0).unwrap();
@@ -324,6 +331,47 @@ fn how_much_is_outstanding() {
     }
 }
 
+/// Each kind of request has a limit of its own, and that which comes to it first holds up the job.
+#[test]
+fn rates_of_bytes_and_of_requests() {
+    let rate = |options: &str| match drawn(&flow(options)).mode {
+        Mode::Open { arrivals: Arrivals::Fixed { per_second }, .. } => Some(per_second),
+        _ => None,
+    };
+    for (options, wanted) in [
+        ("rw=read\nrate=1m", Some(256)),
+        ("rw=read\nbs=64k\nrate=1m", Some(16)),
+        ("rw=write\nrate=1m,2m", Some(512)),
+        ("rw=write\nrate=1m,", None),
+        ("rw=randrw\nrate=1m", Some(512)),
+        ("rw=randrw\nrwmixread=80\nrate=8m,1m", Some(1280)),
+        ("rw=randrw\nrwmixread=25\nrate_iops=100", Some(133)),
+        ("rw=read\nbssplit=4k/50:12k/50\nrate=1m", Some(128)),
+        ("rw=read\nbsrange=4k-12k\nrate=1m", Some(128)),
+        ("rw=read\nrate=1m\nrate_iops=100", Some(100)),
+        ("rw=read\nrate_iops=100\nrate=1k", Some(1)),
+        ("rw=read\nrate=0", None),
+    ] {
+        assert_eq!(rate(options), wanted, "{options}");
+    }
+}
+
+#[test]
+fn what_says_nothing_to_a_drive_is_left_out_and_said() {
+    let text = "[global]\nioengine=libaio\ndedupe_percentage=50\n[a]\nrw=write\nverify=crc32c\n\
+                verify_fatal=1\nverify_async=4\n[b]\nioengine=net\nhostname=here\n[c]\nsize=1m\n";
+    let job = parse(text);
+    let names: Vec<&str> = job.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!((names, job.verify), (vec!["a", "c"], true));
+    let said = job.warnings.join("\n");
+    for part in
+        ["dedupe_percentage has no effect", "verify_async is left out", "job `b` is left out"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!parse("[a]\nverify=0\n").verify);
+}
+
 #[test]
 fn jobs_that_wait_for_those_before_them() {
     let stages = |text: &str| crate::workload::stages(&parse(text).flows).collect::<Vec<_>>();
@@ -338,7 +386,9 @@ fn what_cannot_be_simulated_is_refused_with_its_line() {
     for (text, line, said) in [
         ("[a]\nrw=read\nfsync=32\n", 3, "`fsync` is not simulated"),
         ("[a]\nRW=read\n", 2, "`RW` is not simulated"),
-        ("[a]\nloops=2\n", 2, "`loops` is not simulated"),
+        ("[a]\nzonemode=zbd\n", 2, "`zonemode` is not simulated"),
+        ("[a]\nioengine=cpuio\ncpuload=50\n", 1, "no jobs that do I/O to a drive"),
+        ("[a]\nrate=4k,8k,12k,16k\n", 2, "at most"),
         ("[a]\nrw=sideways\n", 2, "valid are read"),
         ("[a]\nrw=randread:8\n", 2, "skips are not simulated"),
         ("[a]\nrw=randtrimwrite\n", 2, "not simulated"),
@@ -352,7 +402,6 @@ fn what_cannot_be_simulated_is_refused_with_its_line() {
         ("[a]\nexitall\n[b]\n", 2, "`exitall` is not simulated"),
         ("[a]\nramp_time=1\n[b]\nramp_time=2\n", 4, "one for all jobs"),
         ("[a]\nrwmixwrite=200\n", 2, "not a percentage"),
-        ("[a]\ntime_based\n", 2, "needs runtime"),
         ("[a]\nname\n", 2, "a value is missing"),
         ("[a]\ninclude b.fio\n", 2, "no file"),
     ] {

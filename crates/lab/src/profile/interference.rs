@@ -113,11 +113,14 @@ struct Place {
 }
 
 /// Stages in which one processor, or one connection, serves one after the other.
-const IN_ORDER: [&str; 10] = [
+const IN_ORDER: [&str; 13] = [
     "host_submit",
     "host_turn",
     "intake",
+    "entry_fetch",
     "processing",
+    "data_transfer",
+    "completion_post",
     "late",
     "output",
     "host_receive",

@@ -11,7 +11,7 @@ use super::{
     SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think,
 };
 use crate::drive::nearest;
-use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_share, parse_time};
+use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_multiple, parse_share, parse_time};
 use crate::trace::{Remap, TraceAction, TraceFormat};
 use crate::workload::TraceSource;
 use mynah_model::config::Priority;
@@ -307,7 +307,7 @@ impl FlowOptions {
 
     fn limits(&self) -> Result<Limits, OptionError> {
         let bytes = self.read("io_size", |text| match text.ends_with('%') {
-            true => match parse_share(text)? {
+            true => match parse_multiple(text)? {
                 0.0 => Err("it is more than 0".into()),
                 share => Ok(Amount::WorkingSet(share)),
             },

@@ -5,7 +5,7 @@
 //! peer that has most of them ([`crate::quota`]). Where the system has no descriptor for another,
 //! nobody is let in for a moment.
 
-use super::socket::Accepted;
+use super::socket::{Accepted, Protocol};
 use super::{Engine, LISTENERS, PORTS, Socket};
 use crate::hub::Id;
 use crate::quota::{Bounds, Peer, Refused, Share, whom_to_drop};
@@ -65,6 +65,8 @@ pub struct Newcomer {
     pub port: u16,
     /// NQN of the host that it has proved to be, if it has.
     pub host_nqn: Option<String>,
+    /// What is spoken over it.
+    pub protocol: Protocol,
     /// What it has of the half-open connections, if it has been admitted already.
     pub half_open: Option<Share>,
 }
@@ -90,9 +92,12 @@ impl Engine {
                     continue;
                 }
             };
+            let protocol = listener.protocol();
             let local = local_address(&socket);
-            let (port, host_nqn, half_open) = (number as u16, None, None);
-            self.adopt(Newcomer { socket, address, local, port, host_nqn, half_open });
+            // The subsystem's ports are those of NVMe/TCP, which come first.
+            let port = if protocol == Protocol::NvmeTcp { number as u16 } else { 0 };
+            let (host_nqn, half_open) = (None, None);
+            self.adopt(Newcomer { socket, address, local, port, host_nqn, protocol, half_open });
         }
     }
 
@@ -137,7 +142,7 @@ impl Engine {
 
     /// Takes a new connection in.
     pub(super) fn adopt(&mut self, new: Newcomer) {
-        let Newcomer { socket, address, local, port, host_nqn, half_open } = new;
+        let Newcomer { socket, address, local, port, host_nqn, protocol, half_open } = new;
         let now = self.clock.now();
         let who = Peer::of(address);
         self.forget_connected();
@@ -148,7 +153,10 @@ impl Engine {
         }
         let peer = address.map_or_else(String::new, |address| address.to_string());
         let transport = Transport { peer, local, port, host_nqn, ..self.transport.clone() };
-        let id = self.hub.open(now, who, transport);
+        let id = match protocol {
+            Protocol::NvmeTcp => self.hub.open(now, who, transport),
+            Protocol::Nbd => self.hub.open_nbd(now, who, transport),
+        };
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if epoll::add(&self.epoll, &socket, EventData::new_u64(id.into()), flags).is_err() {
             self.hub.close(now, id);

@@ -1,5 +1,6 @@
 //! Sockets and what the engine knows of them.
 
+use crate::local_socket::LocalListener;
 use crate::quota::Share;
 use crate::stamped;
 use mynah_stamp::{Span, Time};
@@ -21,23 +22,57 @@ pub(super) enum Accepted {
     Starved,
 }
 
+/// What a connection's ends speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// NVMe/TCP.
+    NvmeTcp,
+    /// NBD.
+    Nbd,
+}
+
 /// Whether nobody can be let in until something else is given back, though somebody waits.
 pub(crate) fn is_starved(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }
 
 /// Where hosts come in.
-pub(super) struct Listener(OwnedFd);
+pub(super) enum Listener {
+    /// Over NVMe/TCP.
+    Nvme(OwnedFd),
+    /// As clients of NBD, over TCP
+    Nbd(OwnedFd),
+    /// or through the file system.
+    LocalNbd(LocalListener),
+}
 
 impl Listener {
     pub(super) fn new(listener: TcpListener) -> io::Result<Listener> {
         listener.set_nonblocking(true)?;
-        Ok(Listener(listener.into()))
+        Ok(Listener::Nvme(listener.into()))
+    }
+
+    pub(super) fn of_nbd(listener: crate::nbd::Listener) -> io::Result<Listener> {
+        Ok(match listener {
+            crate::nbd::Listener::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Listener::Nbd(listener.into())
+            }
+            crate::nbd::Listener::Local(listener) => Listener::LocalNbd(listener),
+        })
+    }
+
+    /// What is spoken there.
+    pub(super) fn protocol(&self) -> Protocol {
+        match self {
+            Listener::Nvme(_) => Protocol::NvmeTcp,
+            Listener::Nbd(_) | Listener::LocalNbd(_) => Protocol::Nbd,
+        }
     }
 
     /// The next connection.
     pub(super) fn accept(&mut self) -> Accepted {
-        match acceptfrom_with(&self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        match acceptfrom_with(&*self, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((socket, peer)) => {
                 // A completion must not wait for the acknowledgement of the one before.
                 let _ = sockopt::set_tcp_nodelay(&socket, true);
@@ -53,7 +88,7 @@ impl Listener {
 
 impl Listener {
     fn has_waiting(&self) -> bool {
-        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
+        let mut descriptors = [PollFd::new(self, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut descriptors, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
@@ -61,9 +96,15 @@ impl Listener {
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        match self {
+            Listener::Nvme(socket) | Listener::Nbd(socket) => socket.as_fd(),
+            Listener::LocalNbd(listener) => listener.as_fd(),
+        }
     }
 }
+
+/// Bytes are never seen later than this after they came.
+const STAMP_AGE_MAX: Span = Span::from_secs(1);
 
 /// A connection's socket.
 pub(super) struct Socket {
@@ -76,6 +117,8 @@ pub(super) struct Socket {
     pub(super) active: Time,
     /// There may be bytes to receive.
     pub(super) readable: bool,
+    /// Later than this there was nothing to receive.
+    pub(super) empty: Time,
     /// There may be room to send.
     pub(super) writable: bool,
     /// It is among those to look at.
@@ -102,6 +145,7 @@ impl Socket {
             opened: now,
             active: now,
             readable: true,
+            empty: Time::ZERO,
             writable: true,
             queued: false,
             shrunk: false,
@@ -113,6 +157,16 @@ impl Socket {
     /// What the kernel has seen a round trip take at least.
     pub(super) fn least_round_trip(&self) -> Option<Span> {
         crate::tcp_info::least_round_trip(&self.descriptor)
+    }
+
+    /// When bytes came that were received just now, and of which the kernel says that they are so old.
+    /// `None` if they could not be read before: a segment that came before one that was lost keeps its
+    /// stamp, and lies in the kernel until that has come. Nor is an age beyond reason one: the calendar
+    /// has been set.
+    #[inline]
+    pub(super) fn came(&self, now: Time, age: Span) -> Option<Time> {
+        let at = Time::from_ps(now.as_ps().saturating_sub(age.as_ps()));
+        (age < STAMP_AGE_MAX && at >= self.empty).then_some(at)
     }
 
     /// Receives what is there: how many bytes, and when the last of them came by the system's
@@ -169,6 +223,13 @@ mod tests {
             let age = age(stamp.expect("a stamp"));
             assert!(age.as_ns_f64() >= waiting.as_nanos() as f64, "{age}");
         }
+        // A stamp from before the socket was found empty does not tell when its bytes could be read.
+        let (now, age) = (Time::from_ns(5_000), Span::from_ns(1_000));
+        assert_eq!(socket.came(now, age), Some(Time::from_ns(4_000)));
+        assert_eq!(socket.came(now, Span::from_secs(2)), None);
+        let held_up = Socket { empty: Time::from_ns(4_001), ..socket };
+        assert_eq!(held_up.came(now, age), None);
+        let socket = held_up;
         // Without stamps there are none.
         let plain = Socket::new(peer.into(), false, Time::ZERO, 1);
         rustix::net::send(&socket, &buffer[..5], rustix::net::SendFlags::empty()).unwrap();

@@ -12,8 +12,6 @@ const COMMANDS_A_TURN: u32 = 64;
 /// Sends to one connection in one turn, and slices of one send (the system's limit).
 const SENDS_A_TURN: u32 = 16;
 const SLICES_A_SEND: usize = 1024;
-/// Bytes are never seen later than this after they came.
-const STAMP_AGE_MAX: Span = Span::from_secs(1);
 /// A connection that is over gets so long to take the last bytes.
 const LINGER: Span = Span::from_secs(1);
 
@@ -60,17 +58,14 @@ impl Engine {
                         continue;
                     }
                     Ok((bytes, stamp)) => {
-                        let (now, age) = match stamp.map(|stamp| self.clock.since(stamp)) {
-                            // An age beyond reason: the calendar has been set.
-                            Some((now, age)) => (now, Some(age).filter(|&age| age < STAMP_AGE_MAX)),
+                        let (now, came) = match stamp.map(|stamp| self.clock.since(stamp)) {
+                            Some((now, age)) => (now, socket.came(now.wall, age)),
                             None => (self.clock.now(), None),
                         };
                         let is_busy = self.busy.contains(&id);
                         let before = if is_busy { before } else { self.poll_before };
-                        let arrival = match age {
-                            Some(age) => {
-                                let at = now.wall.as_ps().saturating_sub(age.as_ps());
-                                let at = Time::from_ps(at);
+                        let arrival = match came {
+                            Some(at) => {
                                 let mut gap = at.saturating_since(before);
                                 if std::mem::take(&mut slept) {
                                     self.pacing.woke(at, now.wall);
@@ -84,6 +79,9 @@ impl Engine {
                         };
                         // A short read of a stream has emptied it; an edge tells of more.
                         socket.readable = bytes == room;
+                        if !socket.readable {
+                            socket.empty = look;
+                        }
                         socket.active = now.wall;
                         socket.shrunk = false;
                         if !is_busy && self.busy.len() <= DIRECT_MAX {
@@ -92,7 +90,7 @@ impl Engine {
                         self.hub.received(id, bytes, arrival);
                     }
                     Err(Errno::WOULDBLOCK | Errno::INTR) => {
-                        socket.readable = false;
+                        (socket.readable, socket.empty) = (false, look);
                         continue;
                     }
                     Err(_) => {
@@ -194,7 +192,7 @@ impl Engine {
         self.end_rdma(now, id, reason);
         let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
         match reason {
-            Reason::Protocol(_) => self.refused += 1,
+            Reason::Protocol(_) | Reason::Client(_) => self.refused += 1,
             Reason::Subsystem(_) => {}
             Reason::Fault => {
                 let now = self.clock.now();

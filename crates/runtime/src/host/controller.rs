@@ -224,6 +224,20 @@ impl Controller {
         Ok((answer.result.get(), back))
     }
 
+    /// Does a command whose answer has so many bytes.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(super) fn ask(
+        &mut self,
+        entry: &SubmissionEntry,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<(u64, Vec<u8>), HostError> {
+        let data = if bytes == 0 { Data::None } else { Data::Back(bytes) };
+        self.command(entry, data, what)
+    }
+
     /// A property's value (Base 2.0, section 3.1.3).
     fn property(&mut self, offset: u32, wide: bool) -> Result<u64, HostError> {
         let mut entry = admin::fabrics(opcode::fabrics::PROPERTY_GET);
@@ -543,7 +557,7 @@ pub(super) fn transfer_bytes_max(identity: &IdentifyController, page_shift: u32)
 
 /// A controller's configuration that enables it: all I/O command sets that it has, if it lets the host
 /// choose (CAP.CSS, bit 6), else the NVM command set; pages of 4 KiB, entries of 64 and 16 bytes.
-pub(super) fn enabled(capabilities: u64) -> u32 {
+pub(crate) fn enabled(capabilities: u64) -> u32 {
     let command_sets = if capabilities >> 43 & 1 != 0 { 6 } else { 0 };
     1 | command_sets << 4 | 6 << 16 | 4 << 20
 }

@@ -5,6 +5,7 @@
 //! over vfio-user. [`load::run`] keeps I/O queues of either busy and measures.
 
 mod admin;
+mod admin_session;
 mod authentication;
 mod connection;
 mod controller;
@@ -22,8 +23,10 @@ mod transport;
 mod vfio_user;
 mod watch;
 
+pub use admin_session::{AdminSession, LogWanted};
 pub use authentication::Credentials;
 pub use connection::Connection;
+pub(crate) use controller::enabled;
 pub use controller::{Association, Controller, Options};
 pub use discovery::{Subsystem, discover};
 #[cfg(feature = "tls")]

@@ -5,7 +5,7 @@ use super::link::{Link, Lost, wait};
 use super::{GuestClock, Outcome};
 use crate::clock::{Clock, Rate, Still};
 use crate::engine::{Control, Snapshot, Told};
-use crate::hub::{Hub, Measure};
+use crate::hub::{Hub, Measure, Parts};
 use crate::vfio_user::{Heard, Port, Say};
 use mynah_device::{Now, Subsystem};
 use mynah_guest_protocol::{Counts, INSTRUCTION_NS, Message};
@@ -135,7 +135,7 @@ impl Engine {
         let reason = failure.as_deref().unwrap_or("it was told to end");
         self.link.refuse(reason);
         let now = self.at(self.settled);
-        let (subsystem, measure) = self.hub.parts();
+        let Parts { subsystem, measure, .. } = self.hub.parts();
         self.port.close(now, subsystem, measure);
         self.hub.measure_mut().ended(now.model);
         let totals = self.hub.measure().totals();
@@ -252,7 +252,7 @@ impl Engine {
     /// Deals with what the client has said, now.
     fn deal(&mut self) -> Result<Heard, End> {
         let now = self.at(self.now);
-        let (subsystem, measure) = self.hub.parts();
+        let Parts { subsystem, measure, .. } = self.hub.parts();
         let was_in_use = self.port.is_in_use();
         let heard = self.port.deal(now, subsystem, measure, &mut self.say);
         if !was_in_use && self.port.is_in_use() && !self.link.is_connected() {
@@ -326,8 +326,7 @@ impl Engine {
         self.settled = time;
         let mut left = EVENTS_AT_ONCE;
         while left > 0 {
-            let (subsystem, measure) = self.hub.parts();
-            let worked = self.port.turn(now, &Still(time), subsystem, measure, &mut self.say);
+            let worked = self.port.turn(now, &Still(time), self.hub.parts(), &mut self.say);
             self.hub.advance(now);
             if let Some(warning) = self.hub.take_warning() {
                 (self.say)(&warning);

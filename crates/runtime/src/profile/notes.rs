@@ -62,14 +62,13 @@ impl Noted {
 
     /// A command has come, with all its data; these had to be asked for or not.
     #[inline]
-    pub(crate) fn command(&mut self, mut note: Note, was_asked: bool) {
+    pub(crate) fn command(&mut self, note: Note, was_asked: bool) {
         self.batch = self.batch.saturating_add(1);
-        note.batch = self.batch;
         self.last = note.command_id;
-        if was_asked && let Some(asked) = self.requests.complete(note.command_id) {
-            (note.asked, note.requests) = (Some(asked.first), asked.count);
+        let place = self.notes.put(Note { batch: self.batch, ..note });
+        if was_asked && let Some(asked) = self.requests.complete(place.command_id) {
+            (place.asked, place.requests) = (Some(asked.first), asked.count);
         }
-        self.notes.put(note);
     }
 
     /// Forgets all of it.
@@ -104,13 +103,15 @@ impl Notes {
     /// Notes a command that has come. One of the same identifier, which its host must not have used
     /// again, is forgotten.
     #[inline]
-    pub(crate) fn put(&mut self, note: Note) {
+    pub(crate) fn put(&mut self, note: Note) -> &mut Note {
         let id = usize::from(note.command_id);
         while self.places.is_empty() || self.is_crowded(id) {
             self.grow();
         }
         let mask = self.places.len() - 1;
-        self.places[id & mask] = Note { taken: true, ..note };
+        let place = &mut self.places[id & mask];
+        *place = Note { taken: true, ..note };
+        place
     }
 
     /// Whether another command is where this one's note would be.
@@ -142,12 +143,12 @@ impl Notes {
         self.places.iter_mut().for_each(|place| place.taken = false);
     }
 
-    /// Takes it away.
+    /// Takes it away: it can be read until there is another.
     #[inline]
-    pub(crate) fn take(&mut self, command_id: u16) -> Option<Note> {
+    pub(crate) fn take(&mut self, command_id: u16) -> Option<&Note> {
         let note = self.get_mut(command_id)?;
         note.taken = false;
-        Some(*note)
+        Some(note)
     }
 }
 

@@ -216,9 +216,10 @@ impl Ring {
         // Part by part: one iterator over all of them costs several times as much.
         let (of_head, rest) = record.split_at(HEAD_WORDS);
         let (of_stages, of_beside) = rest.split_at(rest.len() - beside.len());
-        let head = Head { sequence, ..*head }.to_words();
+        let mut head = head.to_words();
+        head[0] = sequence;
         of_head.iter().zip(head).for_each(|(at, word)| put(at, word));
-        of_stages.iter().zip(stages).for_each(|(at, span)| put(at, span.as_ps()));
+        put_all(of_stages, stages, |span| span.as_ps());
         of_beside.iter().zip(beside).for_each(|(at, &word)| put(at, word));
         last.store(sequence.to_le(), Ordering::Release);
         // Completed, and recorded.
@@ -229,6 +230,20 @@ impl Ring {
             self.next = HEADER_BYTES / 8;
         }
     }
+}
+
+/// Stores as many words as there are values, eight at a time: atomic stores are not joined, so the loop
+/// around each would cost as much as it does.
+#[inline]
+fn put_all<T>(into: &[AtomicU64], values: &[T], word: impl Fn(&T) -> u64) {
+    let put = |(at, value): (&AtomicU64, &T)| at.store(word(value).to_le(), Ordering::Relaxed);
+    let ((many, few), (values, rest)) = (into.as_chunks::<8>(), values.as_chunks::<8>());
+    for (into, values) in many.iter().zip(values) {
+        let [a, b, c, d, e, f, g, h] = into;
+        let [s, t, u, v, w, x, y, z] = values;
+        [(a, s), (b, t), (c, u), (d, v), (e, w), (f, x), (g, y), (h, z)].into_iter().for_each(put);
+    }
+    few.iter().zip(rest).for_each(put);
 }
 
 #[cfg(test)]

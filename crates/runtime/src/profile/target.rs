@@ -5,6 +5,12 @@
 //! on loopback the host has the bytes before the call returns. What the drive does is told by its
 //! model, to the picosecond; where there is none, it is one stage.
 
+mod function;
+mod stages;
+
+pub use function::{FunctionNotes, Owner};
+pub(crate) use function::{Posted, Turn};
+
 use super::notes::Note;
 use super::query::{NOBODY, Watcher};
 use super::ring::{RING_BYTES, Ring, RingError};
@@ -13,21 +19,15 @@ use mynah_device::{CommandKind, Completion};
 use mynah_lab::profile::io_kinds;
 use mynah_lab::recorder::Kind;
 use mynah_profile::{Choice, ChoiceError, Chooser, Counts, Decision, Head, Header, Side, TimeBase};
-use mynah_stamp::{Span, Stage, Time};
+use mynah_stamp::{Span, Time};
+use stages::{Before, Behind, Layout, Stages};
 use std::io;
 use std::path::Path;
 
-/// Stages before the drive's: until the host is asked for data, which waits for a buffer; until the
-/// last of them has come; and until the model has taken the command.
-const BEFORE: [&str; 3] = ["data_buffer", "data_request", "intake"];
-/// And behind them: the subsystem without a model; past the modelled completion until the engine has
-/// come to it; until there was room in the output; and until the send that took its last byte.
-const BEHIND: [&str; 4] = ["processing", "late", "backlog", "output"];
 /// What is beside them: by how much the command may have come earlier; how long it lay in the
 /// system's buffer, while the model had it already; how long the send call took that had its answer's
 /// last byte; bytes in the output before the answer; and requests for data.
 const BESIDE: [&str; 5] = ["arrival_gap_ps", "unseen_ps", "send_call_ps", "bytes_ahead", "r2ts"];
-const STAGES: usize = BEFORE.len() + Stage::OF_DRIVE.len() + Stage::OF_LINK.len() + BEHIND.len();
 
 /// Whose I/Os a profile has.
 #[derive(Clone, Debug)]
@@ -36,12 +36,14 @@ pub struct Profiled {
     pub drive: String,
     /// Whether its link is Ethernet, which has stages of its own.
     pub has_link: bool,
+    /// Whether it has PCI functions, which have some, too.
+    pub has_functions: bool,
 }
 
 impl From<&str> for Profiled {
     /// A drive on another link.
     fn from(drive: &str) -> Profiled {
-        Profiled { drive: drive.to_owned(), has_link: false }
+        Profiled { drive: drive.to_owned(), has_link: false, has_functions: false }
     }
 }
 
@@ -66,14 +68,15 @@ pub(crate) struct Sent<'a> {
 pub struct TargetProfile {
     ring: Ring,
     header: Header,
-    has_link: bool,
+    layout: Layout,
     /// What decides which I/Os have records; or where hosts decide that for themselves, by tenant:
     /// the I/Os of others have none.
     chooser: Chooser,
     own: Option<Vec<(u16, Chooser)>>,
     rate: Rate,
-    /// By slot of the ring, whose record it has.
+    /// By slot of the ring, whose record it has; and the next slot.
     owners: Box<[u16]>,
+    slot: usize,
     /// What became of the I/Os of each tenant.
     tenants: Vec<Counts>,
     /// Who asks, and what they are told.
@@ -96,9 +99,10 @@ impl TargetProfile {
         drive: impl Into<Profiled>,
         rate: Rate,
     ) -> Result<TargetProfile, RingError> {
-        let header = header(&drive.into());
+        let drive = drive.into();
+        let header = header(&drive);
         let ring = Ring::create(path, &header, RING_BYTES)?;
-        Ok(TargetProfile::over(ring, header, rate))
+        Ok(TargetProfile::over(ring, header, &drive, rate))
     }
 
     /// The same in this process's memory, until that time: of all, or of those tenants alone that
@@ -114,18 +118,20 @@ impl TargetProfile {
     ) -> io::Result<TargetProfile> {
         let header = header(drive);
         let ring = Ring::in_memory(&header, RING_BYTES)?;
-        let profile = TargetProfile::over(ring, header, rate);
+        let profile = TargetProfile::over(ring, header, drive, rate);
         let own = (!is_shared).then(Vec::new);
         Ok(TargetProfile { until: Some(until), own, ..profile })
     }
 
-    fn over(ring: Ring, header: Header, rate: Rate) -> TargetProfile {
+    fn over(ring: Ring, header: Header, of: &Profiled, rate: Rate) -> TargetProfile {
+        let layout = Layout::of(of);
         let chooser =
             Chooser::new(Choice::default(), &header.kinds).expect("every I/O is a choice");
         TargetProfile {
             owners: vec![NOBODY; ring.slots() as usize].into(),
+            slot: 0,
             ring,
-            has_link: header.stages.iter().any(|stage| stage == Stage::Nic.name()),
+            layout,
             header,
             chooser,
             own: None,
@@ -264,93 +270,65 @@ impl TargetProfile {
         let begin = sent.asked.map_or(note.arrived, |at| rate.wall(at)).min(note.arrived);
         let left = note.done.max(note.answered).max(self.sends_at) + sent.credit;
         let end = note.arrived.max(left);
-        let head = Head {
-            sequence: 0,
+        let mut head = Head {
             connection: sent.controller_id,
             queue: sent.queue_id,
-            command_id: note.command_id,
-            namespace: note.namespace,
             bytes: completion.bytes,
             kind,
-            opcode: note.opcode,
             status: completion.entry.status().to_bits() & 0x7ff,
-            nth: note.nth,
-            outstanding: note.outstanding,
-            batch: note.batch,
-            block: note.block,
             begin,
             total: end.since(begin),
-            kept: false,
+            ..head_of(note)
         };
-        let decision = match &mut self.own {
-            None => self.chooser.decide(&head),
-            Some(own) => own
-                .iter_mut()
-                .find(|(tenant, _)| *tenant == sent.tenant)
-                .map_or(Decision::SampledOut, |(_, chooser)| chooser.decide(&head)),
-        };
-        // What was counted before somebody asks does not matter to whoever does.
-        if !self.watchers.is_empty() {
-            self.count(sent.tenant, decision);
-        }
-        match decision {
-            Decision::Record => self.record(sent, head),
-            Decision::Slow => self.record(sent, Head { kept: true, ..head }),
+        match self.decide(sent.tenant, &head) {
+            decision @ (Decision::Record | Decision::Slow) => {
+                head.kept = decision == Decision::Slow;
+                self.record(sent, &mut head);
+            }
             decision => self.ring.skip(decision),
         }
     }
 
+    /// Whether an I/O that has ended gets a record.
+    #[inline]
+    fn decide(&mut self, tenant: u16, head: &Head) -> Decision {
+        let decision = match &mut self.own {
+            None => self.chooser.decide(head),
+            Some(own) => own
+                .iter_mut()
+                .find(|(it, _)| *it == tenant)
+                .map_or(Decision::SampledOut, |(_, chooser)| chooser.decide(head)),
+        };
+        // What was counted before somebody asks does not matter to whoever does.
+        if !self.watchers.is_empty() {
+            self.count(tenant, decision);
+        }
+        decision
+    }
+
     /// One that gets a record.
     #[inline(never)]
-    fn record(&mut self, sent: &Sent<'_>, head: Head) {
+    fn record(&mut self, sent: &Sent<'_>, head: &mut Head) {
         let Sent { completion, note, .. } = sent;
         let rate = self.rate;
-        let taken = rate.wall(completion.arrival).max(note.arrived);
         let begin = head.begin;
-        let mut stages = [Span::ZERO; STAGES];
-        let (before, rest) = stages.split_at_mut(BEFORE.len());
-        let of_link = if self.has_link { Stage::OF_LINK.len() } else { 0 };
-        let (drive, behind) = rest.split_at_mut(Stage::OF_DRIVE.len() + of_link);
+        let mut stages = Stages::begin(self.layout, begin);
         let asked = note.asked.unwrap_or(begin).clamp(begin, note.arrived);
-        before[0] = asked.since(begin);
-        before[1] = note.arrived.since(asked);
+        stages.before(Before::DataBuffer, asked);
+        stages.before(Before::DataRequest, note.arrived);
         let [done, answered, sends_at] =
             [note.done, note.answered, self.sends_at].map(|at| at + sent.credit);
-        let mut at = note.arrived;
         if completion.due.is_some() {
-            before[2] = taken.since(note.arrived);
-            at = taken;
-            for (into, stage) in drive.iter_mut().zip(Stage::OF_DRIVE) {
-                *into = rate.wall_span(completion.stages.get(stage));
-                at += *into;
-            }
-            if let Some(link) = completion.link.as_ref().filter(|_| self.has_link) {
-                for (into, (_, span)) in drive[Stage::OF_DRIVE.len()..].iter_mut().zip(link.iter())
-                {
-                    *into = rate.wall_span(span);
-                    at += *into;
-                }
-            }
-            behind[1] = done.saturating_since(at);
+            stages.before(Before::Intake, rate.wall(completion.arrival));
+            stages.drive(rate, completion);
+            stages.behind(Behind::Late, done);
         } else {
-            behind[0] = done.saturating_since(at);
+            stages.behind(Behind::Processing, done);
         }
-        at = at.max(done);
-        behind[2] = answered.saturating_since(at);
-        at = at.max(answered);
-        behind[3] = sends_at.saturating_since(at);
-        let end = at.max(sends_at);
+        stages.behind(Behind::Backlog, answered);
+        stages.behind(Behind::Output, sends_at);
         // The modelled end may be some picoseconds behind the stamps, where its clock is another.
-        let head = Head { total: end.since(begin), ..head };
-        let slot = self.ring.counts().recorded % self.owners.len() as u64;
-        self.owners[slot as usize] = sent.tenant;
-        if !head.kept {
-            let of_drive = stages[BEFORE.len()..][..Stage::OF_DRIVE.len() + of_link].iter();
-            let in_drive = of_drive.fold(Span::ZERO, |sum, &span| sum + span);
-            for watcher in &mut self.watchers {
-                watcher.saw(sent.tenant, &head, in_drive);
-            }
-        }
+        head.total = stages.total();
         let beside = [
             note.gap.as_ps(),
             note.seen.saturating_since(note.arrived).as_ps(),
@@ -358,8 +336,48 @@ impl TargetProfile {
             note.ahead.into(),
             note.requests.into(),
         ];
-        let count = STAGES - Stage::OF_LINK.len() + of_link;
-        self.ring.record(&head, &stages[..count], &beside);
+        self.write(sent.tenant, head, &stages, &beside);
+    }
+
+    /// Writes a record, and tells those who listen.
+    #[inline]
+    fn write(&mut self, tenant: u16, head: &Head, stages: &Stages, beside: &[u64; BESIDE.len()]) {
+        self.owners[self.slot] = tenant;
+        self.slot += 1;
+        if self.slot == self.owners.len() {
+            self.slot = 0;
+        }
+        if !head.kept && !self.watchers.is_empty() {
+            let in_drive = stages.in_drive();
+            for watcher in &mut self.watchers {
+                watcher.saw(tenant, head, in_drive);
+            }
+        }
+        self.ring.record(head, stages.spans(), beside);
+    }
+
+    /// Decides, and writes the record if there is to be one.
+    fn keep(&mut self, tenant: u16, head: Head, stages: &Stages, beside: [u64; BESIDE.len()]) {
+        match self.decide(tenant, &head) {
+            Decision::Record => self.write(tenant, &head, stages, &beside),
+            Decision::Slow => self.write(tenant, &Head { kept: true, ..head }, stages, &beside),
+            decision => self.ring.skip(decision),
+        }
+    }
+}
+
+/// What a note says of its command.
+#[inline]
+fn head_of(note: &Note) -> Head {
+    Head {
+        command_id: note.command_id,
+        namespace: note.namespace,
+        opcode: note.opcode,
+        nth: note.nth,
+        outstanding: note.outstanding,
+        batch: note.batch,
+        block: note.block,
+        ..Head::default()
     }
 }
 
@@ -367,10 +385,7 @@ impl TargetProfile {
 pub(super) fn header(of: &Profiled) -> Header {
     let mut header = Header::new(Side::Target, &of.drive, TimeBase::Monotonic);
     header.kinds = io_kinds();
-    let drive = Stage::OF_DRIVE.iter().map(|stage| stage.name());
-    let link = Stage::OF_LINK.iter().map(|stage| stage.name()).filter(|_| of.has_link);
-    let stages = BEFORE.into_iter().chain(drive).chain(link).chain(BEHIND);
-    header.stages = stages.map(str::to_owned).collect();
+    header.stages = Layout::of(of).names();
     header.beside = BESIDE.map(str::to_owned).to_vec();
     header
 }

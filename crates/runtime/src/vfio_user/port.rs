@@ -10,11 +10,12 @@
 //! wait behind it, so that they take effect in their order. A client whose memory goes away without
 //! a word is sent away.
 
-use super::watch::{Looks, Watcher};
+use super::watch::{Looks, Profiling, Watcher};
 use super::{Channel, HostMemory, Listener, Missing};
 use crate::clock::Times;
 use crate::fault::{Faults, Strike};
-use crate::hub::Measure;
+use crate::hub::{Measure, Parts};
+use crate::profile::{FunctionNotes, Owner};
 use crate::quota::{Peer, Quotas, Share};
 use crate::shared::Shared;
 use mynah_device::pci::{
@@ -108,6 +109,10 @@ pub struct Port {
     mode: DoorbellMode,
     session: Option<Session>,
     looks: Looks,
+    /// For a profile, as long as there is one.
+    noted: Option<Box<FunctionNotes>>,
+    /// Whose its commands are, for that.
+    tenant: u16,
     refused: u64,
     faults: Option<Faults>,
     /// Its controller, whether there is a client or not.
@@ -174,6 +179,8 @@ impl Port {
             mode,
             session: None,
             looks: Looks::default(),
+            noted: None,
+            tenant: 0,
             refused: 0,
             faults: None,
             _controller: controller,
@@ -185,6 +192,16 @@ impl Port {
     pub fn inject(&mut self, faults: Faults) {
         self.function.expect_faults();
         self.faults = Some(faults);
+    }
+
+    /// Its host's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells profiles whose its commands are.
+    pub(crate) fn belongs_to(&mut self, tenant: u16) {
+        self.tenant = tenant;
     }
 
     /// The socket's path.
@@ -306,6 +323,7 @@ impl Port {
             self.function.hold_interrupt(vector, false);
         }
         self.function.take_interrupts(|_| ());
+        self.noted = None;
         self.session = None;
     }
 
@@ -327,14 +345,8 @@ impl Port {
     }
 
     /// Looks at the doorbells and does what is due; whether there was something.
-    pub fn turn(
-        &mut self,
-        now: Now,
-        clock: &impl Times,
-        subsystem: &mut Subsystem,
-        measure: &mut Measure,
-        say: &mut Say,
-    ) -> bool {
+    pub fn turn(&mut self, now: Now, clock: &impl Times, parts: Parts<'_>, say: &mut Say) -> bool {
+        let Parts { subsystem, measure, profile } = parts;
         let mut cut = false;
         while let Some(Strike::Cut) = self.faults.as_mut().and_then(|it| it.strike(now.model)) {
             cut = true;
@@ -348,7 +360,19 @@ impl Port {
         };
         let guest = Guest { memory: &session.memory, doorbells: self.doorbells.words() };
         let watcher = Watcher::new(clock, now, gap, &mut self.looks, measure);
-        let mut watcher = watcher.with(self.faults.as_mut());
+        let profiling = match profile {
+            Some(profile) => {
+                let notes = &mut **self.noted.get_or_insert_default();
+                let (controller_id, tenant) = (self.function.controller_id(), self.tenant);
+                Some(Profiling { profile, notes, owner: Owner { controller_id, tenant } })
+            }
+            None => {
+                // What was noted is of commands that end unseen.
+                self.noted = None;
+                None
+            }
+        };
+        let mut watcher = watcher.with(self.faults.as_mut(), profiling);
         let mut worked = self.function.turn(now, subsystem, guest, &mut watcher);
         cut |= watcher.finish(subsystem);
         session.over |= cut;

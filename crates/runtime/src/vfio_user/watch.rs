@@ -3,7 +3,8 @@
 use crate::clock::Times;
 use crate::fault::{self, Faults};
 use crate::hub::Measure;
-use mynah_device::pci::{Posting, Watch};
+use crate::profile::{FunctionNotes, Owner, Posted, TargetProfile, Turn};
+use mynah_device::pci::{Fetched, Posting, Served, Step, Watch};
 use mynah_device::{CommandKind, Completion, Now, Subsystem};
 use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
@@ -15,7 +16,7 @@ const LOOKS_MAX: usize = 8192;
 /// When doorbells were looked at, and how long before that they had been looked at last: a
 /// command that a look has found came in between.
 #[derive(Debug, Default)]
-pub(super) struct Looks {
+pub struct Looks {
     last: Time,
     /// The model's time of looks that found something, and their gaps.
     found: VecDeque<(Time, Span)>,
@@ -38,7 +39,7 @@ struct Answered {
 
 impl Looks {
     /// A look; the gap before it.
-    pub(super) fn look(&mut self, now: Now) -> Span {
+    pub fn look(&mut self, now: Now) -> Span {
         let gap = now.wall.saturating_since(self.last);
         self.last = now.wall;
         gap
@@ -46,7 +47,7 @@ impl Looks {
 
     /// Counts what the turn before has answered at once. That it took until now is hardly more
     /// than the truth, and saves a look at the clock.
-    pub(super) fn settle(&mut self, now: Now, measure: &mut Measure) {
+    pub fn settle(&mut self, now: Now, measure: &mut Measure) {
         let Some(Answered { seen, gap, flow, reads, writes }) = self.answered.take() else {
             return;
         };
@@ -71,7 +72,7 @@ impl Looks {
     }
 
     /// The look at `at` has found nothing.
-    pub(super) fn found_nothing(&mut self, at: Time) {
+    pub fn found_nothing(&mut self, at: Time) {
         self.found.pop_back_if(|(last, _)| *last == at);
     }
 
@@ -83,8 +84,18 @@ impl Looks {
     }
 }
 
+/// A profile of a turn's commands.
+pub struct Profiling<'a> {
+    /// It.
+    pub profile: &'a mut TargetProfile,
+    /// What is remembered of the function's commands.
+    pub notes: &'a mut FunctionNotes,
+    /// Whose they are.
+    pub owner: Owner,
+}
+
 /// Hears of a turn's commands.
-pub(super) struct Watcher<'a, C> {
+pub struct Watcher<'a, C> {
     clock: &'a C,
     now: Now,
     gap: Span,
@@ -93,6 +104,7 @@ pub(super) struct Watcher<'a, C> {
     looks: &'a mut Looks,
     measure: &'a mut Measure,
     faults: Option<&'a mut Faults>,
+    profiling: Option<Profiling<'a>>,
     /// A fault has cut the client off.
     cut: bool,
     /// Commands and bytes answered at once: reads, and writes.
@@ -101,7 +113,8 @@ pub(super) struct Watcher<'a, C> {
 }
 
 impl<'a, C: Times> Watcher<'a, C> {
-    pub(super) fn new(
+    /// Whoever hears of the turn that begins now, after such a gap.
+    pub fn new(
         clock: &'a C,
         now: Now,
         gap: Span,
@@ -110,17 +123,26 @@ impl<'a, C: Times> Watcher<'a, C> {
     ) -> Watcher<'a, C> {
         looks.begin(now.model, gap);
         let (reads, writes) = ((0, 0), (0, 0));
-        let (flow, faults, cut) = (FlowId(0), None, false);
-        Watcher { clock, now, gap, flow, looks, measure, faults, cut, reads, writes }
+        let (flow, faults, profiling, cut) = (FlowId(0), None, None, false);
+        Watcher { clock, now, gap, flow, looks, measure, faults, profiling, cut, reads, writes }
     }
 
-    /// The same, where faults strike.
-    pub(super) fn with(self, faults: Option<&'a mut Faults>) -> Watcher<'a, C> {
-        Watcher { faults, ..self }
+    /// The same, where faults strike, and a profile is written.
+    pub fn with(
+        self,
+        faults: Option<&'a mut Faults>,
+        profiling: Option<Profiling<'a>>,
+    ) -> Watcher<'a, C> {
+        Watcher { faults, profiling, ..self }
+    }
+
+    /// The turn, as records have it.
+    fn turn(&self) -> Turn {
+        Turn { at: self.now.wall, gap: self.gap }
     }
 
     /// The turn is over; whether the client is to be cut off.
-    pub(super) fn finish(self, subsystem: &mut Subsystem) -> bool {
+    pub fn finish(self, subsystem: &mut Subsystem) -> bool {
         for (late, gap) in self.looks.late.drain(..) {
             subsystem.record_lateness(late, gap);
         }
@@ -142,6 +164,42 @@ impl<C: Times> Watch for Watcher<'_, C> {
         }
         if let Some(late) = self.measure.visible(now, completion, None) {
             self.looks.late.push((late, gap));
+        }
+        let turn = self.turn();
+        if let Some(Profiling { profile, notes, owner }) = &mut self.profiling {
+            profile.posted(*owner, notes, &Posted { completion, gap, turn, at: now.wall });
+        }
+    }
+
+    #[inline]
+    fn hears_each(&self) -> bool {
+        self.profiling.is_some()
+    }
+
+    fn fetched(&mut self, command: &Fetched<'_>) {
+        let turn = self.turn();
+        if let Some(Profiling { notes, .. }) = &mut self.profiling {
+            notes.fetched(command, turn);
+        }
+    }
+
+    fn kept_back(&mut self, queue_id: u16, command_id: u16) {
+        let at = self.now.wall;
+        if let Some(Profiling { notes, .. }) = &mut self.profiling {
+            notes.kept_back(queue_id, command_id, at);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        if let Some(Profiling { notes, .. }) = &mut self.profiling {
+            notes.step(step, self.clock.now().wall);
+        }
+    }
+
+    fn served(&mut self, command: &Served<'_>) {
+        let turn = self.turn();
+        if let Some(Profiling { profile, notes, owner }) = &mut self.profiling {
+            profile.served(*owner, notes, command, turn);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use mynah_lab::emulation::{Emulation, Prepared};
 use mynah_lab::experiment::Precondition;
-use mynah_runtime::engine::{Control, Newcomer};
+use mynah_runtime::engine::{Control, Newcomer, Protocol};
 use mynah_runtime::server::{ServeOptions, Served, Server};
 use mynah_wire::fabrics::ConnectData;
 use mynah_wire::nvme::entry::{SGL_IN_CAPSULE, SGL_TRANSPORT};
@@ -73,8 +73,9 @@ impl Target {
         far.set_nonblocking(true).expect("a socket");
         let address = Some(SocketAddr::new(address.parse().expect("an address"), 1234));
         let (local, port, host_nqn, half_open) = (None, 0, None, None);
-        let socket = far.into();
-        self.control.adopt(Newcomer { socket, address, local, port, host_nqn, half_open });
+        let (socket, protocol) = (far.into(), Protocol::NvmeTcp);
+        let new = Newcomer { socket, address, local, port, host_nqn, protocol, half_open };
+        self.control.adopt(new);
         near
     }
 

@@ -6,6 +6,7 @@ mod greedy;
 mod hostile;
 mod hosts;
 mod key_value;
+mod nbd;
 mod path;
 mod profile;
 mod query;

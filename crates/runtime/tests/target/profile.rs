@@ -82,7 +82,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.profile");
         let mut world = World::on(ethernet_drive(), Rate::REAL);
-        let drive = Profiled { drive: "test".into(), has_link: true };
+        let drive = Profiled { drive: "test".into(), has_link: true, has_functions: false };
         world.hub.profile_with(TargetProfile::create(&path, drive, Rate::REAL).unwrap());
         world.run(&requests, &delays);
         let (counts, records) = records(&path);

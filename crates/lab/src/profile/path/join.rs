@@ -105,6 +105,8 @@ pub struct Joined {
     pub target_alone: u64,
     /// How the clocks are related.
     pub clock: ClockRelation,
+    /// By how much later the host's profile began than the target's, by what their own clocks said.
+    pub origin_ns: f64,
     /// Whether the two have the same clock.
     pub one_clock: bool,
     /// Stages that would have been negative, by less than the bound or the resolution of the kernel's
@@ -219,6 +221,7 @@ fn join_records(
         host_alone: host.len() as u64 - paths,
         target_alone: target.len() as u64 - paths,
         clock,
+        origin_ns: ahead_ps(host, target) as f64 / 1e3,
         one_clock,
         clamped,
     })

@@ -38,7 +38,8 @@ impl PathReport {
             host_alone: joined.host_alone,
             target_alone: joined.target_alone,
             one_clock: joined.one_clock,
-            clock_offset_ns: clock.offset_ns(),
+            // Times of a profile count from its beginning.
+            clock_offset_ns: clock.offset_ns() - joined.origin_ns,
             clock_drift_ppm: clock.drift_ppm(),
             clock_bound_ns: clock.bound_ns,
             clamped: joined.clamped,

@@ -56,6 +56,8 @@ impl Place {
             "network_request" | "network_data" => Place::Request,
             "data_request" | "data_buffer" | "r2t_wait" | "r2t_further" => Place::Buffers,
             "intake" | "processing" => Place::Target,
+            // Of a PCI function.
+            "entry_fetch" | "data_transfer" | "completion_post" => Place::Target,
             "late" => Place::Late,
             "backlog" | "output" => Place::TargetSend,
             "network_response" | "network_r2t" => Place::Response,
@@ -110,7 +112,9 @@ mod tests {
             assert_ne!(Place::of(stage.name()), Place::Other, "{}", stage.name());
         }
         let of_target = ["data_request", "intake", "processing", "late", "backlog", "output"];
-        let all = of_target.iter().chain(&HOST_STAGES).chain(&BEFORE).chain(&BEHIND);
+        let of_function = ["entry_fetch", "data_transfer", "completion_post"];
+        let all =
+            of_target.iter().chain(&of_function).chain(&HOST_STAGES).chain(&BEFORE).chain(&BEHIND);
         for stage in all {
             assert_ne!(Place::of(stage), Place::Other, "{stage}");
         }

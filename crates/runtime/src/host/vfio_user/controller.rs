@@ -253,6 +253,23 @@ impl Drop for Controller {
     }
 }
 
+impl Controller {
+    /// Does a command whose answer has so many bytes, up to a page.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(in crate::host) fn ask(
+        &mut self,
+        entry: &SubmissionEntry,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<(u64, Vec<u8>), HostError> {
+        let mut data = vec![0; bytes.min(PAGE_BYTES as usize)];
+        let answer = lock(&self.admin).command(entry, &mut data, what)?;
+        Ok((answer.result.get(), data))
+    }
+}
+
 impl Remote for Controller {
     type Options = VfioUserOptions;
     type Source = Queues;

@@ -1,0 +1,111 @@
+//! `mynah nvme`.
+
+use super::ConnectArgs;
+use clap::{Args, Subcommand};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  mynah nvme tcp://127.0.0.1 id-ctrl
+  mynah nvme tcp://127.0.0.1 smart-log --json | jq .media_errors
+  mynah nvme TARGET error-log --json                       what a fault has left
+  mynah nvme TARGET id-ns --nsid 2
+  mynah nvme TARGET get-feature 0x06                       the volatile write cache
+  mynah nvme TARGET get-log 0xc0 --log-len 256 --raw > drive.bin
+  mynah nvme vfio-user:/tmp/drive smart-log
+
+Names and fields are nvme-cli's; no kernel module is needed. Exit codes: 0 done; 1 refused, or lost;
+2 bad usage.";
+
+/// `mynah nvme`.
+#[derive(Args)]
+pub(crate) struct Nvme {
+    /// tcp://HOST:PORT/NQN, where without `:PORT` 4420 is meant, and without `/NQN` the target's
+    /// only subsystem; or vfio-user:DIR
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+    /// What to ask
+    #[command(subcommand)]
+    pub(crate) what: NvmeVerb,
+}
+
+/// What a controller is asked.
+#[derive(Subcommand)]
+pub(crate) enum NvmeVerb {
+    /// What the controller is
+    IdCtrl(NvmeArgs),
+    /// What the namespace is (--nsid)
+    IdNs(NvmeArgs),
+    /// Which namespaces there are
+    ListNs(NvmeArgs),
+    /// How the drive is: what hosts read and wrote, media errors, wear
+    SmartLog(NvmeArgs),
+    /// The errors of commands, the latest first; entries without an error are left out
+    ErrorLog(NvmeArgs),
+    /// Which namespaces are accessed how on this path
+    AnaLog(NvmeArgs),
+    /// The value of a feature
+    GetFeature(NvmeFeature),
+    /// Any log page, as a hex dump or as it is
+    GetLog(NvmeLog),
+}
+
+/// What all of them take.
+#[derive(Args)]
+pub(crate) struct NvmeArgs {
+    /// Print JSON with nvme-cli's names
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the bytes as they came
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+/// `mynah nvme TARGET get-feature`.
+#[derive(Args)]
+pub(crate) struct NvmeFeature {
+    /// Its identifier: 6, or 0x06
+    #[arg(value_name = "ID", value_parser = number::<u8>)]
+    pub(crate) id: u8,
+    /// Which value: 0 current, 1 default, 2 saved, 3 what of it is supported
+    #[arg(long, value_name = "N", default_value = "0", value_parser = super::whole::<u8>(0..=3))]
+    pub(crate) sel: u8,
+    #[command(flatten)]
+    pub(crate) all: NvmeArgs,
+}
+
+/// `mynah nvme TARGET get-log`.
+#[derive(Args)]
+pub(crate) struct NvmeLog {
+    /// Its identifier: 2, or 0x02
+    #[arg(value_name = "ID", value_parser = number::<u8>)]
+    pub(crate) id: u8,
+    /// How many bytes
+    #[arg(long, value_name = "BYTES", default_value = "512")]
+    #[arg(value_parser = super::whole::<u32>(4..=16 << 20))]
+    pub(crate) log_len: u32,
+    /// From which byte on
+    #[arg(long, value_name = "BYTE", default_value = "0")]
+    #[arg(value_parser = super::whole::<u64>(0..=u64::MAX >> 1))]
+    pub(crate) lpo: u64,
+    /// Log Specific Field
+    #[arg(long, value_name = "N", default_value = "0", value_parser = super::whole::<u8>(0..=127))]
+    pub(crate) lsp: u8,
+    /// Print the bytes as they came
+    #[arg(long)]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+/// A number, in hexadecimal digits after 0x.
+fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    parsed.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        format!("expected a number below {}, as in 6 or 0x06", 1u64 << (8 * size_of::<T>()))
+    })
+}

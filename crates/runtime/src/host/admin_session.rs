@@ -1,0 +1,138 @@
+//! A controller that is asked what it is and how it is: admin commands that only read.
+
+use super::controller::Controller;
+use super::load::Where;
+use super::transport::Remote;
+use super::{HostError, patience, vfio_user};
+use mynah_wire::nvme::command::Identify;
+use mynah_wire::nvme::{SubmissionEntry, opcode};
+use std::time::Duration;
+
+/// Bytes of a log page that are asked for at once: every transport has room for so many.
+const LOG_PIECE_BYTES: usize = 4096;
+
+/// A session with a controller, over whatever it is reached.
+pub struct AdminSession(Inner);
+
+enum Inner {
+    Tcp(Box<Controller>),
+    VfioUser(Box<vfio_user::Controller>),
+}
+
+/// A log page, or a part of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogWanted {
+    /// LID.
+    pub page: u8,
+    /// LSP: what the page takes it for.
+    pub specific: u8,
+    /// NSID.
+    pub namespace: u32,
+    /// LPO: where it begins.
+    pub offset: u64,
+    /// How many bytes, rounded up to whole dwords.
+    pub bytes: usize,
+}
+
+impl AdminSession {
+    /// Connects, and tries that for so long.
+    ///
+    /// # Errors
+    /// If there is no such controller.
+    pub fn connect(place: &Where, wait: Duration) -> Result<AdminSession, HostError> {
+        let inner = patience::persist(wait, || match place {
+            Where::Tcp(options) => Controller::connect(options).map(|it| Inner::Tcp(Box::new(it))),
+            Where::VfioUser(options) => <vfio_user::Controller as Remote>::connect(options)
+                .map(|it| Inner::VfioUser(Box::new(it))),
+        })?;
+        Ok(AdminSession(inner))
+    }
+
+    /// Does a command whose answer has so many bytes; its result and those.
+    ///
+    /// # Errors
+    /// If it fails; `what` is what it is called in the message.
+    pub fn ask(
+        &mut self,
+        entry: &SubmissionEntry,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<(u64, Vec<u8>), HostError> {
+        match &mut self.0 {
+            Inner::Tcp(controller) => controller.ask(entry, bytes, what),
+            Inner::VfioUser(controller) => controller.ask(entry, bytes, what),
+        }
+    }
+
+    /// Identify.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn identify(
+        &mut self,
+        structure: u8,
+        namespace: u32,
+        what: &'static str,
+    ) -> Result<Vec<u8>, HostError> {
+        let wanted = Identify { structure, ..Identify::default() };
+        match &mut self.0 {
+            Inner::Tcp(controller) => controller.identify(&wanted, namespace, what),
+            Inner::VfioUser(controller) => {
+                Remote::identify(&mut **controller, &wanted, namespace, what)
+            }
+        }
+    }
+
+    /// Get Log Page, in pieces.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn log(&mut self, wanted: &LogWanted, what: &'static str) -> Result<Vec<u8>, HostError> {
+        let mut all = Vec::new();
+        while all.len() < wanted.bytes {
+            let bytes = (wanted.bytes - all.len()).min(LOG_PIECE_BYTES).next_multiple_of(4);
+            let (dwords, at) = (bytes as u32 / 4 - 1, wanted.offset + all.len() as u64);
+            let mut entry =
+                SubmissionEntry { opcode: opcode::admin::GET_LOG_PAGE, ..Default::default() };
+            entry.namespace_id.set(wanted.namespace);
+            let [page, specific] = [wanted.page, wanted.specific].map(u32::from);
+            entry.dword10.set(page | specific << 8 | dwords << 16);
+            entry.dword11.set(dwords >> 16);
+            entry.dword12.set(at as u32);
+            entry.dword13.set((at >> 32) as u32);
+            all.extend(self.ask(&entry, bytes, what)?.1);
+        }
+        all.truncate(wanted.bytes);
+        Ok(all)
+    }
+
+    /// Get Features: the value (SEL says which), and data where the feature has some.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn feature(
+        &mut self,
+        id: u8,
+        select: u8,
+        namespace: u32,
+        bytes: usize,
+    ) -> Result<(u32, Vec<u8>), HostError> {
+        let mut entry =
+            SubmissionEntry { opcode: opcode::admin::GET_FEATURES, ..Default::default() };
+        entry.namespace_id.set(namespace);
+        entry.dword10.set(u32::from(id) | u32::from(select) << 8);
+        let (value, data) = self.ask(&entry, bytes, "reading the feature")?;
+        Ok((value as u32, data))
+    }
+
+    /// Leaves the controller.
+    ///
+    /// # Errors
+    /// If it cannot be told.
+    pub fn end(self) -> Result<(), HostError> {
+        match self.0 {
+            Inner::Tcp(controller) => controller.shutdown(),
+            Inner::VfioUser(controller) => Remote::shutdown(*controller),
+        }
+    }
+}
