@@ -411,10 +411,7 @@ impl Server {
         )?;
         fault::check(&options.faults, subsystem.config().limits.controllers_max)?;
         let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
-        let link = match (&options.guest_clock, options.vfio_user.first()) {
-            (Some(clock), Some(folder)) => Some(Link::listen(&clock.path(folder))?),
-            _ => None,
-        };
+        let link = link(&options)?;
         if subsystem.has_restored_namespaces() {
             notes.push("the namespaces are those that the store has kept".to_owned());
         }
@@ -787,8 +784,8 @@ const ONE_FUNCTION: &str =
 
 /// Refuses what a clock of the host's would have a say in.
 fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
+    let Some(clock) = &options.guest_clock else { return Ok(()) };
     let refuse = |what| Err(ServeError::GuestClock(what));
-    let Some(guest_clock) = &options.guest_clock else { return Ok(()) };
     if options.vfio_user.len() != 1
         || !options.tcp.is_empty()
         || options.has_rdma()
@@ -804,10 +801,17 @@ fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
             "the disk of a store in a file takes time of the host's: give --store ram or pattern",
         );
     }
-    if guest_clock.quantum < Span::from_us(1) {
+    if clock.quantum < Span::from_us(1) {
         return refuse("a quantum is at least 1us");
     }
     Ok(())
+}
+
+/// Where the clock of the guest connects whose time is the drive's.
+fn link(options: &ServeOptions) -> Result<Option<Link>, ServeError> {
+    let folder = options.guest_clock.as_ref().zip(options.vfio_user.first());
+    let link = folder.map(|(clock, folder)| Link::listen(&clock.path(folder)));
+    Ok(link.transpose()?)
 }
 
 /// Refuses a credit that nothing can be taken from.
