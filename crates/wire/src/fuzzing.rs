@@ -413,7 +413,7 @@ pub fn nbd_client(data: &[u8]) {
         sizes: nbd::BlockSizes { least: 512, preferred: 4096, most: 32 << 20 },
         flags: nbd::flag::HAS_FLAGS,
     };
-    let exports = [export("1", 1 << 20), export("2", u64::MAX & !511)];
+    let exports = [export("1", 1 << 20), export("2", !511)];
     let mut out = Vec::new();
     let mut handshake = nbd::Handshake::begin(&mut out);
     let (mut taken, mut there) = (0, 0);
