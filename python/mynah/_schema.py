@@ -278,6 +278,103 @@ class FlowResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """A guest whose instructions were the clock."""
+
+    busy_instructions: int
+    """Those of them outside loops around PAUSE in the kernel, where a processor waits."""
+    instruction_ns: int
+    """An instruction takes so long."""
+    instructions: int
+    """Instructions of all processors, which take turns, up to the guest's last access to the
+    drive.
+    """
+    marks: tuple[GuestMark, ...]
+    """What the guest has marked: the difference of two is what lies between them."""
+    marks_lost: int | None
+    """Marks that were too many to be kept."""
+    processors: tuple[GuestProcessor, ...]
+    """By processor."""
+    wait: GuestWait
+    """What it executed while it had I/O under way."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            busy_instructions=data["busy_instructions"],
+            instruction_ns=data["instruction_ns"],
+            instructions=data["instructions"],
+            marks=tuple(GuestMark._read(item) for item in data["marks"]),
+            marks_lost=(data["marks_lost"]) if "marks_lost" in data else None,
+            processors=tuple(GuestProcessor._read(item) for item in data["processors"]),
+            wait=GuestWait._read(data["wait"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestMark:
+    """A mark that a guest has set."""
+
+    at_ns: int
+    """When."""
+    number: int
+    """What it wrote."""
+    processors: tuple[GuestProcessor, ...]
+    """What its processors had executed by then."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            at_ns=data["at_ns"],
+            number=data["number"],
+            processors=tuple(GuestProcessor._read(item) for item in data["processors"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestProcessor:
+    """A guest's processor."""
+
+    idle_instructions: int
+    """Those of them in loops around PAUSE in the kernel."""
+    instructions: int
+    """Instructions."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            idle_instructions=data["idle_instructions"],
+            instructions=data["instructions"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestWait:
+    """What a guest executed while it had I/O under way."""
+
+    commands: int
+    """I/O commands that were completed."""
+    idle_instructions: int
+    """Those of them in which processors waited."""
+    idle_per_command: float | None
+    """Of those in which processors waited, for each command."""
+    instructions: int
+    """Instructions while at least one was under way."""
+    instructions_per_command: float | None
+    """Of all, for each command."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            commands=data["commands"],
+            idle_instructions=data["idle_instructions"],
+            idle_per_command=data["idle_per_command"],
+            instructions=data["instructions"],
+            instructions_per_command=data["instructions_per_command"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """What a host counted that used a drive over a network: over the whole run, whatever part of
     it was measured.
@@ -593,6 +690,8 @@ class ResultFields:
     """Whether only what the drive does was asked for (`serve --functional`), and not when: then a
     result that must not be trusted is no failure.
     """
+    guest: Guest | None
+    """Of a drive in lock-step with a guest (`serve --clock guest`): what that has executed."""
     host: Host | None
     """What a host counted that used the drive over a network."""
     lateness_ns: Latency | None
@@ -652,6 +751,7 @@ class ResultFields:
             fairness=data["fairness"],
             flows=Named(tuple(FlowResult._read(item) for item in data["flows"])),
             functional=(data["functional"]) if "functional" in data else False,
+            guest=(None if data["guest"] is None else Guest._read(data["guest"])) if "guest" in data else None,
             host=(None if data["host"] is None else Host._read(data["host"])) if "host" in data else None,
             lateness_ns=None if data["lateness_ns"] is None else Latency._read(data["lateness_ns"]),
             notes=(tuple(data["notes"])) if "notes" in data else (),

@@ -1,4 +1,4 @@
-//! Counters of instructions, and the fuse that stops a processor.
+//! Counters of instructions, each a fuse that stops a processor.
 
 use crate::qemu::Counter;
 use mynah_guest_protocol::{Counts, PROCESSORS_MAX, Processor};
@@ -11,28 +11,34 @@ pub(crate) const BLOWN: u64 = 1 << 62;
 /// instructions.
 const LOOP_MAX: u64 = 64;
 
-/// What the processors have executed.
+/// What is known of a processor beside its fuse.
+#[derive(Debug, Default)]
+struct Known {
+    /// What it had executed when its fuse was last set,
+    executed: AtomicU64,
+    /// what the fuse was set to,
+    start: AtomicU64,
+    /// and what it was before.
+    before: AtomicU64,
+    /// What it had executed at its last PAUSE.
+    paused_at: AtomicU64,
+    /// All that it has executed between one PAUSE and the next in a loop that waits.
+    idle: AtomicU64,
+}
+
+/// What the processors have executed. Fuses are set by their own thread, or while that waits; the
+/// numbers beside them are atomic only because Rust wants it.
 pub(crate) struct Meter {
-    executed: Counter,
     fuse: Counter,
-    /// So many processors have begun: the others have no counters.
+    /// So many processors have begun: the others have no fuses.
     begun: AtomicU32,
-    /// By processor: what it had executed at its last PAUSE, and all that it did between one and
-    /// the next in a loop that waits. Only the processors' thread writes here.
-    paused_at: [AtomicU64; PROCESSORS_MAX],
-    idle: [AtomicU64; PROCESSORS_MAX],
+    known: [Known; PROCESSORS_MAX],
 }
 
 impl Meter {
     pub(crate) fn new() -> Meter {
-        let [executed, fuse] = Counter::pair();
-        let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
-        let begun = AtomicU32::new(0);
-        Meter { executed, fuse, begun, paused_at: zeros(), idle: zeros() }
-    }
-
-    pub(crate) fn executed(&self) -> Counter {
-        self.executed
+        let known = std::array::from_fn(|_| Known::default());
+        Meter { fuse: Counter::new(), begun: AtomicU32::new(0), known }
     }
 
     pub(crate) fn fuse(&self) -> Counter {
@@ -41,44 +47,64 @@ impl Meter {
 
     /// A processor begins: it calls at its first block.
     pub(crate) fn begins(&self, processor: u32) {
-        self.begun.fetch_max(processor + 1, Ordering::Release);
-        self.blow(processor);
+        if let Some(known) = self.known.get(processor as usize) {
+            known.start.store(BLOWN, Ordering::Relaxed);
+            known.before.store(BLOWN, Ordering::Relaxed);
+            self.fuse.set(processor, BLOWN);
+            self.begun.fetch_max(processor + 1, Ordering::Release);
+        }
     }
 
     /// Has a processor call at its next block.
     pub(crate) fn blow(&self, processor: u32) {
-        if processor < self.begun.load(Ordering::Acquire) {
-            self.fuse.set(processor, BLOWN);
-        }
+        self.set(processor, 0);
     }
 
     /// Has a processor call when it has executed so many instructions more.
     pub(crate) fn set(&self, processor: u32, instructions: u64) {
-        self.fuse.set(processor, BLOWN - instructions.min(BLOWN));
+        let Some(known) = self.known(processor) else { return };
+        let to = BLOWN - instructions.min(BLOWN);
+        known.executed.store(self.executed(processor), Ordering::Relaxed);
+        known.before.store(self.fuse.get(processor), Ordering::Relaxed);
+        known.start.store(to, Ordering::Relaxed);
+        self.fuse.set(processor, to);
+    }
+
+    /// What is known of a processor that has begun.
+    fn known(&self, processor: u32) -> Option<&Known> {
+        let has_begun = processor < self.begun.load(Ordering::Acquire);
+        self.known.get(processor as usize).filter(|_| has_begun)
+    }
+
+    /// What a processor has executed.
+    fn executed(&self, processor: u32) -> u64 {
+        let Some(known) = self.known(processor) else { return 0 };
+        let fuse = self.fuse.get(processor);
+        let start = known.start.load(Ordering::Relaxed);
+        let since = match fuse >= start {
+            true => fuse - start,
+            // The processor was adding to the fuse at the moment in which it was set, so that it was
+            // not set after all: QEMU's main thread has accessed the drive while the guest was running.
+            false => fuse.saturating_sub(known.before.load(Ordering::Relaxed)),
+        };
+        known.executed.load(Ordering::Relaxed).saturating_add(since)
     }
 
     /// A processor is at a PAUSE in the kernel.
     pub(crate) fn paused(&self, processor: u32) {
-        let at = processor as usize;
-        let (Some(paused_at), Some(idle)) = (self.paused_at.get(at), self.idle.get(at)) else {
-            return;
-        };
-        let now = self.executed.get(processor);
-        let passed = now.saturating_sub(paused_at.swap(now, Ordering::Relaxed));
+        let Some(known) = self.known(processor) else { return };
+        let now = self.executed(processor);
+        let passed = now.saturating_sub(known.paused_at.swap(now, Ordering::Relaxed));
         if passed <= LOOP_MAX {
-            idle.fetch_add(passed, Ordering::Relaxed);
+            known.idle.fetch_add(passed, Ordering::Relaxed);
         }
     }
 
     /// What the first `processors` of them have executed.
     pub(crate) fn counts(&self, processors: u32, current: u32) -> Counts {
-        let begun = self.begun.load(Ordering::Acquire);
-        let of = |processor: u32| match self.idle.get(processor as usize) {
-            Some(idle) if processor < begun => Processor {
-                executed: self.executed.get(processor),
-                idle: idle.load(Ordering::Relaxed),
-            },
-            _ => Processor::default(),
+        let of = |processor: u32| Processor {
+            executed: self.executed(processor),
+            idle: self.known(processor).map_or(0, |known| known.idle.load(Ordering::Relaxed)),
         };
         Counts { current, processors: (0..processors).map(of).collect() }
     }

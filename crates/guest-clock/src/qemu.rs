@@ -96,11 +96,11 @@ unsafe extern "C" {
 }
 
 impl Counter {
-    /// Two numbers of each processor's.
-    pub(crate) fn pair() -> [Counter; 2] {
+    /// A number of each processor's.
+    pub(crate) fn new() -> Counter {
         // SAFETY: it may be called while the plugin is loaded, and needs nothing.
-        let board = unsafe { qemu_plugin_scoreboard_new(16) };
-        [Counter { board, offset: 0 }, Counter { board, offset: 8 }]
+        let board = unsafe { qemu_plugin_scoreboard_new(size_of::<u64>()) };
+        Counter { board, offset: 0 }
     }
 
     /// What it says. Exact if the processor's thread is not executing at the moment.

@@ -282,9 +282,7 @@ impl Engine {
         if let Some(warning) = self.hub.take_warning() {
             (self.warn)(&warning);
         }
-        while let Some(id) = self.hub.next_resumed() {
-            self.queue(id);
-        }
+        self.queue_resumed();
         worked |= self.send();
         while let Some((id, reason)) = self.hub.next_ended() {
             self.end(now.wall, id, &reason);
@@ -300,12 +298,8 @@ impl Engine {
         if worked {
             self.pacing.worked(now.wall);
         }
-        if let Some(until) = self.draining {
-            let idle = self.hub.outstanding() == 0 && !self.owes_output();
-            let guests = self.guests_outstanding() > 0 && now.wall + DRAIN < until + PORT_DRAIN;
-            if idle && !guests || now.wall >= until {
-                return Ok(true);
-            }
+        if self.is_drained(now.wall) {
+            return Ok(true);
         }
         self.turns += 1;
         // A connection that went may have left buffers to others, and so something to send.
@@ -372,6 +366,14 @@ impl Engine {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the target ends, and nobody waits for anything any more.
+    fn is_drained(&self, now: Time) -> bool {
+        let Some(until) = self.draining else { return false };
+        let idle = self.hub.outstanding() == 0 && !self.owes_output();
+        let guests = self.guests_outstanding() > 0 && now + DRAIN < until + PORT_DRAIN;
+        idle && !guests || now >= until
     }
 
     /// Waits a little for somebody to ring.

@@ -349,9 +349,7 @@ impl Server {
             // A value is moved by one command.
             options.connection.transfer_bytes = options.connection.transfer_bytes.max(bytes);
         }
-        if options.guest_clock.is_some() {
-            check_guest_clock(&options)?;
-        }
+        check_guest_clock(&options)?;
         raise_descriptor_limit();
         let (listeners, addresses) = listen(&options.tcp)?;
         let mut notes = Vec::new();
@@ -395,8 +393,7 @@ impl Server {
             service: port.address().port().to_string(),
             carrier: Carrier::Rdma,
         }));
-        let nbd: Vec<_> =
-            options.nbd.iter().map(crate::nbd::Listener::new).collect::<Result<_, _>>()?;
+        let nbd = crate::nbd::Listener::all(&options.nbd)?;
         let mut subsystem = Subsystem::new(
             SubsystemConfig {
                 serial: serial(&identity.nqn),
@@ -414,10 +411,7 @@ impl Server {
         )?;
         fault::check(&options.faults, subsystem.config().limits.controllers_max)?;
         let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
-        let link = match (&options.guest_clock, options.vfio_user.first()) {
-            (Some(clock), Some(folder)) => Some(Link::listen(&clock.path(folder))?),
-            _ => None,
-        };
+        let link = link(&options)?;
         if subsystem.has_restored_namespaces() {
             notes.push("the namespaces are those that the store has kept".to_owned());
         }
@@ -785,12 +779,16 @@ pub fn is_odd_in_nqn(character: char) -> bool {
     character.is_whitespace() || character.is_control() || character == ','
 }
 
-const ONE_FUNCTION: &str = "the drive is one guest's: give one --vfio-user, and no --tcp, --rdma or --nbd";
+const ONE_FUNCTION: &str =
+    "the drive is one guest's: give one --vfio-user, and no --tcp, --rdma or --nbd";
 
 /// Refuses what a clock of the host's would have a say in.
 fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
+    let Some(clock) = &options.guest_clock else { return Ok(()) };
     let refuse = |what| Err(ServeError::GuestClock(what));
-    if options.vfio_user.len() != 1 || !options.tcp.is_empty() || options.has_rdma()
+    if options.vfio_user.len() != 1
+        || !options.tcp.is_empty()
+        || options.has_rdma()
         || !options.nbd.is_empty()
     {
         return refuse(ONE_FUNCTION);
@@ -803,10 +801,17 @@ fn check_guest_clock(options: &ServeOptions) -> Result<(), ServeError> {
             "the disk of a store in a file takes time of the host's: give --store ram or pattern",
         );
     }
-    if options.guest_clock.as_ref().is_some_and(|it| it.quantum < Span::from_us(1)) {
+    if clock.quantum < Span::from_us(1) {
         return refuse("a quantum is at least 1us");
     }
     Ok(())
+}
+
+/// Where the clock of the guest connects whose time is the drive's.
+fn link(options: &ServeOptions) -> Result<Option<Link>, ServeError> {
+    let folder = options.guest_clock.as_ref().zip(options.vfio_user.first());
+    let link = folder.map(|(clock, folder)| Link::listen(&clock.path(folder)));
+    Ok(link.transpose()?)
 }
 
 /// Refuses a credit that nothing can be taken from.

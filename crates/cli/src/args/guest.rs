@@ -11,7 +11,6 @@ Examples:
       --direct=1 --rw=randread --bs=4k --iodepth=1 --ioengine=io_uring --number_ios=100
   mynah guest --record run.rec --json run.json -- sh -c 'mkfs.ext4 -q /dev/nvme0n1 && echo made'
   mynah sim --replay run.rec                   the drive's part again, without the guest
-  mynah guest --processors 2 -- 'taskset 1 a & taskset 2 b; wait'
 
 Every run of the same is the same: what the command prints, what the guest executes, what the
 drive is asked and when. The exit code is the command's, or 1 if guest or drive failed; see
@@ -49,9 +48,6 @@ pub(crate) struct Guest {
     /// A file for the command, which finds it in its folder; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Vec<PathBuf>,
-    /// Processors of the guest, which take turns
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = whole::<u32>(1..=64))]
-    pub(crate) processors: u32,
     /// Memory of the guest
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: String,

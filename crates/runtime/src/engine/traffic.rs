@@ -26,6 +26,13 @@ impl Engine {
         }
     }
 
+    /// Puts those among them that were held up and may go on.
+    pub(super) fn queue_resumed(&mut self) {
+        while let Some(id) = self.hub.next_resumed() {
+            self.queue(id);
+        }
+    }
+
     /// Looks at every connection that has or may have something; whether one had.
     pub(super) fn receive(&mut self, look: Time) -> bool {
         let before = std::mem::replace(&mut self.last_look, look);

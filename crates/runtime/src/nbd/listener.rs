@@ -46,6 +46,14 @@ pub enum Listener {
 }
 
 impl Listener {
+    /// Listens at all of these addresses.
+    ///
+    /// # Errors
+    /// See [`NbdListenError`].
+    pub fn all(addresses: &[NbdAddress]) -> Result<Vec<(Listener, NbdAddress)>, NbdListenError> {
+        addresses.iter().map(Listener::new).collect()
+    }
+
     /// Listens; says where, too.
     ///
     /// # Errors

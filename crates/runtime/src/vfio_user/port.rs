@@ -345,13 +345,7 @@ impl Port {
     }
 
     /// Looks at the doorbells and does what is due; whether there was something.
-    pub fn turn(
-        &mut self,
-        now: Now,
-        clock: &impl Times,
-        parts: Parts<'_>,
-        say: &mut Say,
-    ) -> bool {
+    pub fn turn(&mut self, now: Now, clock: &impl Times, parts: Parts<'_>, say: &mut Say) -> bool {
         let Parts { subsystem, measure, profile } = parts;
         let mut cut = false;
         while let Some(Strike::Cut) = self.faults.as_mut().and_then(|it| it.strike(now.model)) {
