@@ -6,7 +6,7 @@
 //!
 //! - `qemu.rs` declares what is used of QEMU's plugin interface: all `unsafe` is there.
 //! - `meter.rs` counts: a counter for each processor, added to by code that QEMU generates at the
-//!   beginning of each block of instructions. It is a fuse: when it has come to [`meter::BLOWN`], the
+//!   beginning of each block of instructions. It is a fuse: when it has come to `meter::BLOWN`, the
 //!   block calls back before it begins.
 //! - `link.rs` is the drive's end: a thread that hears what it says, and the guest's processors,
 //!   which wait for it.

@@ -2,7 +2,7 @@
 //!
 //! A folder has the experiment, a lock and `runs.jsonl`: a line that says whose runs these are, then
 //! a line for every finished run, appended and synced before the next is waited for. A run is known
-//! by its key ([`key`]), which every front end computes alike, so one may go on where another
+//! by its key (`key`), which every front end computes alike, so one may go on where another
 //! stopped. Whoever was killed while it wrote leaves a torn last line, which is cut off. What a run
 //! measured is what is kept of it; one that failed is kept as failed.
 //!

@@ -1,13 +1,13 @@
 //! A drive in lock-step with a QEMU guest: the guest's instructions are the time of both.
 //!
-//! The guest's clock ([`link`]) is a plugin of QEMU's. It lets the guest run only as far as the
+//! The guest's clock (`link`) is a plugin of QEMU's. It lets the guest run only as far as the
 //! drive says, which is until the model's next event or the end of a quantum. There the guest
 //! stands still: the model goes on to the event, data are moved, completions written, interrupts
-//! raised, and when QEMU has taken them the guest is let go ([`engine`]). Doorbells are trapped: QEMU
+//! raised, and when QEMU has taken them the guest is let go (`engine`). Doorbells are trapped: QEMU
 //! waits for the drive's answer to each, and the guest stands still behind it until the drive has
 //! said how far it may go now. So nothing is ever late, and no clock of the host's has a say.
 //!
-//! [`account`] is what is counted of the guest meanwhile.
+//! `account` is what is counted of the guest meanwhile.
 
 mod account;
 mod engine;
