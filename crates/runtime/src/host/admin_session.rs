@@ -5,7 +5,7 @@ use super::load::Where;
 use super::transport::Remote;
 use super::{HostError, patience, vfio_user};
 use mynah_wire::nvme::command::Identify;
-use mynah_wire::nvme::{SubmissionEntry, opcode};
+use mynah_wire::nvme::{SubmissionEntry, feature, opcode};
 use std::time::Duration;
 
 /// Bytes of a log page that are asked for at once: every transport has room for so many.
@@ -121,6 +121,8 @@ impl AdminSession {
             SubmissionEntry { opcode: opcode::admin::GET_FEATURES, ..Default::default() };
         entry.namespace_id.set(namespace);
         entry.dword10.set(u32::from(id) | u32::from(select) << 8);
+        // EXHID: a host's identifier has 128 bits, over fabrics always (Base 2.0, section 5.27.1.25).
+        entry.dword11.set((id == feature::id::HOST_ID).into());
         let (value, data) = self.ask(&entry, bytes, "reading the feature")?;
         Ok((value as u32, data))
     }
