@@ -630,6 +630,13 @@ fn guest_clock(args: &Serve) -> Result<Option<GuestClock>, Failure> {
             return Err(Failure::usage(message, Some(help)));
         }
     }
+    // Before there is one: nothing is made for a drive that is not served.
+    if args.store.starts_with("file:") {
+        let message = format!("--store {} with --clock guest", args.store);
+        let help = "the disk of a store in a file takes time of the host's; give --store ram or \
+                    pattern";
+        return Err(Failure::usage(message, Some(help)));
+    }
     let quantum =
         args.quantum.as_deref().map(|text| values::span("--quantum", text)).transpose()?;
     let quantum = quantum.unwrap_or(GuestClock::QUANTUM);

@@ -229,7 +229,10 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &to.join(entry.file_name()));
         }
     } else {
-        std::fs::copy(from, to).unwrap();
+        // Somebody may be at work there: what has gone meanwhile is left out.
+        let copied = std::fs::copy(from, to);
+        let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        assert!(copied.as_ref().err().is_none_or(gone), "{}: {copied:?}", from.display());
     }
 }
 
