@@ -273,7 +273,7 @@ fn encrypt(
     control: &Arc<Control>,
     quotas: &Quotas,
 ) -> Result<crate::tls::Carrier, ServeError> {
-    use crate::engine::Newcomer;
+    use crate::engine::{Newcomer, Protocol};
     use crate::tls::Event;
     let carrier = crate::tls::Carrier::start()?;
     let keys = crate::tls::HostKeys::new(nqn, options.tls.clone())?;
@@ -288,6 +288,7 @@ fn encrypt(
                     local: new.local,
                     port: number as u16,
                     host_nqn: Some(new.host_nqn),
+                    protocol: Protocol::NvmeTcp,
                     half_open: new.half_open,
                 }),
                 Event::Starved => control.starve(),
