@@ -167,11 +167,7 @@ fn get(target: &str, args: &KvGet) -> Result<ExitCode, Failure> {
 /// A value to standard output, or to a file.
 fn print_value(value: &[u8], file: Option<PendingFile>) -> Result<ExitCode, Failure> {
     match file {
-        None => {
-            let mut stdout = io::stdout().lock();
-            let written = stdout.write_all(value).and_then(|()| stdout.flush());
-            written.map_err(Failure::Stdout)?;
-        }
+        None => print::bytes(value)?,
         Some(pending) => {
             let written = pending.file().and_then(|mut file| file.write_all(value));
             written.map_err(|error| pending.error(error))?;

@@ -11,8 +11,6 @@ use mynah_runtime::host::{AdminSession, HostError, LogWanted};
 use mynah_wire::nvme::feature::id;
 use mynah_wire::nvme::identify::{IdentifyController, cns};
 use mynah_wire::nvme::log::{AnaGroup, AnaHeader, ErrorEntry, page};
-use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -106,22 +104,11 @@ fn ask(
 ) -> Result<ExitCode, Failure> {
     let told = with(target, &how.connect, then)?;
     match (how.raw, how.json) {
-        (true, _) => raw(&told.bytes)?,
+        (true, _) => print::bytes(&told.bytes)?,
         (false, true) => print::out(&format!("{:#}\n", fields::json(&told.told)))?,
         (false, false) => print::out(&fields::text(told.title, &told.told))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn raw(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(bytes).and_then(|()| out.flush());
-    match written {
-        // Who does not read on does not want it.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::failed(format!("standard output: {error}"), None)),
-        Ok(()) => Ok(()),
-    }
 }
 
 /// The error log, as many entries as the controller has.
@@ -190,12 +177,7 @@ fn feature(target: &str, wanted: &NvmeFeature) -> Result<ExitCode, Failure> {
             (fields::selected(wanted.sel), Field::Bits(value.into())),
         ];
         if !bytes.is_empty() {
-            let mut digits = String::new();
-            for byte in &bytes {
-                // Writing to a string cannot fail.
-                let _ = write!(digits, "{byte:02x}");
-            }
-            told.push(("data", Field::Text(digits)));
+            told.push(("data", fields::digits(&bytes)));
         }
         Ok(Told { title: "Feature", bytes, told })
     })
@@ -213,7 +195,7 @@ fn log(target: &str, wanted: &NvmeLog) -> Result<ExitCode, Failure> {
         session.log(&log, "reading the log page")
     })?;
     if wanted.raw {
-        raw(&bytes)?;
+        print::bytes(&bytes)?;
     } else {
         print::out(&fields::dump(&bytes, wanted.lpo))?;
     }

@@ -546,14 +546,7 @@ impl Engine {
         if self.control.starved.swap(false, Ordering::AcqRel) {
             self.note_starvation();
         }
-        if self.control.wanted.swap(false, Ordering::AcqRel) {
-            let measure = self.hub.measure();
-            let mut distributions = self.control.blank();
-            distributions.take_over(measure.latencies(), measure.lateness());
-            let snapshot = self.snapshot();
-            let distributions = Some(distributions);
-            self.control.answer(Snapshot { distributions, ..snapshot });
-        }
+        self.control.answer_wanted(self.hub.measure(), || self.snapshot());
     }
 
     /// Says what was measured, if it is time.

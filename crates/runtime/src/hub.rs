@@ -9,7 +9,6 @@
 //! handed to the network.
 
 mod credit;
-#[cfg(feature = "rdma")]
 mod elsewhere;
 mod measure;
 mod nbd;

@@ -66,7 +66,8 @@ fn text_of(bytes: &[u8]) -> Field {
     Field::Text(text.trim_end().to_owned())
 }
 
-fn digits(bytes: &[u8]) -> Field {
+/// Bytes as hexadecimal digits.
+pub(super) fn digits(bytes: &[u8]) -> Field {
     let mut text = String::new();
     for byte in bytes {
         // Writing to a string cannot fail.

@@ -15,6 +15,7 @@
 mod attach;
 mod authentication;
 mod bench;
+mod doctor;
 mod key_value;
 mod nvme;
 mod pairs;

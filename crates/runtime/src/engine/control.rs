@@ -93,7 +93,7 @@ impl SnapshotRequest<'_> {
 pub struct Control {
     bell: OwnedFd,
     pub(crate) stopping: AtomicBool,
-    pub(crate) wanted: AtomicBool,
+    wanted: AtomicBool,
     answers: Sender<Snapshot>,
     /// Memory for the next answer: the engine takes none of its own for that.
     blanks: Receiver<Box<Distributions>>,
@@ -170,8 +170,21 @@ impl Control {
         }
     }
 
+    /// Answers whoever wants to know what has been measured, if somebody does.
+    pub(crate) fn answer_wanted(
+        &self,
+        measure: &crate::hub::Measure,
+        snapshot: impl FnOnce() -> Snapshot,
+    ) {
+        if self.wanted.swap(false, Ordering::AcqRel) {
+            let mut distributions = self.blank();
+            distributions.take_over(measure.latencies(), measure.lateness());
+            self.answer(Snapshot { distributions: Some(distributions), ..snapshot() });
+        }
+    }
+
     /// Memory for an answer.
-    pub(crate) fn blank(&self) -> Box<Distributions> {
+    fn blank(&self) -> Box<Distributions> {
         self.blanks.try_recv().unwrap_or_default()
     }
 

@@ -3,12 +3,11 @@
 //! A client has two connections here: the one that it sees, which is the admin queue of its
 //! controller from the moment it takes an export, and one without a socket, its I/O queue.
 
-use super::credit::Taken;
 use super::{Arrival, Hub, Id, Reason, Sender, submit};
 use crate::nbd::{Ask, Client, EXTENTS_MAX, HOST_NQN, Volume};
 use crate::quota::Peer as Who;
 use mynah_device::{BlockNamespace, Completion, Now, Queue, Subsystem, Transport};
-use mynah_stamp::{Span, Time};
+use mynah_stamp::Span;
 use mynah_wire::fabrics::{
     CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, Connect, ConnectData, nqn_field,
 };
@@ -175,34 +174,12 @@ impl Hub {
         let arrival = peer.arrival;
         let Some(Carried::Client(mut seen)) = peer.carried.take() else { return };
         if let Some(at) = seen.queue {
-            self.submit_of_client(at, entry, seen.client.payload(), arrival);
+            self.command_elsewhere(at, entry, seen.client.payload(), None, arrival);
         }
         seen.client.submitted();
         if let Some(peer) = self.peer(id) {
             peer.carried = Some(Carried::Client(seen));
         }
-    }
-
-    fn submit_of_client(&mut self, at: Id, entry: &SubmissionEntry, data: &[u8], came: Arrival) {
-        let Some(peer) = self.peers.get_mut(at as usize).and_then(Option::as_deref_mut) else {
-            return;
-        };
-        let Some(queue) = peer.queue else { return };
-        let come_to = self.subsystem.now().model;
-        let Taken { now, asked, missed } = self.credit.take_in(self.rate, come_to, came.at, None);
-        self.measure.arrived(missed + came.first);
-        peer.arrival = came;
-        if let Some(asked) = asked {
-            peer.asked.push((entry.command_id.get(), asked));
-        }
-        let Hub { subsystem, quotas, outstanding, .. } = self;
-        let from = Sender {
-            who: peer.who,
-            is_admin: false,
-            shares: &mut peer.shares,
-            outstanding: &mut peer.outstanding,
-        };
-        submit(subsystem, quotas, outstanding, from, (now, queue), entry, data);
     }
 
     /// Connects the admin queue of a client's controller, or the I/O queue of the one that it has.
@@ -253,12 +230,7 @@ impl Hub {
 
     /// A completion for a connection of a client's: dealt with when all outputs have been taken.
     pub(super) fn keep_for_client(&mut self, id: Id, completion: Completion) {
-        if let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut)
-            && peer.outstanding > 0
-        {
-            peer.outstanding -= 1;
-            self.outstanding -= 1;
-        }
+        self.ended_elsewhere(id);
         self.for_clients.push_back((id, completion));
     }
 
@@ -398,31 +370,14 @@ impl Hub {
         seen.client.sent(bytes);
         let io = seen.queue;
         while let Some(completion) = self.seen_mut(id).and_then(|it| it.client.next_sent()) {
-            let asked = io.and_then(|io| {
-                let asked = &mut self.peer(io)?.asked;
-                let command_id = completion.entry.command_id.get();
-                let at = asked.iter().position(|&(id, _)| id == command_id)?;
-                Some(asked.swap_remove(at).1)
-            });
-            self.visible_to_client(now, id, &completion, asked);
+            if let Some(io) = io {
+                self.answered_elsewhere(now, io, &completion);
+            }
         }
         self.fill_answers(id);
         self.resume_client(now, id);
         self.look_at_client(id);
         self.peer(id).is_some_and(|peer| peer.more)
-    }
-
-    fn visible_to_client(
-        &mut self,
-        now: Now,
-        id: Id,
-        completion: &Completion,
-        asked: Option<Time>,
-    ) {
-        if let Some(late) = self.measure.visible(now, completion, asked) {
-            let first = self.peer(id).map_or(Span::ZERO, |peer| peer.arrival.first);
-            self.subsystem.record_lateness(late, first);
-        }
     }
 
     /// What a client's connection leaves when it is detached: its I/O queue, and answers that nobody

@@ -2,9 +2,7 @@
 
 use super::session::{Next, Session, Volume};
 use mynah_device::Completion;
-use mynah_wire::nbd::{
-    Broken, Command, Export, Handshake, REPLY_BYTES_MAX, REQUEST_BYTES, Request, Step,
-};
+use mynah_wire::nbd::{Broken, Command, Export, Handshake, REQUEST_BYTES, Request, Step};
 use mynah_wire::nvme::SubmissionEntry;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -366,6 +364,6 @@ impl Client {
 
     /// Bytes of memory that it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Client>() + self.input.capacity() + self.output.capacity() + REPLY_BYTES_MAX
+        size_of::<Client>() + self.input.capacity() + self.output.capacity()
     }
 }
