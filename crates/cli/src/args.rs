@@ -776,6 +776,10 @@ pub(crate) struct Bench {
     /// Write the result as JSON; - is standard output, in place of the summary
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the distribution of latencies as HdrHistogram's plotter reads it; of several flows or kinds
+    /// of I/O into files of their own, FILE-FLOW-KIND.hgrm
+    #[arg(long, value_name = "FILE.hgrm", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub(crate) hgrm: Option<PathBuf>,
     /// Show where the time of I/Os went, on both sides if the target answers, and keep the profile in
     /// FILE for `mynah profile show` [default of --profile-sample: 1/10, and of
     /// --profile-keep-above: p99.9]
@@ -922,7 +926,7 @@ pub(crate) struct LoadRunArgs {
 pub(crate) struct Sim {
     /// An experiment file: a drive and any number of flows
     #[arg(value_name = "EXPERIMENT.toml", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["drive", "replay", "mqsim_config"])]
+    #[arg(conflicts_with_all = ["replay", "mqsim_config"])]
     pub(crate) experiment: Option<PathBuf>,
 
     #[command(flatten)]
@@ -941,7 +945,7 @@ pub(crate) struct Sim {
 #[derive(Args)]
 #[command(next_help_heading = "Drive")]
 pub(crate) struct DriveArgs {
-    /// A shipped drive's name, or a drive file [default: enterprise-tlc]
+    /// A shipped drive's name, or a drive file [default: the experiment file's, or enterprise-tlc]
     #[arg(long, value_name = "NAME|FILE")]
     #[arg(hide_possible_values = true, value_parser = suggest::drives())]
     pub(crate) drive: Option<String>,
@@ -1065,6 +1069,10 @@ pub(crate) struct OutputArgs {
     /// Write a report with pictures
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+    /// Write the distribution of latencies as HdrHistogram's plotter reads it; of several flows or kinds
+    /// of I/O into files of their own, FILE-FLOW-KIND.hgrm
+    #[arg(long, value_name = "FILE.hgrm", value_hint = ValueHint::FilePath)]
+    pub(crate) hgrm: Option<PathBuf>,
     /// Of a sweep or a repetition, write the table
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) table: Option<PathBuf>,

@@ -103,6 +103,9 @@ fn show(
     if let Some(file) = json {
         file.finish(&outcome.result.to_json())?;
     }
+    if let Some(path) = &args.hgrm {
+        crate::hgrm::write(path, &outcome.result)?;
+    }
     if !args.quiet {
         remarks.iter().for_each(crate::failure::say);
     }

@@ -11,6 +11,7 @@ mod drives;
 mod failure;
 mod fio_words;
 mod guest;
+mod hgrm;
 mod key;
 mod kv;
 mod machine;

@@ -49,6 +49,11 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
     }
     let sweeps = simulations.iter().any(|(_, simulation)| !simulation.point.is_empty());
     if sweeps || args.run.repeat.is_some() {
+        if args.output.hgrm.is_some() {
+            let help =
+                "the JSON has each run's (lat_hdr), and one point of the sweep writes its own";
+            return Err(Failure::usage("--hgrm is of one run, not of many", Some(help)));
+        }
         if args.output.pcap.is_some() {
             let help = "capture a run of its own: one point of the sweep, one seed";
             return Err(Failure::usage("--pcap captures one run, not many", Some(help)));
@@ -169,6 +174,7 @@ fn refuse_overwriting(args: &Sim) -> Result<(), Failure> {
         ("--save-state", run.save_state.as_ref()),
         ("--json", output.json.as_ref().filter(not_a_stream)),
         ("--report", output.report.as_ref()),
+        ("--hgrm", output.hgrm.as_ref()),
         ("--table", output.table.as_ref()),
         ("--request-log", output.request_log.as_ref()),
         ("--intervals", output.intervals.as_ref()),
@@ -234,7 +240,7 @@ fn simulations(
     remarks: &mut Vec<String>,
 ) -> Result<Vec<(String, Simulation)>, Failure> {
     let mut simulations = if let Some(path) = &args.experiment {
-        Simulation::from_sweep(path, &args.drive.set)?
+        Simulation::from_sweep_on(path, args.drive.drive.as_deref(), &args.drive.set)?
     } else if let (Some(drive), Some(workload)) =
         (&args.source.mqsim_config, &args.source.mqsim_workload)
     {
@@ -462,6 +468,11 @@ impl Outputs {
         let interrupted = done.iter().any(|(_, measured)| measured.interrupted);
         for (file, (_, measured)) in self.reports.into_iter().zip(done) {
             file.finish(&measured.html())?;
+        }
+        if let Some(path) = &args.output.hgrm {
+            for (name, measured) in done {
+                crate::hgrm::write(&named(path, name), &measured.result)?;
+            }
         }
         let json = || match done {
             [(_, measured)] => measured.result.to_json(),

@@ -11,6 +11,10 @@
 //! path of one I/O records some ten values; [`Histogram::record`] takes 1.8 ns with the sums,
 //! [`Buckets::record`] less.
 
+mod hdr;
+
+pub use hdr::hgrm;
+
 use crate::result::{Latency, Percentiles};
 use mynah_stamp::Span;
 

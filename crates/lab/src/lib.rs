@@ -62,6 +62,7 @@ pub mod saved_state;
 pub mod series;
 pub mod shard;
 pub mod simulation;
+mod slowest;
 pub mod steady;
 pub mod stepper;
 pub mod summary;

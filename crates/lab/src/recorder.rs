@@ -1,7 +1,7 @@
 //! Records completed commands at a cost of 25 ns each: counts, latency histograms, and
 //! where the time went, on the whole and for the slowest.
 //!
-//! Nothing is kept of a single command. The breakdown of the slowest 1 % comes from sums by
+//! Of single commands only the slowest are kept. The breakdown of the slowest 1 % comes from sums by
 //! latency: every command adds its stages to the bucket of its latency (16 an octave), and
 //! at the end the topmost buckets that hold 1 % of the commands are added up, the lowest of
 //! them in part. Only the stages a command has spent time in are touched.
@@ -13,7 +13,9 @@
 //! Commands that fail are counted by status and otherwise left out.
 
 use crate::histogram::{Buckets, Histogram, rank};
-use crate::result::{Side, StageTime};
+use crate::result::{Side, SlowCommand, StageTime};
+use crate::slowest::Slowest;
+use mynah_model::LongWait;
 use mynah_model::io::{Completion, Operation, Status};
 use mynah_model::keys::KeyOperation;
 use mynah_stamp::{LinkSpans, Span, Stage, Time};
@@ -339,6 +341,7 @@ impl FlowRecord {
 pub struct Recorder {
     names: Vec<String>,
     flows: Vec<FlowRecord>,
+    slowest: Slowest,
     start: Time,
     /// When the measurement ended, if not with the load of the flows.
     end: Time,
@@ -360,6 +363,7 @@ impl Recorder {
         Recorder {
             flows: vec![FlowRecord::new(Time::ZERO); flows.len()],
             names: flows,
+            slowest: Slowest::default(),
             start: Time::ZERO,
             end: Time::ZERO,
             outstanding: 0,
@@ -423,6 +427,7 @@ impl Recorder {
         let first = if self.flows[flow].first == Time::MAX { Time::MAX } else { now };
         let new = FlowRecord { first, ..FlowRecord::new(now) };
         let before = std::mem::replace(&mut self.flows[flow], new);
+        self.slowest.forget(flow);
         let records = before.kinds.iter().flatten();
         self.failed_ps += records.map(|record| record.lat.sum_ps()).sum::<u128>();
     }
@@ -464,7 +469,8 @@ impl Recorder {
         self.come(1, now);
     }
 
-    /// A command of `flow`, `created` then and moving `bytes`, has completed.
+    /// A command of `flow`, `created` then and moving `bytes`, has completed. Returns whether it is one
+    /// of the slowest; then, if the drive is known, [`Recorder::slow_waited`].
     ///
     /// # Panics
     /// If there is no such flow.
@@ -476,17 +482,36 @@ impl Recorder {
         bytes: u32,
         created: Time,
         completion: &Completion,
-    ) {
+    ) -> bool {
         let Completion { at, rung, .. } = *completion;
         let kind = kind.into();
         if completion.status != Status::Success {
             let status = Cow::Borrowed(status_name(completion.status));
-            return self.fail(flow, kind, (created, rung, at), status);
+            self.fail(flow, kind, (created, rung, at), status);
+            return false;
         }
-        let flow = self.ended(flow, (created, rung, at));
-        let record = flow.kinds[kind as usize].get_or_insert_with(Record::boxed);
+        let of = self.ended(flow, (created, rung, at));
+        let record = of.kinds[kind as usize].get_or_insert_with(Record::boxed);
         record.bytes += u64::from(bytes);
-        record.record(at.since(rung), rung.saturating_since(created), completion);
+        let (lat, host_queue) = (at.since(rung), rung.saturating_since(created));
+        record.record(lat, host_queue, completion);
+        let slow = self.slowest.takes(lat + host_queue);
+        if slow {
+            self.slowest.take(flow, kind, bytes, created, completion);
+        }
+        slow
+    }
+
+    /// A command, which was recorded just before, is one of the slowest: with the drive's long waits,
+    /// the latest first. Returns how long waits have to be to be of use here from now on.
+    #[cold]
+    pub fn slow_waited<'a>(
+        &mut self,
+        flow: usize,
+        completion: &Completion,
+        waits: impl Iterator<Item = &'a LongWait>,
+    ) -> Span {
+        self.slowest.add_wait(flow, completion, waits)
     }
 
     /// What a command, which was recorded just before, spent in the stages of an Ethernet link.
@@ -506,6 +531,9 @@ impl Recorder {
         if let Some(record) = record.filter(|_| completion.status == Status::Success) {
             let latency = completion.at.since(created.min(completion.rung));
             record.breakdown.record_link(latency, link);
+            if self.slowest.might_have(latency) {
+                self.slowest.add_link(flow, completion, link);
+            }
         }
     }
 
@@ -668,6 +696,7 @@ impl Recorder {
                 record.breakdown.merge(&more.breakdown);
             }
         }
+        self.slowest.append(other.slowest);
         self.end = self.end.max(other.end);
         self.failed_ps += other.failed_ps;
         self.early_ps += other.early_ps;
@@ -701,6 +730,7 @@ impl Recorder {
             lat_ns: record.lat.latency(),
             e2e_ns: record.e2e().latency(),
             stages: record.breakdown.table(),
+            lat_hdr: (ios > 0).then(|| record.lat.to_hdr()),
             errors,
         }
     }
@@ -713,6 +743,11 @@ impl Recorder {
             .flat_map(|flow| flow.kinds.iter().flatten())
             .for_each(|record| all.merge(&record.breakdown));
         all.table()
+    }
+
+    /// The slowest commands, the slowest first.
+    pub fn slowest(&self) -> Vec<SlowCommand> {
+        self.slowest.told(&self.names)
     }
 
     /// The latency histogram (from insertion into the submission queue) of one kind of

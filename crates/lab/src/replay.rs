@@ -399,7 +399,9 @@ impl Listener {
                 let request = request.filter(|it| it.operation != Operation::Other);
                 if let (Some(request), Some(flow)) = (request, flow) {
                     let (flow, bytes) = (usize::from(flow.0), request.sectors * 512);
-                    self.recorder.record(flow, request.operation, bytes, created, completion);
+                    if self.recorder.record(flow, request.operation, bytes, created, completion) {
+                        self.explain_slow(device, flow, completion);
+                    }
                     if let Some(link) = link {
                         let operation = request.operation;
                         self.recorder.record_link(flow, operation, created, completion, link);
@@ -418,7 +420,9 @@ impl Listener {
                 if let Some(flow) = flow {
                     let KeyDone { kind, bytes, request } = done;
                     let flow = usize::from(flow.0);
-                    self.recorder.record(flow, kind, bytes, created, completion);
+                    if self.recorder.record(flow, kind, bytes, created, completion) {
+                        self.explain_slow(device, flow, completion);
+                    }
                     // The key's number is not known: its token stands for it.
                     let shown = Request {
                         tag: request.tag,
@@ -437,6 +441,13 @@ impl Listener {
                 self.goes_on(completion.at, watch)
             }
         }
+    }
+
+    /// A command that has completed is one of the slowest: what did it wait for?
+    #[cold]
+    fn explain_slow(&mut self, device: &mut Drive, flow: usize, completion: &Completion) {
+        let least = self.recorder.slow_waited(flow, completion, device.long_waits());
+        device.keep_long_waits(least);
     }
 
     /// A command completes.

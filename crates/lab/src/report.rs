@@ -7,7 +7,7 @@
 use crate::recorder::{Kind, Recorder};
 use crate::result::{BlameEntry, Device, Result, StageTime, Steadiness, Verdict};
 use crate::series::{FlowPoint, Point, Series};
-use crate::summary::units::{bandwidth, bytes, count, duration, percent};
+use crate::summary::units::{bandwidth, bytes, count, duration, if_known, percent};
 use crate::summary::{breakdowns, hint, not_known};
 use crate::sweep::named;
 use charts::Vertical;
@@ -20,6 +20,7 @@ use std::fmt::Write;
 pub(crate) mod charts;
 pub(crate) mod lines;
 mod pairs;
+mod slowest;
 
 /// How many line colours the style sheet has.
 pub(crate) const COLOURS: usize = 8;
@@ -100,6 +101,7 @@ fn document(out: &mut String, result: &Result, curves: &ReportCurves) -> std::fm
     }
     stage_bars(out, result)?;
     blame_matrix(out, &result.blame)?;
+    slowest::table(out, &result.slowest)?;
     if let Some(device) = &result.device {
         if let Some(counts) = &device.key_value {
             pairs::panel(out, counts)?;
@@ -193,7 +195,9 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
                 let median = format!("median {}", duration(lat.percentiles.p50));
                 card(out, "99 % within", &duration(lat.percentiles.p99), &median)?;
                 let worst = format!("longest {}", duration(lat.max));
-                card(out, "99.99 % within", &duration(lat.percentiles.p99_99), &worst)?;
+                let [.., nines, more_nines] = lat.percentiles.of(side.ios);
+                let (name, ns) = if more_nines.1.is_some() { more_nines } else { nines };
+                card(out, &format!("{name} % within"), &if_known(ns), &worst)?;
             }
             if let Some(slowdown) = flow.slowdown {
                 card(out, "slowdown", &format!("{slowdown:.2}×"), "of the mean latency run alone")?;
@@ -319,10 +323,7 @@ fn over_time(out: &mut String, series: &Series) -> std::fmt::Result {
     };
     let each_flow = |height: &dyn Fn(&Point, &FlowPoint) -> f64| -> Vec<Line> {
         (0..series.flows.len())
-            .map(|flow| Line {
-                colour: flow,
-                points: points(series, |point| height(point, &point.flows[flow])),
-            })
+            .map(|flow| Line::new(flow, points(series, |point| height(point, &point.flows[flow]))))
             .collect()
     };
     let iops = each_flow(&|point, flow| flow.ios as f64 / point.seconds());
@@ -340,9 +341,7 @@ fn over_time(out: &mut String, series: &Series) -> std::fmt::Result {
             0 => f64::NAN,
             written => point.flash_bytes as f64 / written as f64,
         };
-        let line = |height: &dyn Fn(&Point) -> f64| {
-            vec![Line { colour: 0, points: points(series, height) }]
-        };
+        let line = |height: &dyn Fn(&Point) -> f64| vec![Line::new(0, points(series, height))];
         chart("Write amplification", line(&waf), &|height| format!("{height:.2}"))?;
         chart("Free blocks", line(&|point| point.free_blocks as f64), &count)?;
     }
@@ -612,6 +611,7 @@ fn flash_map(out: &mut String, device: &Device) -> std::fmt::Result {
 }
 
 fn percentile_table(out: &mut String, result: &Result) -> std::fmt::Result {
+    let all = result.requests;
     let rows: Vec<_> = result
         .flows
         .iter()
@@ -619,16 +619,18 @@ fn percentile_table(out: &mut String, result: &Result) -> std::fmt::Result {
         .flat_map(|(flow, kind, side)| {
             let name = format!("{} {}", flow.name, kind.name());
             [
-                side.lat_ns.map(|lat| (name.clone(), "latency", lat)),
+                side.lat_ns.map(|lat| (name.clone(), "latency", lat, side.ios)),
                 // Where nothing waited for a place in the queue, it is the same again.
                 side.e2e_ns
                     .filter(|e2e| Some(*e2e) != side.lat_ns)
-                    .map(|e2e| (name, "from creation", e2e)),
+                    .map(|e2e| (name, "from creation", e2e, side.ios)),
             ]
         })
         .flatten()
-        .chain(result.lateness_ns.map(|h| ("emulation".to_owned(), "lateness", h)))
-        .chain(result.arrival_uncertainty_ns.map(|h| ("emulation".to_owned(), "arrival gap", h)))
+        .chain(result.lateness_ns.map(|h| ("emulation".to_owned(), "lateness", h, all)))
+        .chain(
+            result.arrival_uncertainty_ns.map(|h| ("emulation".to_owned(), "arrival gap", h, all)),
+        )
         .collect();
     if rows.is_empty() {
         return Ok(());
@@ -639,13 +641,13 @@ fn percentile_table(out: &mut String, result: &Result) -> std::fmt::Result {
         write!(out, "<th>{name} %</th>")?;
     }
     writeln!(out, "<th>max</th><th>mean</th><th>std. dev.</th></tr></thead><tbody>")?;
-    for (name, time, latency) in rows {
+    for (name, time, latency, commands) in rows {
         let name = escape(&name);
         write!(out, "<tr><th scope=\"row\">{name}</th><td class=\"left\">{time}</td>")?;
-        let percentiles = latency.percentiles.named().map(|(_, ns)| ns);
-        let moments = [latency.max, latency.mean, latency.stddev];
-        for ns in [latency.min].iter().chain(&percentiles).chain(&moments) {
-            write!(out, "<td>{}</td>", duration(*ns))?;
+        let percentiles = latency.percentiles.of(commands).map(|(_, ns)| ns);
+        let moments = [latency.max, latency.mean, latency.stddev].map(Some);
+        for ns in [Some(latency.min)].iter().chain(&percentiles).chain(&moments) {
+            write!(out, "<td>{}</td>", if_known(*ns))?;
         }
         writeln!(out, "</tr>")?;
     }

@@ -12,10 +12,12 @@ mod device;
 mod guest;
 mod key_value;
 mod precision;
+mod slow;
 mod steadiness;
 mod trace_writes;
 mod waf;
 
+pub(crate) use contention::holder_name;
 pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
 };
@@ -23,6 +25,7 @@ pub use device::{Device, Wear};
 pub use guest::{Guest, GuestMark, GuestProcessor, GuestWait};
 pub use key_value::{KeySides, KeyValueCounts, KeyValueParts, sum_of};
 pub use precision::{Estimate, JointPrecision, Precision};
+pub use slow::{LongestStage, LongestWait, SlowCommand, SlowStage};
 pub(crate) use steadiness::Grounds;
 pub use steadiness::{Settling, Steadiness, Verdict};
 pub use trace_writes::TraceWrites;
@@ -119,6 +122,9 @@ pub struct Result {
     pub stages: Vec<StageTime>,
     /// Who waited for whom.
     pub blame: Vec<BlameEntry>,
+    /// The slowest commands that succeeded, the slowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<SlowCommand>,
     /// Real time only: how late completions became visible.
     pub lateness_ns: Option<Latency>,
     /// Real time only: the gap between two looks at a queue.
@@ -295,6 +301,10 @@ pub struct Side {
     /// Where that time went.
     #[serde(default)]
     pub stages: Vec<StageTime>,
+    /// The distribution of `lat_ns`: a compressed HdrHistogram of version 2 in Base64, as its libraries
+    /// decode it. Values are nanoseconds, to three digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lat_hdr: Option<String>,
     /// Commands that failed, by the name of their status; `sct_1h_sc_83h` (type and code) where it
     /// has none.
     #[serde(default)]
@@ -350,6 +360,18 @@ impl Percentiles {
             ("99.9", self.p99_9),
             ("99.99", self.p99_99),
         ]
+    }
+
+    /// The same; `None` for those that so few commands cannot tell: fewer than one of them lies
+    /// beyond.
+    pub fn of(&self, commands: u64) -> [(&'static str, Option<f64>); 6] {
+        let least = [1, 10, 20, 100, 1_000, 10_000];
+        let mut at = 0;
+        self.named().map(|(name, ns)| {
+            let told = commands >= least[at];
+            at += 1;
+            (name, told.then_some(ns))
+        })
     }
 }
 
@@ -510,6 +532,7 @@ impl Result {
             host: None,
             stages: recorder.stages(),
             blame: blame_entries(&blame_since(parts.blame_before, parts.blame), names),
+            slowest: recorder.slowest(),
             lateness_ns: None,
             arrival_uncertainty_ns: None,
             path_credit: None,

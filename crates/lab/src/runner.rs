@@ -973,13 +973,16 @@ impl Runner {
         job.outstanding -= 1;
         self.completed += 1;
         let flow = job.flow as usize;
-        self.recorder.record(flow, request.operation, bytes, created, completion);
+        let slow = self.recorder.record(flow, request.operation, bytes, created, completion);
         let link = self.drive.link_spans(completed);
         if let Some(link) = link {
             self.recorder.record_link(flow, request.operation, created, completion, link);
         }
         if let Some(observers) = &mut self.observers {
             observers.completed(flow, request, created, (completion, link))?;
+        }
+        if slow {
+            explain_slow(&mut self.recorder, &mut self.drive, flow, completed);
         }
         self.drive.seen(completed, created)?;
         self.drive.free(job.queue)?;
@@ -1199,4 +1202,13 @@ impl std::fmt::Debug for Runner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runner").field("now", &self.drive.now()).finish_non_exhaustive()
     }
+}
+
+/// A command that has completed is one of the slowest: what did it wait for?
+#[cold]
+#[inline(never)]
+fn explain_slow(recorder: &mut Recorder, drive: &mut Taped, flow: usize, completed: Completed) {
+    let completion = drive.completion(completed);
+    let least = recorder.slow_waited(flow, completion, drive.long_waits());
+    drive.keep_long_waits(least);
 }

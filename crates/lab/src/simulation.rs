@@ -5,6 +5,8 @@
 //! gives the same result. This module reads no clock: what a run cost the machine is for
 //! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
 
+mod unused;
+
 use crate::capture::Capture;
 use crate::drive::{self, DriveError, DriveFile, drive_hash};
 use crate::enclosure::Enclosure;
@@ -38,6 +40,7 @@ use crate::workload::{
 use mynah_model::config::{Config, Ethernet};
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
+use mynah_model::stats::Counters;
 use mynah_stamp::{Span, Time};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -105,6 +108,10 @@ pub enum SimulationError {
     /// A change to a drive that did not come from a file.
     #[error("`{0}` cannot be set: this simulation was not built from a drive file")]
     NotAFile(String),
+    /// Another drive for a sweep over drives.
+    #[error("--drive {0}: the experiment's sweep is over drives")]
+    #[diagnostic(help("leave --drive out, or take `drive` out of the file's [sweep]"))]
+    DriveIsVaried(String),
     /// A capture of a drive without an Ethernet link.
     #[error("--pcap: the drive `{0}` has no Ethernet link, so there are no frames to capture")]
     #[diagnostic(help(
@@ -354,7 +361,25 @@ impl Simulation {
         path: &Path,
         overrides: &[String],
     ) -> Result<Vec<Simulation>, SimulationError> {
-        let each = |Point { values, experiment }| {
+        Simulation::from_sweep_on(path, None, overrides)
+    }
+
+    /// The same, on another drive than the file's if one is named.
+    ///
+    /// # Errors
+    /// If the file or a drive cannot be used, or the sweep is over drives.
+    pub fn from_sweep_on(
+        path: &Path,
+        drive: Option<&str>,
+        overrides: &[String],
+    ) -> Result<Vec<Simulation>, SimulationError> {
+        let each = |Point { values, mut experiment }| {
+            if let Some(drive) = drive {
+                if values.iter().any(|(key, _)| key == "drive") {
+                    return Err(SimulationError::DriveIsVaried(drive.to_owned()));
+                }
+                experiment.drive = drive.to_owned();
+            }
             let simulation = Simulation::of_experiment(&experiment, overrides)?;
             Ok(Simulation { point: values, ..simulation })
         };
@@ -704,6 +729,10 @@ impl Simulation {
             }));
         }
         result.notes.extend(outcome.notes);
+        let window = self.timeline.as_ref().map(|(_, window)| *window);
+        let errors = |counters: &Counters| counters.media_errors;
+        let failed = errors(&outcome.counters).saturating_sub(errors(&outcome.counters_before));
+        result.notes.extend(unused::notes(window, &self.config.faults, outcome.end, failed));
         result.point = self.point.iter().cloned().collect();
         if let Some(steady) = &outcome.steady
             && !steady.reached

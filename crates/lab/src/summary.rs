@@ -9,13 +9,16 @@ use crate::result::{
 use mynah_stamp::Stage;
 use std::fmt::Write;
 
+pub(crate) mod slow;
 pub mod units;
 
 use crate::sweep::named;
-use units::{bandwidth, bar, bytes, count, duration, percent};
+use units::{bandwidth, bar, bytes, count, duration, if_known, percent};
 
 /// Holders with a smaller part of a resource's waiting are left out.
 const SHOWN_PART: f64 = 0.005;
+/// A flow this many times slower than alone has a noisy neighbour.
+const MUCH_SLOWER: f64 = 1.5;
 /// Every kind of command gets its own breakdown, unless there are more kinds than this.
 const BREAKDOWNS: usize = 6;
 
@@ -67,7 +70,7 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
         [("lateness", &result.lateness_ns), ("arrival uncertainty", &result.arrival_uncertainty_ns)]
     {
         if let Some(latency) = latency {
-            write_latency(out, "", title, latency)?;
+            write_latency(out, "", title, latency, result.requests)?;
         }
     }
     if let Some(credit) = &result.path_credit {
@@ -78,6 +81,7 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     }
     write_breakdowns(out, result)?;
     write_blame(out, result)?;
+    slow::write(out, result)?;
     if let Some(hint) = hint(result) {
         writeln!(out, "\n{hint}")?;
     }
@@ -154,10 +158,10 @@ fn write_side(out: &mut String, name: &str, side: &Side) -> std::fmt::Result {
         } else {
             writeln!(out, ", {} I/Os", side.ios)?;
         }
-        write_latency(out, "    ", "lat", lat)?;
+        write_latency(out, "    ", "lat", lat, side.ios)?;
         // Worth a line only where requests waited for a place in the queue.
         if let Some(e2e) = side.e2e_ns.filter(|e2e| e2e.mean > lat.mean * 1.001) {
-            write_latency(out, "    ", "from creation", &e2e)?;
+            write_latency(out, "    ", "from creation", &e2e, side.ios)?;
         }
     }
     if !side.errors.is_empty() {
@@ -167,12 +171,18 @@ fn write_side(out: &mut String, name: &str, side: &Side) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_latency(out: &mut String, indent: &str, name: &str, lat: &Latency) -> std::fmt::Result {
+fn write_latency(
+    out: &mut String,
+    indent: &str,
+    name: &str,
+    lat: &Latency,
+    commands: u64,
+) -> std::fmt::Result {
     let [min, max] = [lat.min, lat.max].map(duration);
     let [avg, stdev] = [lat.mean, lat.stddev].map(duration);
     writeln!(out, "{indent}{name}: min={min}, max={max}, avg={avg}, stdev={stdev}")?;
-    let percentiles: Vec<_> =
-        lat.percentiles.named().iter().map(|(p, ns)| format!("{p}%={}", duration(*ns))).collect();
+    let percentiles = lat.percentiles.of(commands);
+    let percentiles = percentiles.map(|(p, ns)| format!("{p}%={}", if_known(ns)));
     writeln!(out, "{indent}  {}", percentiles.join(", "))
 }
 
@@ -501,10 +511,46 @@ fn pieces(resource: &str) -> &str {
     }
 }
 
-/// One sentence about what dominates, if something does: one holder of one resource has half
-/// of a flow's waiting, and that waiting is at least a tenth of the flow's latencies; or else
-/// one stage has half of all latency.
+/// One sentence about what dominates, if something does: a flow that is much slower than alone; or
+/// else one holder of one resource who has half of a flow's waiting, if that waiting is at least a
+/// tenth of the flow's latencies; or else one stage that has half of all latency.
 pub(crate) fn hint(result: &Result) -> Option<String> {
+    neighbour_hint(result).or_else(|| waiting_hint(result)).or_else(|| stage_hint(result))
+}
+
+/// Who is slowed most by the others, and by what.
+fn neighbour_hint(result: &Result) -> Option<String> {
+    let slowed = result.flows.iter().filter_map(|flow| Some((flow.slowdown?, flow)));
+    let (slowdown, victim) = slowed.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    if slowdown < MUCH_SLOWER {
+        return None;
+    }
+    let of_victim = || result.blame.iter().filter(|entry| entry.victim == victim.name);
+    let total: f64 = of_victim().map(|entry| entry.wait_ns).sum();
+    let others = of_victim().filter(|entry| entry.holder != victim.name);
+    let most = others.max_by(|a, b| a.wait_ns.total_cmp(&b.wait_ns))?;
+    let (name, part) = (&victim.name, 100.0 * most.wait_ns / total);
+    let (what, holder) = (pieces(&most.resource), spoken(most));
+    let times = if slowdown < 10.0 { format!("{slowdown:.1}") } else { format!("{slowdown:.0}") };
+    Some(format!(
+        "{name} is {times} times slower than alone: {part:.0} % of its waiting was for {what} held \
+         by {holder}."
+    ))
+}
+
+/// What a holder is called in a sentence.
+fn spoken(entry: &BlameEntry) -> &str {
+    match entry.holder.as_str() {
+        "gc" => "garbage collection",
+        "mapping" => "the mapping table",
+        "index" => "the index of keys",
+        "compaction" => "the index's compaction",
+        holder if holder == entry.victim => "its own requests",
+        holder => holder,
+    }
+}
+
+fn waiting_hint(result: &Result) -> Option<String> {
     let culprit = result
         .flows
         .iter()
@@ -520,19 +566,13 @@ pub(crate) fn hint(result: &Result) -> Option<String> {
             (total >= latencies * 0.1 && most.wait_ns >= total * 0.5).then_some((most, total))
         })
         .max_by(|(a, _), (b, _)| a.wait_ns.total_cmp(&b.wait_ns));
-    if let Some((most, total)) = culprit {
-        let holder = match most.holder.as_str() {
-            "gc" => "garbage collection",
-            "mapping" => "the mapping table",
-            "index" => "the index of keys",
-            "compaction" => "the index's compaction",
-            holder if holder == most.victim => "its own requests",
-            holder => holder,
-        };
-        let part = 100.0 * most.wait_ns / total;
-        let (victim, what) = (&most.victim, pieces(&most.resource));
-        return Some(format!("{part:.0} % of {victim}'s waiting was for {what} held by {holder}."));
-    }
+    let (most, total) = culprit?;
+    let part = 100.0 * most.wait_ns / total;
+    let (victim, what, holder) = (&most.victim, pieces(&most.resource), spoken(most));
+    Some(format!("{part:.0} % of {victim}'s waiting was for {what} held by {holder}."))
+}
+
+fn stage_hint(result: &Result) -> Option<String> {
     let stage = result.stages.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
     let known = Stage::ALL.into_iter().find(|known| known.name() == stage.stage)?;
     let (part, what) = (100.0 * stage.share, known.description().trim());

@@ -5,6 +5,7 @@
 //! other axes.
 
 pub mod runs;
+mod table;
 
 use crate::confidence;
 use crate::precision::{EVENTS_MAX, REQUESTS_MAX};
@@ -100,6 +101,9 @@ impl Column {
         }
     }
 }
+
+/// How long the bar of the largest value is.
+const BAR: usize = 12;
 
 /// What the column is called that says how well a point is known.
 const KNOWN: &str = "known to";
@@ -233,41 +237,48 @@ impl Sweep {
             return self.list();
         }
         let names: Vec<&String> = self.names.iter().filter(|name| !is_detail(name)).collect();
-        let mut cells: Vec<Vec<String>> = vec![self.axes.clone()];
-        cells[0].extend(names.iter().map(|name| named(name)));
-        let judged = self.is_judged();
-        cells[0].extend(judged.then(|| "steadiness".to_owned()));
-        let searched = self.is_searched();
-        cells[0].extend(searched.then(|| KNOWN.to_owned()));
-        let first = names.first();
-        let most = self.rows.iter().filter_map(|row| row.metric(first?)).map(|m| m.mean);
-        let most = most.fold(0.0, f64::max);
-        let mut bars = vec![String::new()];
-        for row in &self.rows {
-            let mut line = row.values.clone();
-            line.extend(names.iter().map(|name| match row.metric(name) {
+        let first = names.first().copied();
+        let mut columns: Vec<table::Column> = Vec::new();
+        let mut column = |header: String, cells: Vec<String>, needed: bool| {
+            columns.push(table::Column { header, cells, needed });
+        };
+        for (at, axis) in self.axes.iter().enumerate() {
+            let cells = self.rows.iter().map(|row| row.values[at].clone());
+            column(axis.clone(), cells.collect(), true);
+        }
+        for name in &names {
+            let cells = self.rows.iter().map(|row| match row.metric(name) {
                 None => "-".to_owned(),
                 Some(Metric { mean, half_width: Some(half), .. }) => {
                     format!("{} ±{}", written(name, *mean), written(name, *half))
                 }
                 Some(metric) => written(name, metric.mean),
-            }));
-            line.extend(judged.then(|| row.steadiness()));
-            line.extend(searched.then(|| row.precision()));
-            cells.push(line);
-            let value = first.and_then(|name| row.metric(name)).map_or(0.0, |m| m.mean);
-            bars.push(if most > 0.0 { bar(value / most, 20) } else { String::new() });
+            });
+            column(named(name), cells.collect(), Some(*name) == first);
         }
-        let width = |column: usize| {
-            cells.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max()
-        };
-        let widths: Vec<usize> =
-            (0..cells[0].len()).map(|column| width(column).unwrap_or(0)).collect();
-        let mut text = String::new();
-        for (line, bar) in cells.iter().zip(bars) {
-            let fields = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
-            let fields = fields.collect::<Vec<_>>().join("  ");
-            let _ = writeln!(text, "{}", format!("{fields}  {bar}").trim_end());
+        // What is the same of all is said once, below.
+        let steadiness: Vec<String> = self.rows.iter().map(Row::steadiness).collect();
+        let same = steadiness.windows(2).all(|pair| pair[0] == pair[1]);
+        let of_all = steadiness.first().filter(|_| self.is_judged() && same).cloned();
+        if self.is_searched() {
+            column(KNOWN.to_owned(), self.rows.iter().map(Row::precision).collect(), true);
+        }
+        if self.is_judged() && !same {
+            column("steadiness".to_owned(), steadiness, true);
+        }
+        let mean = |row: &Row| first.and_then(|name| row.metric(name)).map_or(0.0, |m| m.mean);
+        let most = self.rows.iter().map(mean).fold(0.0, f64::max);
+        let bars = self.rows.iter().map(|row| match most > 0.0 {
+            true => bar(mean(row) / most, BAR),
+            false => String::new(),
+        });
+        let (mut text, left_out) = table::text(columns, &bars.collect::<Vec<_>>());
+        if let Some(verdict) = of_all {
+            let _ = writeln!(text, "\nsteadiness of all: {verdict}");
+        }
+        if !left_out.is_empty() {
+            let _ =
+                writeln!(text, "\nalso in --table, --report and --json: {}", left_out.join(", "));
         }
         text + &self.remark()
     }
@@ -548,14 +559,25 @@ impl Sweep {
             for name in self.names.iter().filter(|name| split(name).1 == *quantity) {
                 for (at, other) in others.iter().enumerate() {
                     let rows = self.rows.iter().filter(|row| row.values[1..] == other[..]);
-                    let mut points: Vec<(f64, f64)> = rows
+                    let mut metrics: Vec<(f64, &Metric)> = rows
                         .filter_map(|row| {
                             let place = across.iter().position(|value| *value == row.values[0])?;
-                            Some((places[place], row.metric(name)?.mean))
+                            Some((places[place], row.metric(name)?))
                         })
                         .collect();
-                    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                    lines.push(Line { colour: colour(&split(name).0, at), points });
+                    metrics.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    let mut line = Line::new(
+                        colour(&split(name).0, at),
+                        metrics.iter().map(|(place, metric)| (*place, metric.mean)).collect(),
+                    );
+                    line.errors = metrics
+                        .iter()
+                        .filter_map(|(place, metric)| {
+                            Some((*place, metric.mean, metric.half_width?))
+                        })
+                        .collect();
+                    // Nothing lies between two words.
+                    lines.push(if numbers.is_some() { line } else { line.apart() });
                 }
             }
             let heights = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);

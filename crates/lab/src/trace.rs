@@ -1,6 +1,6 @@
 //! Recorded requests: a streaming reader of traces, in the formats of [`TraceFormat`].
 //!
-//! Lines are separated by LF or CR LF; empty lines are skipped. Memory use does not depend on
+//! Files may be packed with gzip or zstd. Lines are separated by LF or CR LF; empty lines are skipped. Memory use does not depend on
 //! the length of the file or of its lines.
 //!
 //! Nothing is skipped or mended silently: a line that does not fit its format is an error that
@@ -8,14 +8,16 @@
 //! are put in order and addresses that are folded are counted and said.
 
 mod format;
+mod input;
+
+use input::{Input, Source};
 
 use crate::workload::{Planned, TraceSource};
 use mynah_model::io::Operation;
 use mynah_stamp::Time;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
-pub use format::{Line, LineFault, LineParser, TraceAction, TraceFormat, TraceRecord};
+pub use format::{Columns, Line, LineFault, LineParser, TraceAction, TraceFormat, TraceRecord};
 
 /// The longest line that is read, in bytes.
 pub const MAX_LINE: usize = 4096;
@@ -263,6 +265,10 @@ enum ReadFault {
 
 fn read_error(file: &str, line: u64, fault: ReadFault, help: &str) -> TraceError {
     match fault {
+        // What is packed cannot be unpacked.
+        ReadFault::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            line_error(file, line + 1, error.to_string(), b"", help)
+        }
         ReadFault::Io(error) => TraceError::Io { file: file.into(), error },
         ReadFault::TooLong => line_error(
             file,
@@ -323,22 +329,6 @@ fn with_line<R: Read, T>(
     }
 }
 
-/// Where trace bytes come from.
-#[derive(Debug)]
-enum Input {
-    File(File),
-    Stdin(std::io::Stdin),
-}
-
-impl Read for Input {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Input::File(file) => file.read(buffer),
-            Input::Stdin(stdin) => stdin.read(buffer),
-        }
-    }
-}
-
 /// A trace as a flow replays it: within its namespace, in part or repeatedly, on the drive's
 /// clock.
 #[derive(Debug)]
@@ -358,13 +348,15 @@ pub(crate) struct TraceStream {
 }
 
 fn open(source: &TraceSource) -> Result<TraceReader<Input>, TraceError> {
-    let reader = |name, input| TraceReader::new(name, input, source.format, source.action);
-    if source.is_pipe() {
-        return Ok(reader("standard input".into(), Input::Stdin(std::io::stdin())));
-    }
-    let file = source.path.display().to_string();
-    match File::open(&source.path) {
-        Ok(input) => Ok(reader(file, Input::File(input))),
+    let (file, opened) = match source.is_pipe() {
+        true => ("standard input".into(), Ok(Source::Stdin(std::io::stdin()))),
+        false => {
+            let opened = std::fs::File::open(&source.path).map(Source::File);
+            (source.path.display().to_string(), opened)
+        }
+    };
+    match opened.and_then(Input::new) {
+        Ok(input) => Ok(TraceReader::new(file, input, source.format, source.action)),
         Err(error) => Err(TraceError::Io { file, error }),
     }
 }
@@ -455,7 +447,7 @@ impl TraceStream {
             (None, None) => {
                 return Err(self.record_error(
                     &record,
-                    "this iolog has no times".into(),
+                    "this trace has no times".into(),
                     "`--trace-no-stall` (`trace_no_stall = true`) with an iodepth replays it as \
                      fast as the drive takes it",
                 ));

@@ -47,5 +47,6 @@ pub use invariant::BrokenInvariant;
 pub use kernel::bytes::StateError;
 pub use observe::activity::{Activity, ActivityKind};
 pub use observe::gauge::{Gauges, Progress};
+pub use observe::long::LongWait;
 pub use observe::{stats, turnover};
 pub use validate::ConfigError;

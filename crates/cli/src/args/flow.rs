@@ -228,10 +228,15 @@ flow_args! {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     trace,
     /// The trace's format: mqsim (arrival, device, first sector, sectors, type), msr (CSV of MSR
-    /// Cambridge), blkparse (its text) or fio (iolog) [default: mqsim]
+    /// Cambridge), blkparse (its text), fio (iolog), alibaba, tencent, systor17, fiu or spc (the
+    /// traces of these names) [default: mqsim]
     #[arg(long = "trace-format", alias = "trace_format", value_name = "FORMAT")]
     #[arg(hide_possible_values = true, value_parser = suggest::trace_formats())]
     trace_format,
+    /// The columns of a trace of another format, as in time:us,op,offset,size or "time:ns - op
+    /// offset:sectors size:sectors *": - says nothing, * is any more
+    #[arg(long = "trace-columns", alias = "trace_columns", value_name = "COLUMNS")]
+    trace_columns,
     /// Which events of a blkparse trace are replayed: D (issued), Q (queued) or C (completed)
     /// [default: D]
     #[arg(long = "trace-action", alias = "trace_action", value_name = "ACTION")]

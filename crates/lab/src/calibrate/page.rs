@@ -64,7 +64,7 @@ pub(super) fn chart(out: &mut String, chart: &Chart<'_>) -> Result {
 
 /// Points that no line joins.
 pub(super) fn scattered(colour: usize, points: impl Iterator<Item = (f64, f64)>) -> Line {
-    Line { colour, points: points.flat_map(|(x, y)| [(x, y), (x, f64::NAN)]).collect() }
+    Line::new(colour, points.collect()).apart()
 }
 
 /// A table as text: columns side by side, the first to the left, others to the right.

@@ -2,7 +2,7 @@
 
 use super::interference::lines;
 use super::report::{GroupReport, ProfileReport, ProfileReports};
-use crate::summary::units::{bandwidth, bar, count, duration, percent};
+use crate::summary::units::{bandwidth, bar, count, duration, if_known, percent};
 use std::fmt::Write;
 
 /// Characters of a full bar.
@@ -224,9 +224,8 @@ fn write_group(out: &mut String, group: &GroupReport, shown: Shown) -> std::fmt:
             duration(latency.mean),
             duration(latency.stddev)
         )?;
-        let percentiles = latency.percentiles.named();
-        let percentiles: Vec<String> =
-            percentiles.map(|(name, ns)| format!("{name}%={}", duration(ns))).to_vec();
+        let percentiles = latency.percentiles.of(group.ios);
+        let percentiles = percentiles.map(|(name, ns)| format!("{name}%={}", if_known(ns)));
         writeln!(out, "    {}", percentiles.join(", "))?;
     }
     if shown.breakdown { write_stages(out, group, latency.mean) } else { Ok(()) }

@@ -10,6 +10,21 @@ pub(crate) struct Line {
     pub(crate) colour: usize,
     /// Points from left to right. A gap is where the height is not a number.
     pub(crate) points: Vec<(f64, f64)>,
+    /// Half of an interval around points: place, height, half.
+    pub(crate) errors: Vec<(f64, f64, f64)>,
+}
+
+impl Line {
+    /// Without intervals.
+    pub(crate) fn new(colour: usize, points: Vec<(f64, f64)>) -> Line {
+        Line { colour, points, errors: vec![] }
+    }
+
+    /// Of points that are not joined.
+    pub(crate) fn apart(self) -> Line {
+        let points = self.points.into_iter().flat_map(|(x, y)| [(x, y), (x, f64::NAN)]).collect();
+        Line { points, ..self }
+    }
 }
 
 /// A chart of lines.
@@ -111,9 +126,11 @@ impl Chart<'_> {
 
     fn draw(&self, out: &mut String) -> std::fmt::Result {
         let points = || self.lines.iter().flat_map(|line| &line.points);
+        let errors = self.lines.iter().flat_map(|line| &line.errors);
+        let ends = errors.map(|(_, y, half)| y + half);
         let (tall, wide) = self.logarithmic;
         let across = Axis::new(points().map(|point| point.0), wide, LEFT, WIDTH - RIGHT);
-        let up = Axis::of_heights(points().map(|point| point.1), tall);
+        let up = Axis::of_heights(points().map(|point| point.1).chain(ends), tall);
         let title = escape(self.title);
         writeln!(
             out,
@@ -157,8 +174,20 @@ impl Chart<'_> {
                 HEIGHT - BOTTOM - TOP
             )?;
         }
-        for Line { colour, points } in &self.lines {
+        for Line { colour, points, errors } in &self.lines {
             let colour = colour % super::COLOURS;
+            for (x, y, half) in errors.iter().filter(|(_, y, half)| (y + half).is_finite()) {
+                // Nothing that is drawn here can be below zero.
+                let least = up.low.min(*y);
+                let (x, top, foot) =
+                    (across.place(*x), up.place(y + half), up.place((y - half).max(least)));
+                writeln!(
+                    out,
+                    "<path d=\"M{:.1} {top:.1}h8m-4 0V{foot:.1}m-4 0h8\" fill=\"none\" \
+                     stroke=\"#0300{colour:02}\" stroke-width=\"1.2\"/>",
+                    x - 4.0
+                )?;
+            }
             for stretch in points.split(|point| !point.1.is_finite()) {
                 if stretch.is_empty() {
                     continue;
@@ -223,7 +252,7 @@ mod tests {
             {
                 let lines = points.iter().filter(|point| point.1.is_nan()).count() + 1;
                 let empty = points.is_empty();
-                let svg = chart(vec![Line { colour: 9, points }], logarithmic);
+                let svg = chart(vec![Line::new(9, points)], logarithmic);
                 assert!(svg.contains("<title>a &amp; b</title>"));
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
                 let drawn = svg.matches("<polyline").count();

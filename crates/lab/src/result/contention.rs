@@ -66,21 +66,29 @@ pub fn blame_since(before: &[Blame], after: &[Blame]) -> Vec<Blame> {
         .collect()
 }
 
+fn flow_name(id: u16, names: &[String]) -> String {
+    names.get(id as usize).cloned().unwrap_or_else(|| format!("flow {id}"))
+}
+
+/// What results call whoever held something.
+pub(crate) fn holder_name(holder: Holder, names: &[String]) -> String {
+    match holder {
+        Holder::Flow(id) => flow_name(id.0, names),
+        Holder::GarbageCollection => "gc".to_owned(),
+        Holder::MappingTable => "mapping".to_owned(),
+        Holder::Index => "index".to_owned(),
+        Holder::Compaction => "compaction".to_owned(),
+    }
+}
+
 /// Blame with the names of the flows; flows beyond `names` are called by their number.
 pub fn blame_entries(blame: &[Blame], names: &[String]) -> Vec<BlameEntry> {
-    let flow = |id: u16| names.get(id as usize).cloned().unwrap_or_else(|| format!("flow {id}"));
     blame
         .iter()
         .map(|blame| BlameEntry {
-            victim: flow(blame.victim.0),
+            victim: flow_name(blame.victim.0, names),
             resource: blame.resource.name().to_owned(),
-            holder: match blame.holder {
-                Holder::Flow(id) => flow(id.0),
-                Holder::GarbageCollection => "gc".to_owned(),
-                Holder::MappingTable => "mapping".to_owned(),
-                Holder::Index => "index".to_owned(),
-                Holder::Compaction => "compaction".to_owned(),
-            },
+            holder: holder_name(blame.holder, names),
             wait_ns: blame.wait.as_ns_f64(),
         })
         .collect()

@@ -2,7 +2,7 @@
 //! about them.
 
 use super::key_table::{KeySpace, Known};
-use super::{RunError, Runner};
+use super::{RunError, Runner, explain_slow};
 use crate::experiment::Precondition;
 use crate::recorder::Kind;
 use crate::recording::Tape;
@@ -367,9 +367,12 @@ impl Runner {
         self.completed += 1;
         let flow = job.flow as usize;
         let bytes = if completion.status == Status::Success { pending.bytes } else { 0 };
-        self.recorder.record(flow, pending.kind, bytes, created, completion);
+        let slow = self.recorder.record(flow, pending.kind, bytes, created, completion);
         if let Some(observers) = &mut self.observers {
             observers.completed_key(flow, pending.kind, bytes, &request, created, completion)?;
+        }
+        if slow {
+            explain_slow(&mut self.recorder, &mut self.drive, flow, completed);
         }
         self.drive.seen(completed, created)?;
         self.drive.free(job.queue)?;

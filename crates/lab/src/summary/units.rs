@@ -1,5 +1,10 @@
 //! Numbers with units, short enough for tables.
 
+/// A duration that may not be known.
+pub fn if_known(ns: Option<f64>) -> String {
+    ns.map_or("-".to_owned(), duration)
+}
+
 /// `number` with three significant digits, or more before the point.
 fn digits(number: f64) -> String {
     match number {

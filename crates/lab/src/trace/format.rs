@@ -10,8 +10,12 @@
 //!   is not used.
 //! - `blkparse`: what blkparse(1) prints by default; see its module.
 //! - `fio`: an iolog of fio(1), version 2 or 3: `[MICROSECONDS] FILE ACTION [OFFSET LENGTH]`.
+//! - any other columns, by `trace_columns`, and some that are known by name; see `columns.rs`.
 
 mod blkparse;
+mod columns;
+
+pub use columns::Columns;
 
 use mynah_model::io::Operation;
 use mynah_stamp::Span;
@@ -28,21 +32,30 @@ pub enum TraceFormat {
     Blkparse,
     /// fio's iolog.
     Fio,
+    /// Columns in words.
+    Columns(Columns),
 }
 
 impl TraceFormat {
     /// Every format with its name.
-    pub const ALL: [(&'static str, TraceFormat); 4] = [
+    pub const ALL: [(&'static str, TraceFormat); 9] = [
         ("mqsim", TraceFormat::Mqsim),
         ("msr", TraceFormat::Msr),
         ("blkparse", TraceFormat::Blkparse),
         ("fio", TraceFormat::Fio),
+        ("alibaba", TraceFormat::Columns(Columns::ALIBABA)),
+        ("tencent", TraceFormat::Columns(Columns::TENCENT)),
+        ("systor17", TraceFormat::Columns(Columns::SYSTOR)),
+        ("fiu", TraceFormat::Columns(Columns::FIU)),
+        ("spc", TraceFormat::Columns(Columns::SPC)),
     ];
 
     /// What a tick is if it is not said.
     pub const fn tick(self) -> Span {
         match self {
-            TraceFormat::Mqsim | TraceFormat::Blkparse => Span::from_ns(1),
+            TraceFormat::Mqsim | TraceFormat::Blkparse | TraceFormat::Columns(_) => {
+                Span::from_ns(1)
+            }
             TraceFormat::Msr => Span::from_ns(100),
             TraceFormat::Fio => Span::from_us(1),
         }
@@ -50,11 +63,11 @@ impl TraceFormat {
 
     /// Whether times count from the first request, whatever they are.
     pub(super) const fn is_absolute(self) -> bool {
-        matches!(self, TraceFormat::Msr | TraceFormat::Blkparse)
+        matches!(self, TraceFormat::Msr | TraceFormat::Blkparse | TraceFormat::Columns(_))
     }
 
     /// What a line looks like.
-    pub(super) const fn help(self) -> &'static str {
+    pub(super) fn help(self) -> &'static str {
         match self {
             TraceFormat::Mqsim => {
                 "a line is `arrival_ns device first_sector sectors type`, five numbers separated \
@@ -71,6 +84,28 @@ impl TraceFormat {
             TraceFormat::Fio => {
                 "the first line is `fio version 2 iolog` or `fio version 3 iolog`; the others \
                  are `[microseconds] file action [offset length]`"
+            }
+            TraceFormat::Columns(Columns::ALIBABA) => {
+                "a line is `device,R|W,offset,length,timestamp`, in bytes and microseconds"
+            }
+            TraceFormat::Columns(Columns::TENCENT) => {
+                "a line is `timestamp,offset,size,type,volume`, in seconds and sectors; type 0 is a \
+                 read, 1 a write"
+            }
+            TraceFormat::Columns(Columns::SYSTOR) => {
+                "a line is `timestamp,response,R|W,LUN,offset,size`, in seconds and bytes"
+            }
+            TraceFormat::Columns(Columns::FIU) => {
+                "a line is `timestamp pid process lba size R|W major minor MD5`, in nanoseconds and \
+                 sectors"
+            }
+            TraceFormat::Columns(Columns::SPC) => {
+                "a line is `ASU,LBA,size,r|w,timestamp`, the address in sectors, the size in bytes, \
+                 the time in seconds"
+            }
+            TraceFormat::Columns(_) => {
+                "lines have the columns that --trace-columns (`trace_columns`) says, in their order; \
+                 op is read, write, trim or flush, or their first letters"
             }
         }
     }
@@ -159,13 +194,15 @@ pub struct LineParser {
     action: TraceAction,
     /// The version of an iolog, when its first line was read.
     iolog: Option<u8>,
+    /// Whether no line was read that holds something.
+    is_first: bool,
 }
 
-type Columns<'l> = [&'l [u8]; 10];
+type Fields<'l> = [&'l [u8]; 10];
 
 /// The columns of a line, at most ten, and how many there are.
-fn columns(line: &[u8], separator: impl Fn(u8) -> bool, empty: bool) -> (Columns<'_>, usize) {
-    let mut columns: Columns<'_> = [&[]; 10];
+fn columns(line: &[u8], separator: impl Fn(u8) -> bool, empty: bool) -> (Fields<'_>, usize) {
+    let mut columns: Fields<'_> = [&[]; 10];
     let mut count = 0;
     let all = line.split(|&byte| separator(byte));
     for column in all.filter(|column| empty || !column.is_empty()) {
@@ -224,7 +261,7 @@ fn sectors(offset: u64, bytes: u64, column: usize) -> Result<(u64, u32), LineFau
 impl LineParser {
     /// A parser at the start of a trace.
     pub fn new(format: TraceFormat, action: TraceAction) -> LineParser {
-        LineParser { format, action, iolog: None }
+        LineParser { format, action, iolog: None, is_first: true }
     }
 
     /// Reads the next line, without its end.
@@ -237,6 +274,10 @@ impl LineParser {
             TraceFormat::Msr => msr(line),
             TraceFormat::Blkparse => blkparse::read(line, self.action),
             TraceFormat::Fio => self.fio(line),
+            TraceFormat::Columns(columns) => {
+                let is_first = std::mem::take(&mut self.is_first);
+                columns.read(line, is_first)
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::drive::nearest;
 use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_multiple, parse_share, parse_time};
-use crate::trace::{Remap, TraceAction, TraceFormat};
+use crate::trace::{Columns, Remap, TraceAction, TraceFormat};
 use crate::workload::TraceSource;
 use mynah_model::config::Priority;
 use mynah_model::io::NamespaceId;
@@ -158,8 +158,14 @@ flow_options! {
     time_based,
     /// A trace file to replay, or `-` for standard input.
     trace,
-    /// The trace's format: `mqsim`, `msr`, `blkparse` or `fio`.
+    /// The trace's format: `mqsim`, `msr`, `blkparse`, `fio`, `alibaba`, `tencent`, `systor17`, `fiu` or
+    /// `spc`.
     trace_format,
+    /// The columns of a trace of another format, in their order, as `time:us,op,offset,size`: separated
+    /// as in the trace, by commas or by spaces. `time` (`:s`, `:ms`, `:us`, `:ns` or `:100ns`; seconds
+    /// if not said), `op` (words, or `:0=read`, `:0=write`), `offset` and `size` (bytes, `:sectors`, or
+    /// bytes of a unit), `-` for a column that says nothing, `*` at the end for any more.
+    trace_columns,
     /// Which events of a blkparse trace are replayed: `D`, `Q` or `C`; `D` if not given.
     trace_action,
     /// The trace is replayed at this percentage of the speed at which it was recorded.
@@ -412,10 +418,17 @@ impl FlowOptions {
             self.refuse(option, "the trace says what is done, so this has no effect")?;
         }
         let format = self.choice("trace_format", &TraceFormat::ALL)?.unwrap_or_default();
+        let format = match self.read("trace_columns", Columns::parse)? {
+            Some(columns) => {
+                self.refuse("trace_format", "trace_columns says what the columns are")?;
+                TraceFormat::Columns(columns)
+            }
+            None => format,
+        };
         if format != TraceFormat::Blkparse {
             self.refuse("trace_action", "only blkparse traces have actions")?;
         }
-        if matches!(format, TraceFormat::Blkparse | TraceFormat::Fio) {
+        if !matches!(format, TraceFormat::Mqsim | TraceFormat::Msr) {
             self.refuse("trace_time_unit", "the format says what its times are")?;
         }
         let depth = match self.flag("trace_no_stall")? {

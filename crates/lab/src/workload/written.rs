@@ -158,6 +158,9 @@ fn replayed(trace: &TraceSource) -> FlowOptions {
         trace;
     options.trace = path.to_str().map(str::to_owned);
     options.trace_format = named(&TraceFormat::ALL, *format);
+    if let (None, TraceFormat::Columns(columns)) = (&options.trace_format, format) {
+        options.trace_columns = Some(columns.to_string());
+    }
     if *action != TraceAction::default() {
         options.trace_action = named(&ACTIONS, *action);
     }
@@ -279,6 +282,8 @@ mod tests {
             "kv=store keys=77 key_distribution=sequential value_size=512/60:4k/40",
             "kv=list=50,read-modify-write=50 value_size=normal:4k/1k list_keys=7 runtime=1",
             "kv=retrieve-miss value_size=zipf:0.99/16-64k key_distribution=zipf:1.2 runtime=1",
+            "trace=b.csv trace_columns=time:ns,-,op:0=write,offset:4096,size:sectors,*",
+            "trace=c.csv trace_format=systor17 trace_speed=250",
             "trace=a.csv trace_format=msr trace_speed=250 trace_percent=9 trace_repeat=2",
             "trace=a trace_format=blkparse trace_action=Q trace_no_stall=true iodepth=9",
             "trace=a trace_time_unit=us trace_remap=modulo trace_distribution=zipf:0.9",

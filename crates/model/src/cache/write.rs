@@ -101,10 +101,20 @@ impl Drive {
             let (flow, wait) = (c.flow, now.since(c.mark));
             if !wait.is_zero() {
                 c.end_stage(Stage::CacheWait, now);
-                let blame = self.kernel.observe.blame();
+                let observe = &mut self.kernel.observe;
+                let blame = observe.blame();
                 cache.split_wait(part, wait, |holder, span| {
                     blame.add(flow, Resource::CacheSpace, holder, span);
                 });
+                if observe.takes_long(wait) {
+                    let mut most = (wait, flow, Span::ZERO);
+                    cache.split_wait(part, wait, |holder, span| {
+                        if span > most.2 {
+                            most = (wait, holder, span);
+                        }
+                    });
+                    observe.note_long(flow, Resource::CacheSpace, now, most);
+                }
             }
             let c = self.host.command_mut(command);
             c.admitted_bytes = c.request.sectors * 512;

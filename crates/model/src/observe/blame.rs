@@ -486,21 +486,98 @@ impl Ledger {
         now: Time,
         victim: HolderIndex,
         blame: &mut BlameMatrix,
-    ) {
+    ) -> u64 {
         let (kind, index) = waiting.place();
         let row = row(victim, Resource::Channel);
         let state = &self.channels[channel];
-        add_differences(&mut blame.first[row], &state.totals, &self.noted[kind][index][0]);
+        let noted = &self.noted[kind][index][0];
+        let mut charged = add_differences(&mut blame.first[row], &state.totals, noted);
         for (table, waits) in self.others.iter().zip(&mut blame.others) {
-            add_differences(
-                &mut waits[row],
-                &table.channels[channel],
-                &table.noted[kind][index][0],
-            );
+            let noted = &table.noted[kind][index][0];
+            let more = add_differences(&mut waits[row], &table.channels[channel], noted);
+            charged = charged.wrapping_add(more);
         }
         if let Some((holder, since)) = state.tenant {
-            blame.add(victim, Resource::Channel, holder, now.since(since));
+            let span = now.since(since);
+            blame.add(victim, Resource::Channel, holder, span);
+            charged = charged.wrapping_add(span.as_ps());
         }
+        charged
+    }
+
+    /// Of a wait for a lane that ends now: how much of it was for the die, or for the channel that kept
+    /// it from starting, and who had that for longest.
+    pub(super) fn longest_of_lane(
+        &self,
+        waiting: Waiting,
+        lane: Lane,
+        resource: Resource,
+        now: Time,
+    ) -> Shares {
+        let (kind, index) = waiting.place();
+        let (at, of): (usize, fn(&LaneTotals) -> &Four) = match resource {
+            Resource::Die => (0, |totals| &totals.held),
+            _ => (1, |totals| &totals.blocked),
+        };
+        let state = &self.lanes[lane];
+        let tenant = state.tenant.filter(|_| resource == Resource::Die);
+        let mut shares = Shares { now, tenant, ..Shares::default() };
+        shares.add(0, of(&state.totals), &self.noted[kind][index][at]);
+        for (four, table) in (1..).zip(&self.others) {
+            shares.add(four, of(&table.lanes[lane]), &table.noted[kind][index][at]);
+        }
+        shares
+    }
+
+    /// The same of a wait for a channel.
+    pub(super) fn longest_of_channel(
+        &self,
+        waiting: Waiting,
+        channel: Channel,
+        now: Time,
+    ) -> Shares {
+        let (kind, index) = waiting.place();
+        let state = &self.channels[channel];
+        let mut shares = Shares { now, tenant: state.tenant, ..Shares::default() };
+        shares.add(0, &state.totals, &self.noted[kind][index][0]);
+        for (four, table) in (1..).zip(&self.others) {
+            shares.add(four, &table.channels[channel], &table.noted[kind][index][0]);
+        }
+        shares
+    }
+}
+
+/// What holders had of a wait.
+#[derive(Default)]
+pub(super) struct Shares {
+    now: Time,
+    tenant: Tenant,
+    /// All of them together, in picoseconds; wraps until the tenant's share is in.
+    sum: u64,
+    most: (u64, HolderIndex),
+}
+
+impl Shares {
+    /// Adds those of four holders.
+    fn add(&mut self, four: HolderIndex, now: &Four, before: &Four) {
+        for at in 0..4 {
+            let holder = four * 4 + at as HolderIndex;
+            let mut share = now[at].wrapping_sub(before[at]);
+            if let Some((tenant, since)) = self.tenant
+                && tenant == holder
+            {
+                share = share.wrapping_add(self.now.since(since).as_ps());
+            }
+            self.sum = self.sum.wrapping_add(share);
+            if share > self.most.0 {
+                self.most = (share, holder);
+            }
+        }
+    }
+
+    /// How long the wait was, who had it for longest, and how long.
+    pub(super) fn longest(&self) -> (Span, HolderIndex, Span) {
+        (Span::from_ps(self.sum), self.most.1, Span::from_ps(self.most.0))
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod account;
 pub(crate) mod activity;
 pub(crate) mod blame;
 pub(crate) mod gauge;
+pub(crate) mod long;
 pub mod stats;
 pub mod turnover;
 
@@ -12,7 +13,8 @@ use crate::config::Geometry;
 use crate::number::{Channel, Lane};
 use activity::Activity;
 use blame::{BlameMatrix, Flows, HolderIndex, Ledger, Waiting};
-use mynah_stamp::Time;
+use long::LongWaits;
+use mynah_stamp::{Span, Time};
 use stats::{Blame, Counters};
 use turnover::TurnoverBooks;
 
@@ -20,6 +22,7 @@ use turnover::TurnoverBooks;
 pub(crate) struct Observe {
     ledger: Ledger,
     blame: BlameMatrix,
+    long: LongWaits,
     holders: usize,
     flows: Flows,
     counters: Counters,
@@ -38,6 +41,7 @@ impl Observe {
         Observe {
             ledger: Ledger::new(lanes, channels),
             blame: BlameMatrix::default(),
+            long: LongWaits::new(),
             holders: 0,
             flows,
             counters: Counters {
@@ -101,7 +105,12 @@ impl Observe {
         now: Time,
         victim: HolderIndex,
     ) -> u64 {
-        self.ledger.charge_lane(waiting, lane, channel, now, victim, &mut self.blame)
+        let blame = &mut self.blame;
+        let charged = self.ledger.charge_lane(waiting, lane, channel, now, victim, blame);
+        if self.long.takes(Span::from_ps(charged)) {
+            self.note_long_lane(waiting, lane, now, victim);
+        }
+        charged
     }
 
     /// The same of a wait for a channel.
@@ -113,7 +122,17 @@ impl Observe {
         now: Time,
         victim: HolderIndex,
     ) {
-        self.ledger.charge_channel(waiting, channel, now, victim, &mut self.blame);
+        let blame = &mut self.blame;
+        let charged = self.ledger.charge_channel(waiting, channel, now, victim, blame);
+        if self.long.takes(Span::from_ps(charged)) {
+            self.note_long_channel(waiting, channel, now, victim);
+        }
+    }
+
+    /// Whether a wait is so long that somebody wants to know of it: then [`Observe::note_long`].
+    #[inline(always)]
+    pub(crate) fn takes_long(&self, wait: Span) -> bool {
+        self.long.takes(wait)
     }
 
     /// Whether what dies and channels do is kept.

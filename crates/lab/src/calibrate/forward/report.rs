@@ -91,13 +91,13 @@ impl StageFit {
             }
             .svg()
         };
-        let lines = vec![page::scattered(0, means), Line { colour: 1, points: curve.collect() }];
+        let lines = vec![page::scattered(0, means), Line::new(1, curve.collect())];
         let svg = chart(&self.name(), &time, lines, (true, true));
         let title = format!("{}: means of what was measured, and the curve", self.name());
         figure(out, &svg, &title)?;
         let off = self.sizes.iter().map(|size| (at(size), size.error() * 100.0));
         let none = [(at(first), 0.0), (at(last), 0.0)].to_vec();
-        let lines = vec![page::scattered(0, off), Line { colour: 1, points: none }];
+        let lines = vec![page::scattered(0, off), Line::new(1, none)];
         let share = |share: f64| format!("{share:+.1} %");
         let svg = chart("residuals", &share, lines, (false, true));
         figure(out, &svg, &format!("{}: the curve over the means, less one", self.name()))?;

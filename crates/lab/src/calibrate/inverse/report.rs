@@ -215,7 +215,7 @@ impl Fitted {
                 figures().map(|(index, figure)| (place(index), figure.modelled)).collect();
             modelled.sort_by(|a, b| a.0.total_cmp(&b.0));
             let measured = figures().map(|(index, figure)| (place(index), figure.measured));
-            let lines = vec![page::scattered(0, measured), Line { colour: 1, points: modelled }];
+            let lines = vec![page::scattered(0, measured), Line::new(1, modelled)];
             page::chart(
                 out,
                 &Chart {

@@ -3,6 +3,7 @@
 use super::super::analysis::Analysis;
 use super::each_record;
 use crate::histogram::Buckets;
+use crate::slowest::Longest;
 use mynah_profile::{Head, Problem, Record};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ pub(super) struct Single {
 pub(super) struct Pictures {
     pub(super) heat: Heat,
     /// The slowest I/Os, the slowest first; those that failed as well.
-    pub(super) slowest: Vec<Single>,
+    pub(super) slowest: Longest<Single>,
 }
 
 impl Pictures {
@@ -61,7 +62,7 @@ impl Pictures {
     pub(super) fn of(analysis: &Analysis) -> Result<Pictures, Problem> {
         let first = analysis.first.min(analysis.last);
         let heat = Heat::new(first, analysis.last.saturating_since(first));
-        let mut pictures = Pictures { heat, slowest: vec![] };
+        let mut pictures = Pictures { heat, slowest: Longest::new(SLOWEST) };
         each_record(analysis, &mut |record| pictures.add(record))?;
         Ok(pictures)
     }
@@ -70,15 +71,10 @@ impl Pictures {
         if record.head.status == 0 && !record.head.kept {
             self.heat.add(&record.head);
         }
-        // The earlier of two that took as long comes first.
-        let total = record.head.total;
-        let at = self.slowest.partition_point(|single| single.head.total >= total);
-        if at < SLOWEST {
-            self.slowest.truncate(SLOWEST - 1);
+        self.slowest.offer(record.head.total, || {
             let (stages, beside) = (record.stages.to_vec(), record.beside.to_vec());
-            let single = Single { head: record.head, stages, beside };
-            self.slowest.insert(at, single);
-        }
+            Single { head: record.head, stages, beside }
+        });
     }
 }
 
@@ -91,7 +87,7 @@ mod tests {
         #[test]
         fn the_slowest_are_kept_in_order(totals in prop::collection::vec(0u64..50, 0..200)) {
             let heat = Heat::new(Time::ZERO, Span::from_ps(1000));
-            let mut pictures = Pictures { heat, slowest: vec![] };
+            let mut pictures = Pictures { heat, slowest: Longest::new(SLOWEST) };
             let mut expected = vec![];
             for (sequence, total) in (1u64..).zip(totals) {
                 let total = Span::from_ps(total);
@@ -102,7 +98,7 @@ mod tests {
             expected.sort_unstable();
             expected.truncate(SLOWEST);
             let kept = pictures.slowest.iter();
-            let kept: Vec<_> = kept.map(|it| (std::cmp::Reverse(it.head.total), it.head.sequence)).collect();
+            let kept: Vec<_> = kept.map(|(_, it)| (std::cmp::Reverse(it.head.total), it.head.sequence)).collect();
             prop_assert_eq!(kept, expected);
         }
 

@@ -92,6 +92,7 @@ impl End {
             host: Some(self.host(load, &tally)),
             stages: Vec::new(),
             blame: Vec::new(),
+            slowest: Vec::new(),
             lateness_ns: None,
             arrival_uncertainty_ns: None,
             path_credit: None,

@@ -178,6 +178,7 @@ impl Tally {
                 lat_ns: record.lat.latency(),
                 e2e_ns: record.e2e.latency(),
                 stages: Vec::new(),
+                lat_hdr: (record.ios > 0).then(|| record.lat.to_hdr()),
                 errors,
             }
         };

@@ -9,15 +9,17 @@ use std::fmt::Write;
 
 pub(super) fn panel(out: &mut String, side: &Side<'_>) -> std::fmt::Result {
     let slowest = &side.pictures.slowest;
-    let Some(first) = slowest.first().filter(|it| !it.head.total.is_zero()) else { return Ok(()) };
-    let scale = first.head.total.as_ns_f64();
+    let Some(most) = slowest.iter().map(|(total, _)| *total).find(|it| !it.is_zero()) else {
+        return Ok(());
+    };
+    let scale = most.as_ns_f64();
     let header = &side.analysis.header;
     writeln!(
         out,
         "<h2>The slowest I/Os</h2>\n<p class=\"soft\">Stages one after the other, all on the scale \
          of the slowest.</p>\n<div class=\"panel slowest\">"
     )?;
-    for single in slowest {
+    for (_, single) in slowest.iter() {
         let head = &single.head;
         let total = head.total.as_ns_f64();
         write!(out, "<div class=\"stack\"><span>{}", escape(io_name(header, head)))?;

@@ -1,0 +1,119 @@
+//! The commands of `docs/how-to.md` do what the page says: each section runs as one script, in a folder
+//! of its own, and what it shows is among what the commands print, numbers aside.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+const PAGE: &str = include_str!("../../../docs/how-to.md");
+
+/// A section: the files that it shows, its commands, and what follows each block of them.
+#[derive(Default)]
+struct Section {
+    title: String,
+    files: Vec<(String, String)>,
+    commands: Vec<String>,
+    /// What is shown, and after how many blocks of commands.
+    shown: Vec<(usize, String)>,
+}
+
+/// The page's sections. A file's name stands before it in backquotes, at the end of a line.
+fn sections() -> Vec<Section> {
+    let mut sections: Vec<Section> = vec![];
+    let mut lines = PAGE.lines();
+    let mut named = String::new();
+    while let Some(line) = lines.next() {
+        if let Some(title) = line.strip_prefix("## ") {
+            sections.push(Section { title: title.to_owned(), ..Section::default() });
+        }
+        let Some(section) = sections.last_mut() else { continue };
+        if let Some(kind) = line.strip_prefix("```") {
+            let block = lines.by_ref().take_while(|line| *line != "```");
+            let block = block.map(|line| format!("{line}\n")).collect::<String>();
+            match kind {
+                "toml" => section.files.push((named.clone(), block)),
+                "sh" => section.commands.push(block),
+                "text" => section.shown.push((section.commands.len(), block)),
+                other => panic!("a block of {other}"),
+            }
+        }
+        if let Some(name) = line.strip_suffix("`:").and_then(|line| line.rsplit('`').next()) {
+            named = name.to_owned();
+        }
+    }
+    sections
+}
+
+/// A line without its numbers, their units, bars and spaces.
+fn plain(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| {
+        let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+        let is_bar = word.chars().all(|c| ('\u{2580}'..='\u{259f}').contains(&c));
+        if is_number || is_bar {
+            return "#".to_owned();
+        }
+        // IOPS=65.1k, window 41900us-45300us
+        let mut text = String::new();
+        let mut in_number = false;
+        for c in word.chars() {
+            in_number = c.is_ascii_digit() || in_number && (c.is_ascii_alphanumeric() || c == '.');
+            match in_number {
+                true if !text.ends_with('#') => text.push('#'),
+                true => {}
+                false => text.push(c),
+            }
+        }
+        text
+    });
+    let words = words.filter(|word| word != "#" && !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a section; what each block of its commands printed.
+fn run(section: &Section, folder: &Path) -> Vec<String> {
+    let mut script = "set -eu\n".to_owned();
+    for (at, commands) in section.commands.iter().enumerate() {
+        let _ = write!(script, "exec > printed-{at} 2>&1\n{commands}");
+    }
+    // Nothing outlives its section, however that ends.
+    script.insert_str(0, "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+    for (name, text) in &section.files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let programs = Path::new(env!("CARGO_BIN_EXE_mynah")).parent().unwrap().display();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
+    let status = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder)
+        .env("PATH", path)
+        .stdin(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    let printed = (0..section.commands.len()).map(|at| {
+        std::fs::read_to_string(folder.join(format!("printed-{at}"))).unwrap_or_default()
+    });
+    let printed: Vec<String> = printed.collect();
+    assert!(status.success(), "{}: {status}\n{}", section.title, printed.join("--\n"));
+    printed
+}
+
+#[test]
+fn its_commands_do_what_the_page_says() {
+    let sections = sections();
+    assert!(sections.len() >= 7, "{}", sections.len());
+    for section in &sections {
+        let folder = tempfile::tempdir().unwrap();
+        let printed = run(section, folder.path());
+        for (after, shown) in &section.shown {
+            let printed = &printed[after - 1];
+            let mut rest = printed.lines().map(plain);
+            for line in shown.lines().map(plain).filter(|line| !line.is_empty() && line != "…") {
+                assert!(
+                    rest.any(|printed| printed == line),
+                    "{}: `{line}` is not printed in its place:\n{printed}",
+                    section.title
+                );
+            }
+        }
+    }
+}

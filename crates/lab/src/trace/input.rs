@@ -1,0 +1,223 @@
+//! Where a trace's bytes come from: a file or standard input, unpacked if what is in it is gzip or zstd,
+//! whatever it is called.
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Chain, Cursor, Error, ErrorKind, Read, Result};
+
+/// RFC 1952, section 2.3.1.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+/// RFC 8878, section 3.1.1, as bytes in a file.
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// A frame without content: the decoder holds frames after its first to 100 MiB of window only.
+const EMPTY_FRAME: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x00];
+
+/// The bytes as they lie there, those that were looked at first included.
+type Packed = BufReader<Chain<Cursor<Vec<u8>>, Source>>;
+
+/// What is read.
+#[derive(Debug)]
+pub(super) enum Source {
+    File(File),
+    Stdin(std::io::Stdin),
+    #[cfg(test)]
+    Bytes(Cursor<Vec<u8>>),
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        match self {
+            Source::File(file) => file.read(buffer),
+            Source::Stdin(stdin) => stdin.read(buffer),
+            #[cfg(test)]
+            Source::Bytes(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+/// A trace's bytes.
+pub(super) enum Input {
+    Plain(Packed),
+    Gzip(Box<MultiGzDecoder<Packed>>),
+    Zstd(Box<Zstd>),
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Input::Plain(_) => "Plain",
+            Input::Gzip(_) => "Gzip",
+            Input::Zstd(_) => "Zstd",
+        })
+    }
+}
+
+impl Input {
+    /// Looks at the first bytes.
+    pub(super) fn new(mut source: Source) -> Result<Input> {
+        let mut first = vec![];
+        source.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first)?;
+        let (is_gzip, is_zstd) = (first.starts_with(GZIP), first.starts_with(ZSTD));
+        let packed = BufReader::with_capacity(64 << 10, Cursor::new(first).chain(source));
+        Ok(match (is_gzip, is_zstd) {
+            (true, _) => Input::Gzip(Box::new(MultiGzDecoder::new(packed))),
+            (_, true) => Input::Zstd(Box::new(Zstd::new(packed)?)),
+            _ => Input::Plain(packed),
+        })
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        match self {
+            Input::Plain(input) => input.read(buffer),
+            Input::Gzip(gzip) => gzip.read(buffer).map_err(|error| damaged("gzip", &error)),
+            Input::Zstd(zstd) => zstd.read(buffer),
+        }
+    }
+}
+
+/// That what is packed cannot be unpacked.
+fn damaged(format: &str, error: &dyn std::fmt::Display) -> Error {
+    let text =
+        format!("the {format} data are cut off or damaged ({error}); `{format} -t` tests a file");
+    Error::new(ErrorKind::InvalidData, text)
+}
+
+/// Frames of zstd, one after the other.
+pub(super) struct Zstd {
+    packed: Packed,
+    decoder: FrameDecoder,
+}
+
+impl Zstd {
+    fn new(packed: Packed) -> Result<Zstd> {
+        let mut decoder = FrameDecoder::new();
+        decoder.reset(EMPTY_FRAME).map_err(|error| damaged("zstd", &error))?;
+        decoder
+            .decode_blocks(&EMPTY_FRAME[6..], BlockDecodingStrategy::All)
+            .map_err(|error| damaged("zstd", &error))?;
+        Ok(Zstd { packed, decoder })
+    }
+
+    /// Begins the next frame, if there is one.
+    fn begin_frame(&mut self) -> Result<bool> {
+        loop {
+            if self.packed.fill_buf()?.is_empty() {
+                return Ok(false);
+            }
+            match self.decoder.reset(&mut self.packed) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let length = u64::from(length);
+                    let skipped = std::io::copy(
+                        &mut self.packed.by_ref().take(length),
+                        &mut std::io::sink(),
+                    )?;
+                    if skipped < length {
+                        return Err(damaged("zstd", &"a frame ends early"));
+                    }
+                }
+                Err(error) => return Err(damaged("zstd", &error)),
+            }
+        }
+    }
+}
+
+impl Read for Zstd {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        while self.decoder.can_collect() == 0 {
+            if self.decoder.is_finished() {
+                if !self.begin_frame()? {
+                    return Ok(0);
+                }
+            } else {
+                self.decoder
+                    .decode_blocks(&mut self.packed, BlockDecodingStrategy::UptoBlocks(1))
+                    .map_err(|error| damaged("zstd", &error))?;
+            }
+        }
+        self.decoder.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(vec![], Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    fn read(bytes: Vec<u8>) -> Result<Vec<u8>> {
+        let mut all = vec![];
+        Input::new(Source::Bytes(Cursor::new(bytes)))?.read_to_end(&mut all)?;
+        Ok(all)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_packed_comes_back(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..2_000), 1..4),
+            cut in 0.0..1.0f64,
+        ) {
+            let whole = parts.concat();
+            for pack in [gzip, zstd] {
+                // Files are put together by laying one behind the other.
+                let packed = parts.iter().map(|part| pack(part)).collect::<Vec<_>>().concat();
+                prop_assert_eq!(&read(packed.clone()).unwrap(), &whole);
+                let cut = (packed.len() as f64 * cut) as usize;
+                if let Ok(part) = read(packed[..cut].to_vec()) {
+                    prop_assert!(cut < 4 || whole.starts_with(&part));
+                }
+            }
+        }
+
+        #[test]
+        fn damaged_data_do_no_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..300), which: bool) {
+            let magic = if which { GZIP } else { ZSTD };
+            bytes.splice(0..0, magic.iter().copied());
+            let _ = read(bytes);
+        }
+    }
+
+    #[test]
+    fn frames_to_be_skipped_are() {
+        // RFC 8878, section 3.1.2.
+        let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+        let all = [zstd(b"one "), skipped, zstd(b"two")].concat();
+        assert_eq!(read(all).unwrap(), b"one two");
+    }
+
+    #[test]
+    fn a_window_that_is_too_large_is_refused() {
+        // A window descriptor of 2 TiB.
+        let error = read([ZSTD, &[0x00, 0xf8, 0x01, 0x00, 0x00]].concat()).unwrap_err();
+        assert!(error.to_string().contains("the zstd data are"), "{error}");
+    }
+
+    #[test]
+    fn a_cut_is_said() {
+        let packed = gzip(&[7; 5_000]);
+        let error = read(packed[..packed.len() - 6].to_vec()).unwrap_err();
+        assert!(error.to_string().contains("`gzip -t`"), "{error}");
+        let packed = zstd(&[7; 5_000]);
+        let error = read(packed[..packed.len() - 6].to_vec()).unwrap_err();
+        assert!(error.to_string().contains("`zstd -t`"), "{error}");
+    }
+}
