@@ -385,24 +385,24 @@ pub(crate) fn breakdowns(result: &Result) -> Vec<(String, &[StageTime])> {
 fn write_breakdowns(out: &mut String, result: &Result) -> std::fmt::Result {
     for (title, stages) in breakdowns(result) {
         writeln!(out, "\nlatency breakdown, {title}:")?;
-        writeln!(out, "{:>29} {:>7} {:>28} {:>7}", "mean", "share", "slowest 1 %", "share")?;
+        writeln!(out, "{:>28} {:>7} {:>21} {:>7}", "mean", "share", "slowest 1 %", "share")?;
         for stage in stages {
             writeln!(
                 out,
-                "  {:<16} {:>10} {:>7} {:<16}  {:>10} {:>7} {:<16}",
+                "  {:<16} {:>9} {:>7} {:<10}  {:>9} {:>7} {:<10}",
                 stage.stage,
                 duration(stage.mean_ns),
                 percent(stage.share),
-                bar(stage.share, 16),
+                bar(stage.share, 10),
                 duration(stage.tail_mean_ns),
                 percent(stage.tail_share),
-                bar(stage.tail_share, 16)
+                bar(stage.tail_share, 10)
             )?;
             trim_line(out);
         }
         let sum = |of: fn(&StageTime) -> f64| duration(stages.iter().map(of).sum());
         let (mean, tail) = (sum(|stage| stage.mean_ns), sum(|stage| stage.tail_mean_ns));
-        writeln!(out, "  {:<16} {mean:>10} {:>24}  {tail:>10}", "sum", "")?;
+        writeln!(out, "  {:<16} {mean:>9} {:>18}  {tail:>9}", "sum", "")?;
     }
     Ok(())
 }

@@ -559,23 +559,11 @@ impl Sweep {
             for name in self.names.iter().filter(|name| split(name).1 == *quantity) {
                 for (at, other) in others.iter().enumerate() {
                     let rows = self.rows.iter().filter(|row| row.values[1..] == other[..]);
-                    let mut metrics: Vec<(f64, &Metric)> = rows
-                        .filter_map(|row| {
-                            let place = across.iter().position(|value| *value == row.values[0])?;
-                            Some((places[place], row.metric(name)?))
-                        })
-                        .collect();
-                    metrics.sort_by(|a, b| a.0.total_cmp(&b.0));
-                    let mut line = Line::new(
-                        colour(&split(name).0, at),
-                        metrics.iter().map(|(place, metric)| (*place, metric.mean)).collect(),
-                    );
-                    line.errors = metrics
-                        .iter()
-                        .filter_map(|(place, metric)| {
-                            Some((*place, metric.mean, metric.half_width?))
-                        })
-                        .collect();
+                    let metrics = rows.filter_map(|row| {
+                        let place = across.iter().position(|value| *value == row.values[0])?;
+                        Some((places[place], row.metric(name)?))
+                    });
+                    let line = line_of(colour(&split(name).0, at), metrics.collect());
                     // Nothing lies between two words.
                     lines.push(if numbers.is_some() { line } else { line.apart() });
                 }
@@ -604,6 +592,17 @@ impl Sweep {
         }
         writeln!(out, "</div>")
     }
+}
+
+/// The line through what was measured at some places, with its intervals.
+fn line_of(colour: usize, mut metrics: Vec<(f64, &Metric)>) -> Line {
+    metrics.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let points = metrics.iter().map(|(place, metric)| (*place, metric.mean));
+    let mut line = Line::new(colour, points.collect());
+    let errors = metrics.iter();
+    let errors = errors.filter_map(|(at, metric)| Some((*at, metric.mean, metric.half_width?)));
+    line.errors = errors.collect();
+    line
 }
 
 /// Whose a quantity is, and which.

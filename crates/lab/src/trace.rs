@@ -335,7 +335,7 @@ fn with_line<R: Read, T>(
 pub(crate) struct TraceStream {
     source: TraceSource,
     capacity: u64,
-    reader: TraceReader<Input>,
+    reader: TraceReader<Input<Source>>,
     /// Requests left in this replay.
     left: u64,
     /// Requests of each replay.
@@ -347,7 +347,7 @@ pub(crate) struct TraceStream {
     mended: Mended,
 }
 
-fn open(source: &TraceSource) -> Result<TraceReader<Input>, TraceError> {
+fn open(source: &TraceSource) -> Result<TraceReader<Input<Source>>, TraceError> {
     let (file, opened) = match source.is_pipe() {
         true => ("standard input".into(), Ok(Source::Stdin(std::io::stdin()))),
         false => {

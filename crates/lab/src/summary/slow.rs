@@ -4,16 +4,22 @@ use super::units::{duration, percent};
 use crate::result::{Result, SlowCommand};
 use std::fmt::Write;
 
+/// The longest name of a flow and a kind of command.
+const NAME: usize = 18;
+
 /// Writes the slowest commands of a drive that is seen into.
 pub(super) fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     let Some(first) = result.slowest.first().filter(|_| result.device.is_some()) else {
         return Ok(());
     };
-    writeln!(out, "\nslowest I/Os:\n{:>12}  {:<20} {:>9}  most of it", "at", "flow", "latency")?;
-    for slow in &result.slowest {
-        let what = shortened(&format!("{} {}", slow.flow, slow.kind), 20);
+    let names = result.slowest.iter().map(|slow| format!("{} {}", slow.flow, slow.kind));
+    let names: Vec<String> = names.map(|name| shortened(&name, NAME)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
+    writeln!(out, "\nslowest I/Os:")?;
+    writeln!(out, "{:>9}  {:<width$} {:>9}  most of it", "at", "flow", "latency")?;
+    for (slow, name) in result.slowest.iter().zip(names) {
         let (at, latency) = (duration(slow.created_ns), duration(slow.lat_ns));
-        writeln!(out, "{at:>12}  {what:<20} {latency:>9}  {}", cause(slow))?;
+        writeln!(out, "{at:>9}  {name:<width$} {latency:>9}  {}", cause(slow))?;
     }
     // Only a simulation has a timeline.
     if result.lateness_ns.is_none() {

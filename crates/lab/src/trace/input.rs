@@ -15,15 +15,13 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const EMPTY_FRAME: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x00];
 
 /// The bytes as they lie there, those that were looked at first included.
-type Packed = BufReader<Chain<Cursor<Vec<u8>>, Source>>;
+type Packed<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
 /// What is read.
 #[derive(Debug)]
 pub(super) enum Source {
     File(File),
     Stdin(std::io::Stdin),
-    #[cfg(test)]
-    Bytes(Cursor<Vec<u8>>),
 }
 
 impl Read for Source {
@@ -31,20 +29,18 @@ impl Read for Source {
         match self {
             Source::File(file) => file.read(buffer),
             Source::Stdin(stdin) => stdin.read(buffer),
-            #[cfg(test)]
-            Source::Bytes(bytes) => bytes.read(buffer),
         }
     }
 }
 
 /// A trace's bytes.
-pub(super) enum Input {
-    Plain(Packed),
-    Gzip(Box<MultiGzDecoder<Packed>>),
-    Zstd(Box<Zstd>),
+pub(super) enum Input<R: Read> {
+    Plain(Packed<R>),
+    Gzip(Box<MultiGzDecoder<Packed<R>>>),
+    Zstd(Box<Zstd<R>>),
 }
 
-impl std::fmt::Debug for Input {
+impl<R: Read> std::fmt::Debug for Input<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Input::Plain(_) => "Plain",
@@ -54,9 +50,9 @@ impl std::fmt::Debug for Input {
     }
 }
 
-impl Input {
+impl<R: Read> Input<R> {
     /// Looks at the first bytes.
-    pub(super) fn new(mut source: Source) -> Result<Input> {
+    pub(super) fn new(mut source: R) -> Result<Input<R>> {
         let mut first = vec![];
         source.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first)?;
         let (is_gzip, is_zstd) = (first.starts_with(GZIP), first.starts_with(ZSTD));
@@ -69,7 +65,7 @@ impl Input {
     }
 }
 
-impl Read for Input {
+impl<R: Read> Read for Input<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         match self {
             Input::Plain(input) => input.read(buffer),
@@ -87,13 +83,13 @@ fn damaged(format: &str, error: &dyn std::fmt::Display) -> Error {
 }
 
 /// Frames of zstd, one after the other.
-pub(super) struct Zstd {
-    packed: Packed,
+pub(super) struct Zstd<R: Read> {
+    packed: Packed<R>,
     decoder: FrameDecoder,
 }
 
-impl Zstd {
-    fn new(packed: Packed) -> Result<Zstd> {
+impl<R: Read> Zstd<R> {
+    fn new(packed: Packed<R>) -> Result<Zstd<R>> {
         let mut decoder = FrameDecoder::new();
         decoder.reset(EMPTY_FRAME).map_err(|error| damaged("zstd", &error))?;
         decoder
@@ -129,7 +125,7 @@ impl Zstd {
     }
 }
 
-impl Read for Zstd {
+impl<R: Read> Read for Zstd<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         while self.decoder.can_collect() == 0 {
             if self.decoder.is_finished() {
@@ -166,7 +162,7 @@ mod tests {
 
     fn read(bytes: Vec<u8>) -> Result<Vec<u8>> {
         let mut all = vec![];
-        Input::new(Source::Bytes(Cursor::new(bytes)))?.read_to_end(&mut all)?;
+        Input::new(&bytes[..])?.read_to_end(&mut all)?;
         Ok(all)
     }
 

@@ -1,10 +1,7 @@
 //! The longest waits one by one: for whoever wants to know what held up a single slow I/O.
 
-use super::Observe;
-use super::blame::{HolderIndex, Waiting};
 use crate::drive::Drive;
 use crate::io::FlowId;
-use crate::number::{Channel, Lane};
 use crate::observe::stats::{Holder, Resource};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
@@ -47,62 +44,11 @@ impl LongWaits {
         wait >= self.least
     }
 
-    fn push(&mut self, wait: LongWait) {
+    pub(super) fn push(&mut self, wait: LongWait) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
         self.kept.push_back(wait);
-    }
-}
-
-impl Observe {
-    /// A wait has ended that is long enough; with whoever had what was waited for, for longest.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn note_long(
-        &mut self,
-        victim: HolderIndex,
-        resource: Resource,
-        ended: Time,
-        (wait, holder, held): (Span, HolderIndex, Span),
-    ) {
-        let flows = self.flows();
-        if let Holder::Flow(victim) = flows.holder(victim) {
-            let holder = flows.holder(holder);
-            self.long.push(LongWait { victim, resource, ended, wait, holder, held });
-        }
-    }
-
-    /// The same of a wait for a lane, and for the channel that kept it from starting.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn note_long_lane(
-        &mut self,
-        waiting: Waiting,
-        lane: Lane,
-        now: Time,
-        victim: HolderIndex,
-    ) {
-        for resource in [Resource::Die, Resource::Channel] {
-            let longest = self.tenancies().longest_of_lane(waiting, lane, resource, now).longest();
-            if self.long.takes(longest.0) && !longest.0.is_zero() {
-                self.note_long(victim, resource, now, longest);
-            }
-        }
-    }
-
-    /// The same of a wait for a channel.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn note_long_channel(
-        &mut self,
-        waiting: Waiting,
-        channel: Channel,
-        now: Time,
-        victim: HolderIndex,
-    ) {
-        let longest = self.tenancies().longest_of_channel(waiting, channel, now).longest();
-        self.note_long(victim, Resource::Channel, now, longest);
     }
 }
 

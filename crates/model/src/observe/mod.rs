@@ -13,9 +13,9 @@ use crate::config::Geometry;
 use crate::number::{Channel, Lane};
 use activity::Activity;
 use blame::{BlameMatrix, Flows, HolderIndex, Ledger, Waiting};
-use long::LongWaits;
+use long::{LongWait, LongWaits};
 use mynah_stamp::{Span, Time};
-use stats::{Blame, Counters};
+use stats::{Blame, Counters, Holder, Resource};
 use turnover::TurnoverBooks;
 
 /// Everything that is counted, and nothing that anything depends on.
@@ -157,5 +157,50 @@ impl Observe {
         self.holders = holders;
         self.blame.grow(holders);
         self.ledger.grow(holders);
+    }
+}
+
+impl Observe {
+    /// A wait has ended that is long enough; with whoever had what was waited for, for longest.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_long(
+        &mut self,
+        victim: HolderIndex,
+        resource: Resource,
+        ended: Time,
+        (wait, holder, held): (Span, HolderIndex, Span),
+    ) {
+        let flows = self.flows();
+        if let Holder::Flow(victim) = flows.holder(victim) {
+            let holder = flows.holder(holder);
+            self.long.push(LongWait { victim, resource, ended, wait, holder, held });
+        }
+    }
+
+    /// The same of a wait for a lane, and for the channel that kept it from starting.
+    #[cold]
+    #[inline(never)]
+    fn note_long_lane(&mut self, waiting: Waiting, lane: Lane, now: Time, victim: HolderIndex) {
+        for resource in [Resource::Die, Resource::Channel] {
+            let longest = self.ledger.longest_of_lane(waiting, lane, resource, now).longest();
+            if self.long.takes(longest.0) && !longest.0.is_zero() {
+                self.note_long(victim, resource, now, longest);
+            }
+        }
+    }
+
+    /// The same of a wait for a channel.
+    #[cold]
+    #[inline(never)]
+    fn note_long_channel(
+        &mut self,
+        waiting: Waiting,
+        channel: Channel,
+        now: Time,
+        victim: HolderIndex,
+    ) {
+        let longest = self.ledger.longest_of_channel(waiting, channel, now).longest();
+        self.note_long(victim, Resource::Channel, now, longest);
     }
 }
