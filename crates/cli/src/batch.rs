@@ -61,7 +61,10 @@ pub(crate) fn run(
     if !args.output.quiet {
         remarks.iter().for_each(failure::say);
         if interrupted {
-            failure::say("interrupted: these are the points that were done");
+            failure::say(match sweep.is_empty() {
+                true => "interrupted: no point was done",
+                false => "interrupted: these are the points that were done",
+            });
             if kept.is_some() {
                 failure::say("the same command goes on from there");
             }
@@ -69,7 +72,7 @@ pub(crate) fn run(
     }
     if json == Some(Path::new("-")) {
         print::out(&document.to_json())?;
-    } else if !args.output.quiet {
+    } else if !args.output.quiet && !sweep.is_empty() {
         print::out(&sweep.text())?;
     }
     if let Some(reason) = unsaved {

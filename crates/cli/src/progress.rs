@@ -1,8 +1,9 @@
 //! Progress on a terminal, and interruptions.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use mynah_lab::calibrate::inverse::Phase;
 use mynah_lab::simulation::Step;
+use mynah_lab::summary::units::count;
 use mynah_runtime::host::load::Progress;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -92,9 +93,8 @@ impl Bar {
                 }
                 Step::Running(progress) | Step::RunningAlone(progress) => {
                     bar.set_position((progress.done * FULL as f64) as u64);
-                    if progress.done == 0.0 {
-                        bar.set_message(format!("{} requests", progress.completed));
-                    }
+                    let what = if self.flow.is_empty() { "simulating" } else { &self.flow };
+                    bar.set_message(so_far(what, progress.completed, bar.elapsed()));
                 }
                 Step::Finished => bar.set_position(FULL),
             }
@@ -123,7 +123,7 @@ impl Bar {
                 Progress::Running { done, completed } => {
                     bar.set_position((done * FULL as f64) as u64);
                     bar.set_message(match done < 1.0 {
-                        true => format!("{completed} I/Os"),
+                        true => so_far("running", completed, bar.elapsed()),
                         false => "reading everything again".to_owned(),
                     });
                 }
@@ -160,7 +160,7 @@ impl Bar {
         if let Some(bar) = &self.bar {
             bar.reset();
             bar.set_length(FULL);
-            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %, {eta} left"));
+            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %{left}"));
             bar.set_message(what.to_owned());
         }
     }
@@ -189,7 +189,7 @@ impl BatchBar {
         let shown = !quiet && std::io::stderr().is_terminal();
         let bar = shown.then(|| {
             let bar = ProgressBar::new(FULL * runs as u64);
-            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %, {eta} left"));
+            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %{left}"));
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
@@ -240,7 +240,7 @@ impl SearchBar {
         let shown = !quiet && std::io::stderr().is_terminal();
         let bar = shown.then(|| {
             let bar = ProgressBar::new(points as u64);
-            bar.set_style(style("{spinner} {msg} {wide_bar} {pos} of {len} points, {eta} left"));
+            bar.set_style(style("{spinner} {msg} {wide_bar} {pos} of {len} points{left}"));
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
@@ -272,6 +272,21 @@ impl Drop for SearchBar {
     }
 }
 
+/// A style, whose `{left}` is the time that is left, once there is an estimate.
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("left", left)
+}
+
+fn left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    let eta = state.eta();
+    if state.pos() > 0 && eta >= Duration::from_secs(1) {
+        let _ = write!(out, ", {:#} left", HumanDuration(eta));
+    }
+}
+
+/// So many I/Os, and how many a second.
+fn so_far(what: &str, completed: u64, elapsed: Duration) -> String {
+    let rate = completed as f64 / elapsed.as_secs_f64().max(1e-3);
+    format!("{what}: {} I/Os, {}/s", count(completed as f64), count(rate))
 }

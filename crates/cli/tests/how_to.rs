@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-const PAGE: &str = include_str!("../../../docs/how-to.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to.md");
 
 /// A section: the files that it shows, its commands, and what follows each block of them.
 #[derive(Default)]
@@ -20,7 +20,8 @@ struct Section {
 /// The page's sections. A file's name stands before it in backquotes, at the end of a line.
 fn sections() -> Vec<Section> {
     let mut sections: Vec<Section> = vec![];
-    let mut lines = PAGE.lines();
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let mut lines = page.lines();
     let mut named = String::new();
     while let Some(line) = lines.next() {
         if let Some(title) = line.strip_prefix("## ") {
@@ -44,12 +45,14 @@ fn sections() -> Vec<Section> {
     sections
 }
 
-/// A line without its numbers, their units, bars and spaces.
+/// A line without its numbers, their units, hashes, bars and spaces.
 fn plain(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+        let hash = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+        let is_hash = hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_hexdigit()));
         let is_bar = word.chars().all(|c| ('\u{2580}'..='\u{259f}').contains(&c));
-        if is_number || is_bar {
+        if is_number || is_hash || is_bar {
             return "#".to_owned();
         }
         // IOPS=65.1k, window 41900us-45300us

@@ -1100,6 +1100,7 @@ fn addresses_text(addresses: &crate::workload::Addresses) -> String {
         Addresses::HotCold { hot_access, hot_space } => {
             format!("{:.0}% to the first {:.0}%", hot_access * 100.0, hot_space * 100.0)
         }
+        Addresses::Zoned(zones) => format!("zones {zones}"),
         Addresses::Zipf { theta } => format!("Zipf {theta}"),
     }
 }

@@ -199,6 +199,11 @@ impl Sweep {
         self.rows.iter().map(|row| row.confidence.clone()).collect()
     }
 
+    /// Whether no point has a result.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Whether any run says whether the drive was at rest.
     fn is_judged(&self) -> bool {
         self.rows.iter().any(|row| !row.confidence.steadiness.is_empty())

@@ -17,12 +17,14 @@ mod profile;
 mod random;
 pub mod seed;
 pub(crate) mod written;
+mod zones;
 
 pub(crate) use generator::When;
 pub use generator::{Generator, Planned};
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
 pub use options::{FlowOptions, OptionError};
 pub use profile::WriteProfile;
+pub use zones::Zones;
 
 use crate::trace::{Remap, TraceAction, TraceError, TraceFormat};
 use mynah_model::config::Priority;
@@ -264,6 +266,8 @@ pub enum Addresses {
         /// Share of the working set that is hot, from its start on, 0 to 1.
         hot_space: f64,
     },
+    /// In each of several parts as often as it says there, and within it all equally often.
+    Zoned(Zones),
     /// The `k`-th most popular place in proportion to `k` to the power of `-theta`. Places
     /// of neighbouring rank are scattered over the working set by a bijective hash, the
     /// same for all jobs of the flow.

@@ -93,10 +93,11 @@ flow_args! {
     /// Percentage of trims in rw and randrw [default: 0]
     #[arg(long, value_name = "PERCENT")]
     rwmixtrim,
-    /// random, zipf:THETA or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
+    /// random, zipf:THETA, zoned:ACCESS/SPACE:ACCESS/SPACE… (50/5:30/15:20/80: one part after the
+    /// other) or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
     /// 10 %) [default: random]
     #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
-    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:"]))]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:", "zoned:"]))]
     random_distribution,
     /// Where the working set starts, in bytes or percent of the namespace [default: 0]
     #[arg(long, value_name = "SIZE|PERCENT")]
@@ -253,7 +254,7 @@ flow_args! {
     /// [default: the trace is read twice; of one that is piped in, this or another --precondition
     /// is needed]
     #[arg(long = "trace-distribution", alias = "trace_distribution", value_name = "DIST")]
-    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:"]))]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:", "zoned:"]))]
     trace_distribution,
     /// What a tick of the trace's clock is: ps, ns, us, ms or s [default: ns; msr: 100 ns]
     #[arg(long = "trace-time-unit", alias = "trace_time_unit", value_name = "UNIT")]

@@ -92,6 +92,7 @@ mod tests {
                     "zipf:" if option == "value_size" => "1.2/16-4k",
                     "zipf:" => "1.2",
                     "hotcold:" => "90/10",
+                    "zoned:" => "50/5:30/15:20/80",
                     "normal:" => "4k/1k",
                     "retrieve=" => "100",
                     _ => "",

@@ -81,6 +81,11 @@ pub fn occupancy(
                     add(first_unit, hot_units, hot_access, Order::UNIFORM);
                     add(cold, rest, 1.0 - hot_access, Order::UNIFORM);
                 }
+                WriteProfile::Zoned { first_unit, units, zones } => {
+                    for (first, count, access) in zones.of(units) {
+                        add(first_unit + first, count, access, Order::UNIFORM);
+                    }
+                }
                 WriteProfile::Sequential { first_unit, units, passed_over } => {
                     add(first_unit, units, 1.0, Order { in_order: 1.0, passed_over });
                 }

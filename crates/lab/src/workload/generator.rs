@@ -104,11 +104,25 @@ enum LengthDraw {
 
 #[derive(Debug)]
 enum Place {
-    Shared { next: u64 },
-    EachOperation { next: [u64; 3] },
+    Shared {
+        next: u64,
+    },
+    EachOperation {
+        next: [u64; 3],
+    },
     Uniform(Bounded),
-    Mixed { next: u64, anywhere: Bounded, turn: Turn },
-    HotCold { hot_bound: u64, hot: Bounded, cold: Bounded },
+    Mixed {
+        next: u64,
+        anywhere: Bounded,
+        turn: Turn,
+    },
+    HotCold {
+        hot_bound: u64,
+        hot: Bounded,
+        cold: Bounded,
+    },
+    /// Up to which number, where it begins, and what is drawn there.
+    Zoned(Vec<(u64, u64, Bounded)>),
     Zipf(Zipf, Scatter),
 }
 
@@ -299,6 +313,19 @@ impl FlowSpec {
                     hot: Bounded::new(hot),
                     cold: Bounded::new(positions - hot),
                 }
+            }
+            Addresses::Zoned(zones) => {
+                let mut access = 0.0;
+                let parts = zones.of(positions).into_iter().map(|(first, count, share)| {
+                    access += share;
+                    (bound(access), first, Bounded::new(count))
+                });
+                let mut parts: Vec<_> = parts.collect();
+                // What parts without a place would have had goes to the last one.
+                if let Some(last) = parts.last_mut() {
+                    last.0 = bound(1.0);
+                }
+                Place::Zoned(parts)
             }
             Addresses::Zipf { theta } => {
                 if !(0.01..=10.0).contains(&theta) {
@@ -582,6 +609,11 @@ impl Drawn {
                 } else {
                     hot.len() + cold.draw(&mut self.rng)
                 }
+            }
+            Place::Zoned(parts) => {
+                let draw = chance(&mut self.rng);
+                let part = parts.iter().find(|(bound, ..)| draw < *bound);
+                part.map_or(0, |(_, first, part)| *first + part.draw(&mut self.rng))
             }
             Place::Zipf(zipf, scatter) => scatter.place(zipf.draw(&mut self.rng)),
         };

@@ -83,6 +83,11 @@ impl FlowSpec {
                     add(base + hot, span - hot, (1.0 - hot_access) / units(span - hot));
                 }
             }
+            Addresses::Zoned(zones) => {
+                for (first, sectors, access) in zones.of(span) {
+                    add(base + first, sectors, access / (sectors as f64 / unit as f64).max(1.0));
+                }
+            }
             Addresses::Sequential { .. } | Addresses::Uniform | Addresses::Mixed { .. } => {
                 add(base, span, unit as f64 / span as f64);
             }

@@ -8,7 +8,7 @@ use super::key_value::{
 };
 use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowSpec, Limits, Mix, Mode, Positions,
-    SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think,
+    SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think, Zones,
 };
 use crate::drive::nearest;
 use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_multiple, parse_share, parse_time};
@@ -125,8 +125,9 @@ flow_options! {
     rwmixread,
     /// Percentage of trims in `rw` and `randrw`; 0 if not given.
     rwmixtrim,
-    /// `random`, `zipf:THETA` or `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of
-    /// the requests to the first 10 % of the working set).
+    /// `random`, `zipf:THETA`, `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of
+    /// the requests to the first 10 % of the working set) or `zoned:ACCESS/SPACE:ACCESS/SPACE…` (one
+    /// part after the other: 50/5:30/15:20/80).
     random_distribution,
     /// Percentage of the requests of a random flow that are random; the others are sequential.
     percentage_random,
@@ -663,7 +664,10 @@ impl FlowOptions {
                     }
                     Ok(Addresses::HotCold { hot_access, hot_space })
                 }
-                _ => Err("valid are random, zipf:THETA and hotcold:ACCESS/SPACE".into()),
+                ("zoned", parts) => Zones::parse(parts).map(Addresses::Zoned),
+                _ => Err("valid are random, zipf:THETA, hotcold:ACCESS/SPACE and \
+                          zoned:ACCESS/SPACE:ACCESS/SPACE…"
+                    .into()),
             }
         })
     }

@@ -1,6 +1,6 @@
 //! What a flow's writes look like in the long run, for whoever prepares the drive's state.
 
-use super::{Addresses, FlowSpec, Positions, Source, Synthetic, WorkloadError, heat};
+use super::{Addresses, FlowSpec, Positions, Source, Synthetic, WorkloadError, Zones, heat};
 
 /// Which units of a namespace a flow overwrites, and how often each. Units are the mapping
 /// units of the drive; a unit that a request only touches in part counts.
@@ -46,6 +46,15 @@ pub enum WriteProfile {
         hot_units: u64,
         /// Share of the writes that go to the hot range.
         hot_access: f64,
+    },
+    /// Several ranges, one after the other, all of each equally often.
+    Zoned {
+        /// First unit.
+        first_unit: u64,
+        /// Units of all of them.
+        units: u64,
+        /// Their shares of the writes and of the units.
+        zones: Zones,
     },
     /// The `k`-th most popular unit in proportion to `k` to the power of `-theta`, in no
     /// particular place.
@@ -106,6 +115,7 @@ impl FlowSpec {
                 hot_units: ((units as f64 * hot_space) as u64).clamp(1, units),
                 hot_access,
             },
+            Addresses::Zoned(zones) => WriteProfile::Zoned { first_unit, units, zones },
             Addresses::Zipf { theta } => WriteProfile::Zipf { first_unit, units, theta },
         })
     }

@@ -189,6 +189,7 @@ fn replayed(trace: &TraceSource) -> FlowOptions {
 pub(crate) fn distribution(addresses: &Addresses) -> String {
     match addresses {
         Addresses::Zipf { theta } => format!("zipf:{theta}"),
+        Addresses::Zoned(zones) => format!("zoned:{zones}"),
         Addresses::HotCold { hot_access, hot_space } => {
             format!("hotcold:{}/{}", percent(*hot_access), percent(*hot_space))
         }
