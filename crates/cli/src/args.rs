@@ -924,7 +924,7 @@ pub(crate) struct LoadRunArgs {
 /// `mynah sim`.
 #[derive(Args)]
 pub(crate) struct Sim {
-    /// An experiment file: a drive and any number of flows
+    /// An experiment file: a drive (or that of --drive in its place) and any number of flows
     #[arg(value_name = "EXPERIMENT.toml", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["replay", "mqsim_config"])]
     pub(crate) experiment: Option<PathBuf>,
@@ -945,7 +945,7 @@ pub(crate) struct Sim {
 #[derive(Args)]
 #[command(next_help_heading = "Drive")]
 pub(crate) struct DriveArgs {
-    /// A shipped drive's name, or a drive file [default: the experiment file's, or enterprise-tlc]
+    /// A shipped drive's name, or a drive file [default: enterprise-tlc]
     #[arg(long, value_name = "NAME|FILE")]
     #[arg(hide_possible_values = true, value_parser = suggest::drives())]
     pub(crate) drive: Option<String>,

@@ -85,8 +85,9 @@ fn run(section: &Section, folder: &Path) -> Vec<String> {
     }
     let programs = Path::new(env!("CARGO_BIN_EXE_mynah")).parent().unwrap().display();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
-    let status = Command::new("bash")
-        .args(["-c", &script])
+    // What never ends is a failure, too.
+    let status = Command::new("timeout")
+        .args(["300", "bash", "-c", &script])
         .current_dir(folder)
         .env("PATH", path)
         .stdin(std::process::Stdio::null())

@@ -441,10 +441,10 @@ fn a_sweep_runs_every_combination_and_ends_with_a_table() {
     std::fs::write(folder.path().join("s.toml"), SWEEP).unwrap();
     let run = |args: &[&str]| done(mynah(folder.path(), &[&["sim", "s.toml"], args].concat()));
     let table = run(&["--report", "s.html", "--table", "s.csv", "--threads", "2"]);
-    let lines: Vec<_> = table.lines().collect();
-    assert_eq!(lines.len(), 5, "{table}");
-    assert!(lines[0].contains("flow.reader.iodepth") && lines[0].contains("reader read IOPS"));
-    assert!(lines[4].contains("16k"), "{table}");
+    let rows: Vec<_> = table.lines().filter(|line| line.contains("us")).collect();
+    assert_eq!(rows.len(), 4, "{table}");
+    assert!(table.contains("iodepth") && table.contains("IOPS"), "{table}");
+    assert!(rows[3].contains("16k"), "{table}");
     let csv = std::fs::read_to_string(folder.path().join("s.csv")).unwrap();
     assert!(csv.starts_with("flow.reader.iodepth,flow.*.bs,seed,reader read iops,"), "{csv}");
     assert_eq!(csv.lines().count(), 5);
@@ -522,7 +522,9 @@ fn a_sweep_keeps_what_was_measured_where_other_runs_fail() {
 
     let output = mynah(folder.path(), &["sim", "depths.toml", "--json", "d.json"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(text(&output.stdout).lines().count(), 3, "a table of two points");
+    let table = text(&output.stdout);
+    let rows = table.lines().filter(|line| line.contains("us"));
+    assert_eq!(rows.count(), 2, "a table of two points: {table}");
     let said = text(&output.stderr);
     assert!(said.contains("2 runs of 4 have no result"), "{said}");
     assert!(
@@ -566,9 +568,10 @@ fn a_sweep_lasts_until_its_points_are_known_or_says_which_are_not() {
     std::fs::write(folder.path().join("k.toml"), KNOWN).unwrap();
     let run = |args: &[&str]| done(mynah(folder.path(), &[&["sim", "k.toml"], args].concat()));
     let table = run(&["--report", "k.html", "--table", "k.csv", "--json", "k.json"]);
-    let lines: Vec<_> = table.lines().collect();
-    assert!(lines[0].contains("known to") && !lines[1].contains('!'), "{table}");
-    assert!(lines[2].contains("! 3.") || lines[2].contains("! 4."), "{table}");
+    let lines: Vec<_> =
+        table.lines().filter(|line| line.contains("56.") || line.contains("57.")).collect();
+    assert!(table.contains("known to") && !lines[0].contains('!'), "{table}");
+    assert!(lines[1].contains("! 3.") || lines[1].contains("! 4."), "{table}");
     assert!(table.contains("! 1 of 2 points not known to 2.0 %"), "{table}");
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let csv = read("k.csv");
