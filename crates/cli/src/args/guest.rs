@@ -12,8 +12,8 @@ Examples:
   mynah guest --record run.rec --json run.json -- sh -c 'mkfs.ext4 -q /dev/nvme0n1 && echo made'
   mynah sim --replay run.rec                   the drive's part again, without the guest
 
-Every run of the same is the same: what the command prints, what the guest executes, what the
-drive is asked and when. The exit code is the command's, or 1 if guest or drive failed; see
+Every run of the same is the same, unless it has several processors: what the command prints, what
+the guest executes, what the drive is asked and when. The exit code is the command's, or 1 if guest or drive failed; see
 docs/full-system.md.";
 
 /// `mynah guest`.
@@ -48,6 +48,10 @@ pub(crate) struct Guest {
     /// A file for the command, which finds it in its folder; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Vec<PathBuf>,
+    /// Processors of the guest, 1 to 64. QEMU executes them in turns, and with more than one no two runs
+    /// are the same
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=64))]
+    pub(crate) processors: u32,
     /// Memory of the guest
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: String,

@@ -200,7 +200,7 @@ impl Machine {
             "-no-reboot",
         ]);
         command.args(["-machine", "q35,vmport=off,usb=off,smbus=off,memory-backend=mem"]);
-        command.args(["-smp", "1", "-m", &format!("{megabytes}M")]);
+        command.args(["-smp", &args.processors.to_string(), "-m", &format!("{megabytes}M")]);
         let memory = format!("memory-backend-memfd,id=mem,size={megabytes}M,share=on");
         command.args(["-object", &memory]);
         command.arg("-kernel").arg(&files.kernel).args(["-initrd", &path("initrd")]);
