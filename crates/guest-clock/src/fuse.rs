@@ -9,18 +9,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// low that adding to it never overflows.
 const BLOWN: u64 = 1 << 62;
 
-/// A counter that stops the processor when it has come to [`BLOWN`]. It is set by the processor's
-/// thread, or while that waits; the numbers beside it are atomic only because Rust wants it.
+/// A counter that stops the processor when it has come to [`BLOWN`]. It is written by the processor's
+/// own thread alone, since the code that adds to it would lose what another writes; the numbers beside
+/// it are atomic only because Rust wants it.
 pub(crate) struct Fuse {
     fuse: Counter,
-    /// Before, there is no fuse.
+    /// Another thread has the processor stop at its next block: 1 or 0. Nothing is added to it.
+    stop: Counter,
+    /// Before, there are no counters.
     has_begun: AtomicBool,
     /// What was executed when the fuse was last set,
     executed: AtomicU64,
-    /// what it was set to,
+    /// and what it was set to.
     start: AtomicU64,
-    /// and what it was before.
-    before: AtomicU64,
     /// What was executed at the last PAUSE.
     paused_at: AtomicU64,
     /// All that was executed between one PAUSE and the next in a loop that waits.
@@ -31,10 +32,10 @@ impl Fuse {
     pub(crate) fn new() -> Fuse {
         Fuse {
             fuse: Counter::new(),
+            stop: Counter::new(),
             has_begun: AtomicBool::new(false),
             executed: AtomicU64::new(0),
             start: AtomicU64::new(BLOWN),
-            before: AtomicU64::new(BLOWN),
             paused_at: AtomicU64::new(0),
             idle: AtomicU64::new(0),
         }
@@ -48,34 +49,33 @@ impl Fuse {
 
     pub(crate) fn watch(&self, block: &Block, at_limit: fn(u32)) {
         // In this order: what the fuse says is what was executed before the block.
+        block.call_when(self.stop, 1, at_limit);
         block.call_when(self.fuse, BLOWN, at_limit);
         block.add(self.fuse, block.instructions() as u64);
     }
 
-    pub(crate) fn stop_at(&self, limit: u64) {
-        if !self.has_begun.load(Ordering::Acquire) {
-            return;
+    /// The processor stops at its next block. May be called in any thread.
+    pub(crate) fn stop(&self) {
+        if self.has_begun.load(Ordering::Acquire) {
+            self.stop.set(0, 1);
         }
+    }
+
+    /// The processor, whose thread this is, goes on until it has executed so many instructions.
+    pub(crate) fn run_to(&self, limit: u64) {
         let executed = self.executed();
         let to = BLOWN - limit.saturating_sub(executed).min(BLOWN);
         self.executed.store(executed, Ordering::Relaxed);
-        self.before.store(self.fuse.get(0), Ordering::Relaxed);
         self.start.store(to, Ordering::Relaxed);
         self.fuse.set(0, to);
+        self.stop.set(0, 0);
     }
 
     fn executed(&self) -> u64 {
         if !self.has_begun.load(Ordering::Acquire) {
             return 0;
         }
-        let fuse = self.fuse.get(0);
-        let start = self.start.load(Ordering::Relaxed);
-        let since = match fuse >= start {
-            true => fuse - start,
-            // The processor was adding to the fuse at the moment in which it was set, so that it was
-            // not set after all: QEMU's main thread has accessed the drive while the guest was running.
-            false => fuse.saturating_sub(self.before.load(Ordering::Relaxed)),
-        };
+        let since = self.fuse.get(0).saturating_sub(self.start.load(Ordering::Relaxed));
         self.executed.load(Ordering::Relaxed).saturating_add(since)
     }
 

@@ -68,7 +68,7 @@ impl Link {
                 orders = self.news.wait(orders).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        meter.stop_at(orders.limit);
+        meter.run_to(orders.limit);
     }
 
     /// A processor halts.
@@ -93,7 +93,7 @@ impl Link {
             Message::Ask => {
                 let counts = meter.counts();
                 orders.limit = counts.executed();
-                meter.stop_at(orders.limit);
+                meter.stop();
                 self.say(&Message::Time(counts));
             }
             Message::Run(limit) => {

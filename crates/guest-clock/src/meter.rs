@@ -59,11 +59,20 @@ impl Meter {
         }
     }
 
-    /// The guest is to stop when all its processors together have executed so many instructions.
-    pub(crate) fn stop_at(&self, limit: u64) {
+    /// The guest is to stop at its next block; any thread may say so.
+    pub(crate) fn stop(&self) {
         match self {
-            Meter::One(fuse) => fuse.stop_at(limit),
-            Meter::Several(turns) => turns.stop_at(limit),
+            Meter::One(fuse) => fuse.stop(),
+            Meter::Several(turns) => turns.run_to(0),
+        }
+    }
+
+    /// The guest, whose thread this is, goes on until all its processors together have executed so many
+    /// instructions.
+    pub(crate) fn run_to(&self, limit: u64) {
+        match self {
+            Meter::One(fuse) => fuse.run_to(limit),
+            Meter::Several(turns) => turns.run_to(limit),
         }
     }
 }

@@ -125,7 +125,7 @@ impl Turns {
         self.begins_turn();
     }
 
-    pub(crate) fn stop_at(&self, limit: u64) {
+    pub(crate) fn run_to(&self, limit: u64) {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
