@@ -487,7 +487,11 @@ mod tests {
 
     /// The clock of a guest that runs as far as it may, or, while it is frozen, executes 25 instructions
     /// for each of its accesses and no others.
-    fn play_clock(path: &std::path::Path, frozen: &std::sync::atomic::AtomicBool) {
+    fn play_clock(
+        path: &std::path::Path,
+        frozen: &std::sync::atomic::AtomicBool,
+        welcome: &std::sync::mpsc::Sender<()>,
+    ) {
         let mut socket = std::os::unix::net::UnixStream::connect(path).unwrap();
         let mut executed = 0;
         let counts = |executed| Counts {
@@ -506,7 +510,8 @@ mod tests {
                     }
                     Message::Run(limit) if !frozen.load(Ordering::Acquire) => executed = limit,
                     Message::Run(_) => continue,
-                    _ => {}
+                    Message::Welcome { .. } => welcome.send(()).unwrap(),
+                    _ => return,
                 }
                 let reached = Message::Reached(counts(executed));
                 if socket.write_all(&reached.to_bytes()).is_err() {
@@ -548,7 +553,10 @@ mod tests {
         let control = receiver.recv().unwrap();
         let frozen = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| play_clock(&clock.path(&options.folder), &frozen));
+            let (welcome, welcomed) = std::sync::mpsc::channel();
+            let (path, frozen) = (clock.path(&options.folder), &frozen);
+            scope.spawn(move || play_clock(&path, frozen, &welcome));
+            welcomed.recv().unwrap();
             let mut controller = Controller::connect(&options).unwrap();
             controller.request_queues(1).unwrap();
             let source = controller.source();
