@@ -14,7 +14,7 @@ pub(crate) enum Meter {
     /// In code that QEMU generates.
     One(Fuse),
     /// In a function that each block calls.
-    Several(Turns),
+    Several(Box<Turns>),
 }
 
 impl Meter {
@@ -22,7 +22,7 @@ impl Meter {
     pub(crate) fn new(processors: u32) -> Result<Meter, String> {
         Ok(match processors {
             1 => Meter::One(Fuse::new()),
-            _ => Meter::Several(Turns::new(processors)?),
+            _ => Meter::Several(Box::new(Turns::new(processors)?)),
         })
     }
 
