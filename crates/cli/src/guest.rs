@@ -2,6 +2,7 @@
 
 mod archive;
 mod machine;
+mod suite;
 
 pub(crate) use machine::line;
 

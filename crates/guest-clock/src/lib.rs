@@ -5,23 +5,19 @@
 //! ([`mynah_guest_protocol`] has the words for it).
 //!
 //! - `qemu.rs` declares what is used of QEMU's plugin interface: all `unsafe` is there.
-//! - `meter.rs` counts: a counter for each processor, added to by code that QEMU generates at the
-//!   beginning of each block of instructions. It is a fuse: when it has come to `meter::BLOWN`, the
-//!   block calls back before it begins.
-//! - `link.rs` is the drive's end: a thread that hears what it says, and the guest's processors,
-//!   which wait for it.
-//!
-//! A guest has one processor: with several, what QEMU 11.1.3 generates for plugins goes wrong. What
-//! is counted is kept by processor all the same, as QEMU does: with `-icount` it executes all of them in
-//! one thread, in turns, and one whose turn it is not has a blown fuse, so that its first block tells
-//! of the change.
+//! - `meter.rs` counts, with one processor by code that QEMU generates at the beginning of each block
+//!   of instructions (`fuse.rs`), with several in a function that each block calls (`turns.rs`).
+//! - `link.rs` is the drive's end: a thread that hears what it says, and the guest, which waits for
+//!   it.
 //!
 //! Instructions of a block that is left early, by an exception, count as executed, and so do those
 //! that QEMU translates again because an access to a device has to be the last of a block.
 
+mod fuse;
 mod link;
 mod meter;
 mod qemu;
+mod turns;
 
 use qemu::{Block, Plugin};
 use std::sync::OnceLock;
@@ -46,7 +42,7 @@ fn install(plugin: &Plugin, arguments: &[String]) -> Result<(), String> {
     let Some(path) = socket else {
         return Err("socket=PATH is missing: where `mynah serve --clock guest` listens".to_owned());
     };
-    let meter = meter::Meter::new();
+    let meter = meter::Meter::new(plugin.processors())?;
     let link = link::Link::connect(path, plugin.processors())?;
     if CLOCK.set(Clock { meter, link }).is_err() {
         return Err("a guest has one clock, and this is the second".to_owned());
@@ -54,7 +50,7 @@ fn install(plugin: &Plugin, arguments: &[String]) -> Result<(), String> {
     link::listen().map_err(|error| format!("no thread can be started: {error}"))?;
     plugin.on_processor(|processor| {
         if let Some(clock) = CLOCK.get() {
-            clock.meter.begins(processor);
+            clock.begins(processor);
         }
     });
     plugin.on_translation(translated);
@@ -66,33 +62,51 @@ fn install(plugin: &Plugin, arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+impl Clock {
+    fn begins(&self, processor: u32) {
+        if let Err(error) = self.meter.begins(processor) {
+            eprintln!("mynah-guest-clock: {error}");
+            qemu::exit_now(1);
+        }
+    }
+}
+
 /// Has a new block count its instructions.
 fn translated(block: &Block) {
     let Some(clock) = CLOCK.get() else { return };
-    // In this order: what the fuse says is what was executed before the block.
-    block.call_when(clock.meter.fuse(), meter::BLOWN, |processor| {
-        if let Some(clock) = CLOCK.get() {
-            clock.link.fuse_blew(&clock.meter, processor);
-        }
-    });
-    let instructions = block.instructions();
-    block.add(clock.meter.fuse(), instructions as u64);
+    clock.meter.watch(block);
     let in_kernel = block.address() >> 63 == 1;
-    for number in 0..instructions {
+    for number in 0..block.instructions() {
         match block.bytes(number) {
             // PAUSE (Intel SDM volume 2): the body of loops that wait.
-            [0xf3, 0x90, ..] if in_kernel => block.call_at(number, |processor| {
+            [0xf3, 0x90, ..] if in_kernel => block.call_at(number, |_| {
                 if let Some(clock) = CLOCK.get() {
-                    clock.meter.paused(processor);
+                    clock.meter.paused();
                 }
             }),
             // HLT, which is one byte.
-            [0xf4, 0, ..] => block.call_at(number, |processor| {
+            [0xf4, 0, ..] => block.call_at(number, |_| {
                 if let Some(clock) = CLOCK.get() {
-                    clock.link.halts(processor);
+                    clock.link.halts(clock.meter.counts().current);
                 }
             }),
             _ => {}
         }
     }
+}
+
+/// The guest has come to its limit.
+fn stops() {
+    if let Some(clock) = CLOCK.get() {
+        clock.link.stops(&clock.meter);
+    }
+}
+
+/// A block of a guest with several processors begins.
+fn begins_block(instructions: u64) {
+    let Some(Clock { meter: meter::Meter::Several(turns), .. }) = CLOCK.get() else { return };
+    if turns.is_at_limit() {
+        stops();
+    }
+    turns.executes(instructions);
 }

@@ -5,7 +5,6 @@ use crate::{CLOCK, qemu};
 use mynah_guest_protocol::{Inbox, Message, VERSION};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,19 +25,11 @@ pub(crate) struct Link {
     socket: UnixStream,
     orders: Mutex<Orders>,
     news: Condvar,
-    /// Processors that have begun, or may; and the one that executes.
-    processors: u32,
-    current: AtomicU32,
 }
 
 impl Link {
     /// Connects to the drive, which has to agree.
     pub(crate) fn connect(path: &str, processors: u32) -> Result<Link, String> {
-        // With several, QEMU 11.1.3 gives conditional callbacks the offset of the processor's counter in
-        // place of its number, and ends with "Bad icount read" when the second processor starts.
-        if processors != 1 {
-            return Err(format!("the guest may have one processor (-smp 1), not {processors}"));
-        }
         let fail = |error: io::Error| format!("no drive at {path}: {error}");
         let mut socket = UnixStream::connect(path).map_err(fail)?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
@@ -52,13 +43,7 @@ impl Link {
             Err(error) => return Err(format!("no welcome from the drive at {path}: {error}")),
         }
         socket.set_read_timeout(None).map_err(fail)?;
-        Ok(Link {
-            socket,
-            orders: Mutex::default(),
-            news: Condvar::new(),
-            processors,
-            current: AtomicU32::new(0),
-        })
+        Ok(Link { socket, orders: Mutex::default(), news: Condvar::new() })
     }
 
     fn orders(&self) -> MutexGuard<'_, Orders> {
@@ -72,15 +57,10 @@ impl Link {
         }
     }
 
-    /// A processor's fuse has blown: its turn has come, or the guest has come to its limit. Returns
-    /// when it may go on.
-    pub(crate) fn fuse_blew(&self, meter: &Meter, processor: u32) {
+    /// The guest has come to its limit, or to what was its limit. Returns when it may go on.
+    pub(crate) fn stops(&self, meter: &Meter) {
         let mut orders = self.orders();
-        let before = self.current.swap(processor, Ordering::Relaxed);
-        if before != processor {
-            meter.blow(before);
-        }
-        let counts = meter.counts(self.processors, processor);
+        let counts = meter.counts();
         let executed = counts.executed();
         if executed >= orders.limit {
             self.say(&Message::Reached(counts));
@@ -88,7 +68,7 @@ impl Link {
                 orders = self.news.wait(orders).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        meter.set(processor, orders.limit - executed);
+        meter.run_to(orders.limit);
     }
 
     /// A processor halts.
@@ -101,7 +81,7 @@ impl Link {
     pub(crate) fn leave(&self, meter: &Meter) {
         let mut orders = self.orders();
         orders.left = true;
-        let counts = meter.counts(self.processors, self.current.load(Ordering::Relaxed));
+        let counts = meter.counts();
         // The drive may have ended before, and then nobody minds.
         let _ = (&self.socket).write_all(&Message::Bye(counts).to_bytes());
     }
@@ -111,10 +91,9 @@ impl Link {
         let mut orders = self.orders();
         match message {
             Message::Ask => {
-                let current = self.current.load(Ordering::Relaxed);
-                let counts = meter.counts(self.processors, current);
+                let counts = meter.counts();
                 orders.limit = counts.executed();
-                meter.blow(current);
+                meter.stop();
                 self.say(&Message::Time(counts));
             }
             Message::Run(limit) => {

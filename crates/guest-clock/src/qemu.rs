@@ -82,6 +82,12 @@ unsafe extern "C" {
         value: u64,
         data: *mut c_void,
     );
+    fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut c_void,
+        call: OnProcessor,
+        flags: c_int,
+        data: *mut c_void,
+    );
     fn qemu_plugin_register_vcpu_insn_exec_cb(
         instruction: *mut c_void,
         call: OnProcessor,
@@ -93,6 +99,7 @@ unsafe extern "C" {
     fn qemu_plugin_tb_get_insn(block: *const c_void, number: usize) -> *mut c_void;
     fn qemu_plugin_insn_data(instruction: *const c_void, into: *mut c_void, bytes: usize) -> usize;
     fn _exit(status: c_int) -> !;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
 impl Counter {
@@ -117,6 +124,67 @@ impl Counter {
     }
 }
 
+/// What a processor is to QEMU; 0 is none.
+pub(crate) type Identity = usize;
+
+/// QEMU's round of processors that share a thread: what it has to say about them is no part of the
+/// interface for plugins, but it exports all of its symbols for its modules, these as well (`current_cpu`,
+/// `qemu_get_cpu` and `cpu_exit` of include/hw/core/cpu.h).
+#[derive(Clone, Copy)]
+pub(crate) struct Round {
+    /// Which processor a thread executes; every thread has one.
+    current: *const Identity,
+    find: extern "C" fn(c_int) -> Identity,
+    leave: extern "C" fn(Identity),
+}
+
+// SAFETY: the variable is read in the thread that it belongs to alone, and that lasts as long as QEMU.
+unsafe impl Send for Round {}
+// SAFETY: as above.
+unsafe impl Sync for Round {}
+
+impl Round {
+    /// That of the calling thread; `None` if this QEMU tells processors apart otherwise.
+    pub(crate) fn of_this_thread() -> Option<Round> {
+        let symbol = |name: &CStr| {
+            // SAFETY: it may always be called; the null pointer means the program and all its libraries.
+            let symbol = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
+            (!symbol.is_null()).then_some(symbol)
+        };
+        let current = symbol(c"current_cpu")?.cast_const().cast();
+        let (find, leave) = (symbol(c"qemu_get_cpu")?, symbol(c"cpu_exit")?);
+        // SAFETY: functions of these names are of these types, processors being pointers.
+        unsafe {
+            Some(Round {
+                current,
+                find: std::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> Identity>(find),
+                leave: std::mem::transmute::<*mut c_void, extern "C" fn(Identity)>(leave),
+            })
+        }
+    }
+
+    /// Whether it is that of the same thread.
+    pub(crate) fn is(self, other: Round) -> bool {
+        std::ptr::eq(self.current, other.current)
+    }
+
+    /// The processor that the thread executes.
+    pub(crate) fn current(self) -> Identity {
+        // SAFETY: the variable lasts as long as its thread, which is this one.
+        unsafe { *self.current }
+    }
+
+    /// A processor by its number.
+    pub(crate) fn find(self, processor: u32) -> Identity {
+        (self.find)(processor as c_int)
+    }
+
+    /// Ends the turn of the processor that the thread executes, at its next block.
+    pub(crate) fn leave(self) {
+        (self.leave)(self.current());
+    }
+}
+
 /// The plugin, while it is being loaded.
 pub(crate) struct Plugin {
     id: u64,
@@ -125,6 +193,11 @@ pub(crate) struct Plugin {
 
 /// What is called back. A function pointer fits into the pointer that QEMU hands back.
 type Call = fn(u32);
+
+/// Calls the one function for blocks with the number that was given as `data`.
+extern "C" fn block_begins(_processor: c_uint, data: *mut c_void) {
+    super::begins_block(data as u64);
+}
 
 /// Calls the function that was given as `data`.
 extern "C" fn call(processor: c_uint, data: *mut c_void) {
@@ -244,6 +317,15 @@ impl Block {
             qemu_plugin_register_vcpu_tb_exec_cond_cb(
                 self.0, call, flags, condition, counter, value, data,
             );
+        }
+    }
+
+    /// Has it call [`super::begins_block`] whenever it begins, with a number.
+    pub(crate) fn call_first(&self, number: u64) {
+        let data = number as *mut c_void;
+        // SAFETY: the block is valid, and what is called takes any data.
+        unsafe {
+            qemu_plugin_register_vcpu_tb_exec_cb(self.0, block_begins, WITHOUT_REGISTERS, data);
         }
     }
 

@@ -865,7 +865,9 @@ mod tests {
             }
             match done {
                 None => recorder.issued(at),
-                Some(done) => recorder.record(0, Operation::Read, 512, done.rung, &done),
+                Some(done) => {
+                    recorder.record(0, Operation::Read, 512, done.rung, &done);
+                }
             }
         }
         assert_eq!(recorder.outstanding(), 0);

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  tests/guest/build                            QEMU, a kernel and programs, from Debian's packages
+  mynah guest --suite sid -- uname -a          QEMU, a kernel and programs, from Debian's packages
   mynah guest --drive samsung-970-pro --namespace 1GiB -- fio --name=a --filename=/dev/nvme0n1 \\
       --direct=1 --rw=randread --bs=4k --iodepth=1 --ioengine=io_uring --number_ios=100
   mynah guest --record run.rec --json run.json -- sh -c 'mkfs.ext4 -q /dev/nvme0n1 && echo made'
   mynah sim --replay run.rec                   the drive's part again, without the guest
 
-Every run of the same is the same: what the command prints, what the guest executes, what the
-drive is asked and when. The exit code is the command's, or 1 if guest or drive failed; see
+Every run of the same is the same, unless it has several processors: what the command prints, what
+the guest executes, what the drive is asked and when. The exit code is the command's, or 1 if guest or drive failed; see
 docs/full-system.md.";
 
 /// `mynah guest`.
@@ -32,6 +32,10 @@ pub(crate) struct Guest {
     /// [default: target/guest, here or where this program was built]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) files: Option<PathBuf>,
+    /// Make the guest's files of this Debian suite's packages, if that was not done before: sid has a
+    /// QEMU with all that it takes. They are kept in ~/.cache/mynah/guest
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    pub(crate) suite: Option<String>,
     /// A kernel, as bzImage or with a PVH entry [default: that of the files]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) kernel: Option<PathBuf>,
@@ -48,6 +52,10 @@ pub(crate) struct Guest {
     /// A file for the command, which finds it in its folder; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Vec<PathBuf>,
+    /// Processors of the guest, 1 to 64. QEMU executes them in turns, and with more than one no two runs
+    /// are the same
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=64))]
+    pub(crate) processors: u32,
     /// Memory of the guest
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: String,

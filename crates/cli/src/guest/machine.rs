@@ -1,7 +1,7 @@
 //! QEMU as a guest in lock-step needs it: what it is given, and where its parts are.
 
 use super::archive::Archive;
-use super::system;
+use super::{suite, system};
 use crate::args::Guest;
 use crate::failure::Failure;
 use mynah_lab::units::Bytes;
@@ -33,8 +33,9 @@ const IDLE: &str = "idle=poll nokaslr";
 /// run for seconds in the background.
 const KERNEL: &str = "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off tsc=reliable \
                       no_timer_check audit=0 lsm= cryptomgr.notests";
-const HOW_TO_BUILD: &str = "run tests/guest/build, which makes them of Debian's packages without \
-                            privileges, or give --files DIR; or --kernel and --initrd";
+const HOW_TO_BUILD: &str = "`--suite sid` makes them of Debian's packages, without privileges, as does \
+                            tests/guest/build; --files DIR names others, --kernel and --initrd \
+                            single ones";
 
 /// Where the guest's clock is.
 fn plugin() -> Result<PathBuf, Failure> {
@@ -93,9 +94,10 @@ impl Files {
         let of_build =
             std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("../guest")));
         let usual = [Some(PathBuf::from("target/guest")), of_build];
-        let folder = match &args.files {
-            Some(folder) => Some(folder.clone()),
-            None => usual.into_iter().flatten().find(|it| it.join("vmlinux").is_file()),
+        let folder = match (&args.files, &args.suite) {
+            (Some(folder), _) => Some(folder.clone()),
+            (None, Some(suite)) => Some(suite::files(suite)?),
+            (None, None) => usual.into_iter().flatten().find(|it| it.join("vmlinux").is_file()),
         };
         let part = |given: &Option<PathBuf>, name: &str, option: &str| {
             let path = given.clone().or_else(|| Some(folder.as_ref()?.join(name)));
@@ -200,7 +202,7 @@ impl Machine {
             "-no-reboot",
         ]);
         command.args(["-machine", "q35,vmport=off,usb=off,smbus=off,memory-backend=mem"]);
-        command.args(["-smp", "1", "-m", &format!("{megabytes}M")]);
+        command.args(["-smp", &args.processors.to_string(), "-m", &format!("{megabytes}M")]);
         let memory = format!("memory-backend-memfd,id=mem,size={megabytes}M,share=on");
         command.args(["-object", &memory]);
         command.arg("-kernel").arg(&files.kernel).args(["-initrd", &path("initrd")]);

@@ -396,11 +396,16 @@ mod tests {
     use super::*;
     use crate::clock::Rate;
     use crate::host::transport::{Data, IoQueue};
+    use crate::lockstep::GuestClock;
     use crate::server::{ServeOptions, Server, Speed};
+    use mynah_guest_protocol::{Counts, Message};
     use mynah_lab::emulation::Emulation;
+    use mynah_lab::result::Run;
     use mynah_wire::nvme::opcode::nvm;
     use mynah_wire::tcp::host::{Movement, Payload};
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use std::io::{Read, Write};
+    use std::sync::atomic::Ordering;
 
     struct Nothing;
 
@@ -478,6 +483,115 @@ mod tests {
         assert!(completed.entry.status().is_success(), "{:?}", completed.entry.status());
         control.stop();
         drive.join().unwrap();
+    }
+
+    /// The clock of a guest that runs as far as it may, or, while it is frozen, executes 25 instructions
+    /// for each of its accesses and no others.
+    fn play_clock(
+        path: &std::path::Path,
+        frozen: &std::sync::atomic::AtomicBool,
+        welcome: &std::sync::mpsc::Sender<()>,
+    ) {
+        let mut socket = std::os::unix::net::UnixStream::connect(path).unwrap();
+        let mut executed = 0;
+        let counts = |executed| Counts {
+            current: 0,
+            processors: vec![mynah_guest_protocol::Processor { executed, idle: 0 }],
+        };
+        let hello = Message::Hello { version: mynah_guest_protocol::VERSION, processors: 1 };
+        socket.write_all(&hello.to_bytes()).unwrap();
+        let (mut inbox, mut buffer) = (mynah_guest_protocol::Inbox::default(), [0; 256]);
+        loop {
+            while let Some(message) = inbox.next().unwrap() {
+                match message {
+                    Message::Ask => {
+                        executed += 25;
+                        socket.write_all(&Message::Time(counts(executed)).to_bytes()).unwrap();
+                    }
+                    Message::Run(limit) if !frozen.load(Ordering::Acquire) => executed = limit,
+                    Message::Run(_) => continue,
+                    Message::Welcome { .. } => welcome.send(()).unwrap(),
+                    _ => return,
+                }
+                let reached = Message::Reached(counts(executed));
+                if socket.write_all(&reached.to_bytes()).is_err() {
+                    return;
+                }
+            }
+            match socket.read(&mut buffer) {
+                Ok(bytes) if bytes > 0 => inbox.received(&buffer[..bytes]),
+                _ => return,
+            }
+        }
+    }
+
+    /// In lock-step no time passes while a guest waits for its memory, so that the drive has to go on
+    /// alone until the command that uses it has ended; then the guest's clock catches up.
+    #[test]
+    fn in_lock_step_memory_in_use_is_given_back_though_the_guest_stands_still() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = VfioUserOptions {
+            folder: folder.path().join("drive"),
+            interrupts: false,
+            timeout: Duration::from_secs(60),
+        };
+        let clock = GuestClock { quantum: GuestClock::QUANTUM, socket: None };
+        let serve = ServeOptions {
+            tcp: Vec::new(),
+            vfio_user: vec![options.folder.clone()],
+            guest_clock: Some(clock.clone()),
+            ..ServeOptions::default()
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let drive = std::thread::spawn(move || {
+            let overrides = ["geometry.blocks_per_plane=48", "over_provisioning=20%"];
+            let prepared = Emulation::on("enterprise-tlc", &overrides.map(str::to_owned)).unwrap();
+            let server = Server::new(prepared.prepare().unwrap(), serve).unwrap();
+            sender.send(server.control()).unwrap();
+            server.run().unwrap()
+        });
+        let control = receiver.recv().unwrap();
+        let frozen = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (welcome, welcomed) = std::sync::mpsc::channel();
+            let (path, frozen) = (clock.path(&options.folder), &frozen);
+            scope.spawn(move || play_clock(&path, frozen, &welcome));
+            welcomed.recv().unwrap();
+            let mut controller = Controller::connect(&options).unwrap();
+            controller.request_queues(1).unwrap();
+            let source = controller.source();
+            let mut queue = source.open_queue(1, 16, 4096).unwrap();
+            frozen.store(true, Ordering::Release);
+            let mut entry = SubmissionEntry { opcode: nvm::READ, ..SubmissionEntry::default() };
+            entry.namespace_id.set(1);
+            entry.dword12.set(7);
+            let slot = queue.submit(&entry, Movement::ToHost(4096), &mut Nothing).unwrap();
+            queue.send(&mut Nothing).unwrap();
+            let layout = super::super::queue::Layout::new(16, 4096, address(1));
+            let mut admin = lock(&source.admin);
+            // A read takes some 60 us, and each look at a register is 100 ns of the guest's time.
+            let (status, _) = admin.device.register_and(offset::CSTS.into(), 0);
+            assert_eq!(status, status::READY);
+            let id = admin.device.take_back(layout.address, layout.bytes);
+            let (_, given_back) = admin.device.register_and(offset::CSTS.into(), id);
+            assert!(given_back, "the guest waits for a command that waits for the guest");
+            drop(admin);
+            assert!(queue.receive().unwrap());
+            let completed = queue.poll(&mut Nothing).unwrap().unwrap();
+            assert_eq!(completed.slot, slot);
+            assert!(completed.entry.status().is_success(), "{:?}", completed.entry.status());
+            frozen.store(false, Ordering::Release);
+            control.stop();
+            let result = drive.join().unwrap().result(Run {
+                version: String::new(),
+                command: String::new(),
+                wall_s: 0.0,
+                cpu_s: 0.0,
+                setup_cpu_s: 0.0,
+                max_rss_bytes: 0,
+            });
+            assert_eq!((result.requests, result.failures), (1, Vec::new()));
+        });
     }
 
     /// Two guests of one drive. One cuts the file of its memory while a command waits there: it is
