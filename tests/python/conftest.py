@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mynah import Flow, Simulation
 from mynah._command import command
 
 try:
@@ -45,10 +46,10 @@ def small() -> dict[str, object]:
 @pytest.fixture
 def base(small):
     flows = [
-        mynah.Flow("a", rw="randread", number_ios=60, channels=[0, 1, 2, 3]),
-        mynah.Flow("b", rw="randwrite", bs="8k", number_ios=30, channels=[4, 5, 6, 7]),
+        Flow("a", rw="randread", number_ios=60, channels=[0, 1, 2, 3]),
+        Flow("b", rw="randwrite", bs="8k", number_ios=30, channels=[4, 5, 6, 7]),
     ]
-    return mynah.Simulation("mqsim", flows, set=small, settle="off", precondition="none")
+    return Simulation("mqsim", flows, set=small, settle="off", precondition="none")
 
 
 def measured(document):

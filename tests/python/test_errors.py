@@ -81,7 +81,7 @@ def test_numbers_that_nothing_takes(small):
             error = refused(lambda: base.replace(set={"geometry.channels": value}))
             assert "geometry" in str(error) and "channels" in str(error)
         for key in ("seed", "flow.a.iodepth", "set.geometry.channels"):
-            assert key in str(refused(lambda: base.sweep({key: [1, number]})))
+            assert key.removeprefix("set.") in str(refused(lambda: base.sweep({key: [1, number]})))
         assert refused(lambda: base.sweep({"seed": [1]}, repeat=number)).message.startswith("repeat=")
         assert refused(lambda: base.sweep({"seed": [1]}).run(on=number)).message.startswith("on=")
         assert "interval" in refused(lambda: base.run(interval=number)).message
