@@ -43,7 +43,7 @@ def main() -> None:
     with mynah.Runs(given.folder) as runs:
 
         def cost(trial: optuna.Trial) -> float:
-            spare = trial.suggest_int("spare", 8, 40)
+            spare = trial.suggest_int("spare", 14, 40)
             victim = trial.suggest_categorical("victim", VICTIMS)
             changes = {"over_provisioning": f"{spare}%", "gc.victim": victim}
             result = runs.run(base.replace(set=changes))
