@@ -22,6 +22,7 @@ SMALL = {
     "geometry.blocks_per_plane": 128,
     "geometry.pages_per_block": 64,
     "cache.size": "1MiB",
+    "over_provisioning": "20%",
 }
 
 
@@ -38,12 +39,12 @@ def main() -> None:
         random_distribution="hotcold:90/10",
     )
     base = mynah.Simulation("mqsim", writer, set=SMALL, precondition="steady", settle="off")
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     with mynah.Runs(given.folder) as runs:
 
         def cost(trial: optuna.Trial) -> float:
-            spare = trial.suggest_int("spare", 14, 40)
+            spare = trial.suggest_int("spare", 10, 40)
             victim = trial.suggest_categorical("victim", VICTIMS)
             changes = {"over_provisioning": f"{spare}%", "gc.victim": victim}
             result = runs.run(base.replace(set=changes))
