@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -191,6 +192,8 @@ def ray(monkeypatch):
                 object_store_memory=100 << 20)
     yield module
     module.shutdown()
+    # What Ray leaves of its processes' objects is Ray's affair, and belongs to this test.
+    gc.collect()
 
 
 def of_ray():
