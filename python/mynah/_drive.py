@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mynah import _native
 from mynah._errors import UsageError
-from mynah._words import Set, assignments, several
+from mynah._words import Set, assignments, several, shown
 
 
 class Setting(NamedTuple):
@@ -48,7 +48,7 @@ class Drive(Mapping[str, Setting]):
         fault: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(source, (str, os.PathLike)):
-            raise UsageError(f"drive={source!r}: a name, the path of a drive file or a Drive")
+            raise UsageError(f"drive={shown(source)}: a name, the path of a drive file or a Drive")
         changes = tuple(assignments(set))
         self._fill((os.fspath(source), None, changes, several("fault", fault)))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mynah import _native
 from mynah._errors import Error, RunError, Unfit, UsageError
+from mynah._words import shown
 from mynah._work import Call, CallError, Outcome, Task, called, work
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 Over = Callable[[int, Callable[[], Outcome]], None]
 """Is told the number of a run that is over, and how to get at what became of it."""
+
+
+_THREADS_MOST = 1 << 16
+"""No machine has as many processors."""
 
 
 class Lost(Exception):
@@ -254,8 +259,8 @@ def engine(on: object, sweep: Sweep, command: str, call: Call | None) -> Engine:
     if on is None:
         return Threads(len(os.sched_getaffinity(0)), sweep, command, call)
     if isinstance(on, int) and not isinstance(on, bool):
-        if on < 1:
-            raise UsageError(f"on={on}: the number of threads is at least 1")
+        if not 1 <= on <= _THREADS_MOST:
+            raise UsageError(f"on={shown(on)}: the number of threads is from 1 to {_THREADS_MOST}")
         return Threads(on, sweep, command, call)
     if isinstance(on, Executor):
         return Pool(on)
@@ -264,6 +269,6 @@ def engine(on: object, sweep: Sweep, command: str, call: Call | None) -> Engine:
     if hasattr(on, "submit") and hasattr(on, "nthreads") and hasattr(on, "scheduler_info"):
         return Dask(on)
     raise UsageError(
-        f"on={on!r}: a number of threads, a concurrent.futures.Executor, a dask.distributed.Client "
+        f"on={shown(on)}: a number of threads, a concurrent.futures.Executor, a dask.distributed.Client "
         "or ray belongs here"
     )

@@ -18,13 +18,14 @@ from mynah._drive import Drive
 from mynah._errors import Error, RunError, Untrusted, UsageError
 from mynah._options import FlowOptions
 from mynah._result import Result
-from mynah._words import Set, Value, assignments, text
+from mynah._words import Set, Value, assignments, shown, text
 
 if TYPE_CHECKING:
     from typing import Unpack
 
 _READY_S = 30.0
 """A drive that is not ready by then is not served: it may be large, but not that large."""
+_READY_MOST_S = 86400.0
 _END_S = 30.0
 """How long a server may take to end in order: it writes what it keeps."""
 _LOOK_S = 0.005
@@ -43,6 +44,11 @@ def _arguments(options: Mapping[str, object]) -> list[str]:
             elif item is not None and item is not False:
                 made.append(f"{option}={text(name, item)}")
     return made
+
+
+def _refused(error: Exception) -> UsageError:
+    """What the system says of arguments that it gives to no process: a zero byte, or too long."""
+    return UsageError(f"the command cannot be started with these options: {error}")
 
 
 def _failure(code: int | None, message: str) -> Error:
@@ -84,11 +90,17 @@ class Server:
         self._log = folder / "log"
         self._out = folder / "out"
         said = [command(), "serve", "--until-closed", f"--json={self._json}", *arguments]
-        with self._log.open("wb") as log, self._out.open("wb") as out:
-            # In a session of its own, Ctrl-C does not reach it before its tests have ended.
-            self._process = subprocess.Popen(
-                said, stdin=subprocess.PIPE, stdout=out, stderr=log, start_new_session=True
-            )
+        try:
+            with self._log.open("wb") as log, self._out.open("wb") as out:
+                # In a session of its own, Ctrl-C does not reach it before its tests have ended.
+                self._process = subprocess.Popen(
+                    said, stdin=subprocess.PIPE, stdout=out, stderr=log, start_new_session=True
+                )
+        except (OSError, ValueError) as error:
+            self._folder.cleanup()
+            if sockets is not None:
+                sockets.cleanup()
+            raise _refused(error) from error
         try:
             self._await(wait_s)
         except BaseException:
@@ -236,6 +248,9 @@ def serve(
     `namespace=["1g", "2g,4096"]`. With `vfio_user=True` it is a PCIe function, at a socket in a
     folder of its own. A server ends with this process, however that ends.
     """
+    if not isinstance(ready_s, (int, float)) or not 0 <= ready_s <= _READY_MOST_S:
+        said = shown(ready_s)
+        raise UsageError(f"ready_s={said}: a time from 0 to {_READY_MOST_S:g} seconds belongs here")
     text_of_drive = None
     arguments = []
     if isinstance(drive, Drive):
@@ -258,7 +273,10 @@ def serve(
 def bench(target: str, **options: Unpack[FlowOptions]) -> Result:
     """Loads the target at `tcp://HOST:PORT/NQN` or `vfio-user:DIR`, as `mynah bench` does."""
     said = [command(), "bench", target, "--json=-", "--quiet", *_arguments({**options})]
-    done = subprocess.run(said, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    try:
+        done = subprocess.run(said, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except (OSError, ValueError) as error:
+        raise _refused(error) from error
     if not done.stdout:
         raise _failure(done.returncode, done.stderr.strip())
     result = Result.from_json(done.stdout, "what `mynah bench` writes")

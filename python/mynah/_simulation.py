@@ -18,7 +18,7 @@ from mynah._drive import Drive
 from mynah._errors import RunError, Unfit, Untrusted, UsageError
 from mynah._flow import Flow
 from mynah._result import Result
-from mynah._words import Set, Value, Words, arguments, assignments, several, words
+from mynah._words import Set, Value, Words, arguments, assignments, several, shown, words
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -386,7 +386,7 @@ def _flows(flows: Flow | Iterable[Flow]) -> tuple[Flow, ...]:
     all_of_them = tuple(flows)
     for flow in all_of_them:
         if not isinstance(flow, Flow):
-            raise UsageError(f"flows: {flow!r} is a {type(flow).__name__}, not a mynah.Flow")
+            raise UsageError(f"flows: {shown(flow)} is a {type(flow).__name__}, not a mynah.Flow")
     return all_of_them
 
 

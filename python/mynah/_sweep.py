@@ -19,7 +19,7 @@ from mynah._errors import Interrupted, RunError, Unfit, UsageError
 from mynah._result import Result
 from mynah._simulation import Simulation, _command, _of_saying
 from mynah._table import Table
-from mynah._words import text
+from mynah._words import shown, text
 from mynah._work import Call, Outcome, Task
 
 Axes = Mapping[str | tuple[str, ...], Iterable[object]]
@@ -50,11 +50,11 @@ class Sweep:
         for point in all_of_them:
             if not isinstance(point, Simulation):
                 kind = type(point).__name__
-                raise UsageError(f"points: {point!r} is a {kind}, not a mynah.Simulation")
+                raise UsageError(f"points: {shown(point)} is a {kind}, not a mynah.Simulation")
         if not all_of_them:
             raise UsageError("points=[]: there are none, so nothing would be done")
-        if not isinstance(repeat, int) or not 1 <= repeat <= 10_000:
-            raise UsageError(f"repeat={repeat!r}: it is a whole number from 1 to 10000")
+        if type(repeat) is not int or not 1 <= repeat <= 10_000:
+            raise UsageError(f"repeat={shown(repeat)}: it is a whole number from 1 to 10000")
         if len(all_of_them) > 1 and not any(point.point for point in all_of_them):
             all_of_them = [
                 point._at({"simulation": str(number)})
@@ -165,7 +165,7 @@ def _what(call: Call | None, version: str | None) -> str | None:
         return None
     name = getattr(call, "__qualname__", None)
     if name is None or "<lambda>" in name:
-        raise UsageError(f"call={call!r}: a function with a name belongs here: it is kept by that")
+        raise UsageError(f"call={shown(call)}: a function with a name belongs here: it is kept by that")
     if not isinstance(version, str):
         raise UsageError("call: give it a version, as in version='1': what it makes is kept by that")
     return f"{call.__module__}.{name} {version}"
@@ -444,14 +444,14 @@ def _point(simulation: Simulation) -> tuple[list[tuple[str, str]], int]:
 def sweep_of(base: Simulation, axes: Axes, repeat: int) -> Sweep:
     """The sweep of `base` over `axes`."""
     if not isinstance(axes, Mapping):
-        raise UsageError(f"sweep: {axes!r}: a dict belongs here, as in {{'seed': [1, 2]}}")
+        raise UsageError(f"sweep: {shown(axes)}: a dict belongs here, as in {{'seed': [1, 2]}}")
     said: _native._Axes = []
     for key, values in axes.items():
         keys = [key] if isinstance(key, str) else list(key)
         name = ", ".join(keys)
         several = "," in name
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-            raise UsageError(f"{name}: a list of values belongs here, not {values!r}")
+            raise UsageError(f"{name}: a list of values belongs here, not {shown(values)}")
         each: list[list[str]] = []
         for value in values:
             parts = list(value) if several and isinstance(value, (list, tuple)) else [value]

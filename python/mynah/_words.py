@@ -19,25 +19,67 @@ Words = list[tuple[str, str]]
 def text(name: str, value: object) -> str:
     """The text of an option's value."""
     if isinstance(value, str):
-        return value
+        return _encodable(name, value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(int(value))
+        return _whole(name, value)
     if isinstance(value, float):
         return _decimal(name, value)
     if isinstance(value, timedelta):
         return f"{value // timedelta(microseconds=1)}us"
     if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
-    if isinstance(value, Sequence) and all(isinstance(item, int) for item in value):
-        return ",".join(str(int(item)) for item in value)
+        path: object = os.fspath(value)
+        return _encodable(name, path if isinstance(path, str) else os.fsdecode(value))
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        if all(isinstance(item, int) for item in value):
+            return ",".join(_whole(name, item) for item in value)
     # numpy's numbers.
-    item = getattr(value, "item", None)
-    if callable(item):
-        return text(name, item())
+    number = _of_numpy(value)
+    if number is not None:
+        return text(name, number)
     wanted = "text, a number, a timedelta, a path or a list of whole numbers"
-    raise UsageError(f"{name}={value!r}: {wanted} belongs here, not a {type(value).__name__}")
+    raise UsageError(f"{name}={shown(value)}: {wanted} belongs here, not a {type(value).__name__}")
+
+
+def shown(value: object) -> str:
+    """A value in a message."""
+    if isinstance(value, int) and not -_MOST < value < _MOST:
+        return f"(a number of {value.bit_length()} bits)"
+    try:
+        said = repr(value)
+    except ValueError:
+        # It has such a number in it.
+        return f"a {type(value).__name__}"
+    return said if len(said) <= 100 else f"{said[:100]}…"
+
+
+_MOST = 1 << 128
+"""No whole number that is an option is as large: the largest are of 64 bits."""
+
+
+def _whole(name: str, value: int) -> str:
+    number = int(value)
+    if -_MOST < number < _MOST:
+        return str(number)
+    raise UsageError(f"{name}={shown(number)}: whole numbers here have at most 64 bits")
+
+
+def _encodable(name: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name}={value!r}: this is no text: {error.reason}") from None
+    return value
+
+
+def _of_numpy(value: object) -> int | float | None:
+    """The number that one of numpy's is; None of what is no number."""
+    item = getattr(value, "item", None)
+    if not callable(item) or getattr(value, "ndim", None) != 0:
+        return None
+    number = item()
+    return number if isinstance(number, (int, float)) else None
 
 
 def _decimal(name: str, value: float) -> str:
@@ -61,16 +103,33 @@ def assignments(changes: Set | None, prefix: str = "") -> list[str]:
     if changes is None:
         return []
     if not isinstance(changes, Mapping):
-        raise UsageError(f"set={changes!r}: a dict belongs here, as in {{'flash.read': '75us'}}")
+        raise UsageError(f"set={shown(changes)}: a dict belongs here, as in {{'flash.read': '75us'}}")
     made: list[str] = []
     for key, value in changes.items():
+        if not isinstance(key, str):
+            raise UsageError(f"set: {shown(key)} is no key of a drive; keys are texts")
+        place = f"set[{prefix + key!r}]"
+        key = _encodable("set", key)
         if isinstance(value, Mapping):
             made.extend(assignments(value, f"{prefix}{key}."))
         elif isinstance(value, (list, tuple)):
-            made.append(f"{prefix}{key}={json.dumps(value)}")
+            made.append(f"{prefix}{key}={_list(place, value)}")
         else:
-            made.append(f"{prefix}{key}={text(f'set[{key!r}]', value)}")
+            made.append(f"{prefix}{key}={text(place, value)}")
     return made
+
+
+def _list(place: str, values: Sequence[object]) -> str:
+    """A list as drive files have it."""
+    made: list[str] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            made.append(_list(place, value))
+        elif isinstance(value, (str, timedelta)):
+            made.append(json.dumps(text(place, value), ensure_ascii=False))
+        else:
+            made.append(text(place, value))
+    return f"[{', '.join(made)}]"
 
 
 def several(name: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -80,7 +139,7 @@ def several(name: str, given: str | Iterable[str]) -> tuple[str, ...]:
     all_of_them = tuple(given)
     for item in all_of_them:
         if not isinstance(item, str):
-            raise UsageError(f"{name}={item!r}: a text belongs here")
+            raise UsageError(f"{name}={shown(item)}: a text belongs here")
     return all_of_them
 
 

@@ -65,6 +65,51 @@ def test_drives():
     refused(lambda: mynah.Drive(7))
 
 
+BEYOND = [2**64, 2**70, -(2**63) - 1, 10**5000, -(10**5000)]
+"""No option takes these."""
+
+
+def test_numbers_that_nothing_takes(small):
+    flow = mynah.Flow("a", rw="randread", number_ios=1)
+    base = mynah.Simulation("mqsim", flow, set=small)
+    for number in BEYOND:
+        for name in ("iodepth", "numjobs", "number_ios", "randseed", "bs", "offset", "runtime", "namespace"):
+            assert name in refused(lambda: mynah.Flow(**{name: number})).message
+        for name in ("seed", "settle", "ramp_time", "precision", "drives", "until_steady", "latency"):
+            assert name in refused(lambda: base.replace(**{name: number})).message
+        for value in (number, [number]):
+            error = refused(lambda: base.replace(set={"geometry.channels": value}))
+            assert "geometry" in str(error) and "channels" in str(error)
+        for key in ("seed", "flow.a.iodepth", "set.geometry.channels"):
+            assert key.removeprefix("set.") in str(refused(lambda: base.sweep({key: [1, number]})))
+        assert refused(lambda: base.sweep({"seed": [1]}, repeat=number)).message.startswith("repeat=")
+        assert refused(lambda: base.sweep({"seed": [1]}).run(on=number)).message.startswith("on=")
+        assert "interval" in refused(lambda: base.run(interval=number)).message
+        assert refused(lambda: mynah.serve("mqsim", ready_s=number)).message.startswith("ready_s=")
+    for given in (-1, 2**40):
+        assert "iodepth" in refused(lambda: mynah.Flow(iodepth=given)).message
+    for ready_s in (-1, float("nan"), float("inf"), "soon"):
+        assert refused(lambda: mynah.serve("mqsim", ready_s=ready_s)).message.startswith("ready_s=")
+
+
+def test_every_option_takes_numbers_or_says_why_not():
+    for name in _native.flow_options():
+        for number in (*BEYOND, -1, 0, 2**63):
+            try:
+                mynah.Flow(**{name: number})
+            except mynah.UsageError as error:
+                assert name in error.message
+
+
+def test_what_is_no_text():
+    assert "rw" in refused(lambda: mynah.Flow(rw="\ud800")).message
+    assert "bs" in refused(lambda: mynah.Flow(bs=b"4k")).message
+    for changes in ({7: 1}, {"\ud800": 1}, {"flash.read": [object()]}, {"flash.read": [float("nan")]}):
+        assert refused(lambda: mynah.Drive("mqsim", changes)).message.startswith("set")
+    with pytest.raises(mynah.UsageError, match="cannot be started"):
+        mynah.bench("tcp://127.0.0.1:1/nqn\0x")
+
+
 def test_files(tmp_path):
     path = tmp_path / "x.toml"
     error = refused(lambda: mynah.load(path))

@@ -283,6 +283,6 @@ def test_memory_does_not_grow(small):
     for _ in range(300):
         one.run()
     before = resident_bytes()
-    for _ in range(3000):
+    for _ in range(10_000):
         one.run()
     assert resident_bytes() - before < 5 << 20

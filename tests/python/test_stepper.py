@@ -173,6 +173,20 @@ def test_mistakes():
     ]:
         with pytest.raises(mynah.UsageError, match=said):
             ssd.submit_table(*arguments)
+    for number in (-1, 2**64, 10**5000, "7", 1.5):
+        for call, name in [
+            (lambda: ssd.submit("read", number), "offset"),
+            (lambda: ssd.submit("read", 0, number), "size"),
+            (lambda: ssd.submit("read", namespace=number), "namespace"),
+            (lambda: ssd.submit_table("read", number), "offset"),
+            (lambda: ssd.submit_table("read", 0, number), "size"),
+            (lambda: ssd.submit_table("read", 0, namespace=number), "namespace"),
+            (lambda: ssd.capacity(number), "namespace"),
+            (lambda: ssd.step_table(number), "count"),
+            (lambda: ssd.advance(number), "until_ps"),
+        ]:
+            with pytest.raises(mynah.UsageError, match=f"^{name}: "):
+                call()
     assert ssd.outstanding == 0
     for flows, said in [({"a": "highest"}, "valid are urgent"), ([], "no flows"), (["a", 3], "int")]:
         with pytest.raises((mynah.UsageError, TypeError), match=said):
@@ -206,6 +220,35 @@ def test_two_threads_are_told():
 
 
 @pytest.mark.long
+def test_simpys_processes():
+    simpy = pytest.importorskip("simpy")
+    env, ssd, answered = simpy.Environment(), mynah.Stepper(DRIVE), {}
+
+    # As docs/python.md has it.
+    def drive():
+        while True:
+            for done in ssd.advance(env.now):
+                answered.pop(done.tag).succeed(done)
+            at = ssd.next_event_ps
+            yield env.timeout(1_000_000 if at is None else max(1, at - env.now))
+
+    seen = []
+
+    def host():
+        for number in range(50):
+            tag = ssd.submit("read", number * 4096)
+            answered[tag] = env.event()
+            done = yield answered[tag]
+            assert env.now >= done.completed_ps
+            seen.append(done)
+
+    env.process(drive())
+    env.run(env.process(host()))
+    assert len(seen) == 50 and ssd.outstanding == 0
+    assert all(a.completed_ps <= b.submitted_ps for a, b in zip(seen, seen[1:]))
+
+
+@pytest.mark.long
 def test_steppers_leave_nothing():
     def resident():
         with open("/proc/self/statm") as file:
@@ -219,6 +262,6 @@ def test_steppers_leave_nothing():
     for _ in range(300):
         once()
     before = resident()
-    for _ in range(3000):
+    for _ in range(10_000):
         once()
     assert resident() - before < 5 << 20

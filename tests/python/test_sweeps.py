@@ -11,45 +11,16 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 
 import mynah
 from mynah import _native
-from mynah._command import command as command_path
-from conftest import ROOT, mynah as command
+from conftest import ROOT, cluster, each_once, lines, measured, mynah as command
 
 
 AXES = {"flow.a.iodepth": [1, 4, 16], "set.over_provisioning": ["30%", "45%"]}
-
-
-@pytest.fixture
-def base(small):
-    flows = [
-        mynah.Flow("a", rw="randread", number_ios=60, channels=[0, 1, 2, 3]),
-        mynah.Flow("b", rw="randwrite", bs="8k", number_ios=30, channels=[4, 5, 6, 7]),
-    ]
-    return mynah.Simulation("mqsim", flows, set=small, settle="off", precondition="none")
-
-
-def measured(document):
-    """A document of results without what depends on the machine."""
-    made = json.loads(document)
-    for result in made["results"]:
-        del result["run"]
-    return made
-
-
-def lines(folder):
-    with open(folder / "runs.jsonl") as file:
-        return file.readlines()[1:]
-
-
-def each_once(folder, runs):
-    keys = [json.loads(line)["key"] for line in lines(folder)]
-    assert len(keys) == len(set(keys)) == runs
 
 
 def test_a_sweep_is_the_commands(base, tmp_path):
@@ -126,14 +97,6 @@ def test_every_engine_gives_the_same(base, tmp_path):
         assert [line for line in lines(folder) if line in some] == some
 
 
-def cluster(workers=2):
-    distributed = pytest.importorskip("distributed")
-    return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
-        silence_logs=50,
-    )
-
-
 @pytest.mark.filterwarnings("default")
 def test_dask(base, tmp_path):
     sweep = base.sweep(AXES)
@@ -146,127 +109,14 @@ def test_dask(base, tmp_path):
         assert values == [{"requests": 90, "depth": float(run.point["flow.a.iodepth"])} for run in sweep]
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("default")
-def test_a_poison_run_takes_none_with_it(base, tmp_path, capsys):
-    sweep = base.sweep({"seed": list(range(1, 31))})
-    with cluster() as local, local.get_client() as client:
-        found = sweep.run(tmp_path / "led", on=client, call=poison, version="1")
-    (bad,) = [run for run, value in enumerate(found.values) if value is None]
-    assert sweep[bad].point == {"seed": "17"}
-    ((point, seed, why),) = found.failed
-    assert (point, seed) == ({"seed": "17"}, 17) and "in the end with no other run beside it" in why
-    each_once(tmp_path / "led", 29)
-    assert "a worker is lost" in capsys.readouterr().err
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("default")
-def test_dask_workers_are_killed(base, tmp_path):
-    sweep = base.sweep({"seed": list(range(1, 41))})
-    expected = measured(sweep.run().json())
-    chance = random.Random(1)
-    with cluster() as local, local.get_client() as client:
-        over = threading.Event()
-        killed = []
-
-        def kill():
-            while len(killed) < 12 and not over.wait(chance.uniform(0.5, 1.5)):
-                # A nanny whose worker dies while it starts gives up, and that is Dask's affair.
-                pids = [worker.pid for worker in local.workers.values() if worker.pid]
-                if len(pids) == 2 and len(local.scheduler.workers) == 2:
-                    killed.append(pids[0])
-                    os.kill(chance.choice(pids), signal.SIGKILL)
-
-        killing = threading.Thread(target=kill)
-        killing.start()
-        for number in range(30):
-            folder = tmp_path / str(number)
-            found = sweep.run(folder, on=client, quiet=True)
-            assert measured(found.json()) == expected
-            each_once(folder, 40)
-            if len(killed) >= 12:
-                break
-        over.set()
-        killing.join()
-    assert len(killed) >= 10
-
-
 def size_of(simulation):
     return {"requests": simulation.run().requests, "depth": float(simulation.point["flow.a.iodepth"])}
-
-
-def poison(simulation):
-    if simulation.point["seed"] == "17":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return {"seed": simulation.point["seed"]}
 
 
 def breaks(simulation):
     if simulation.point["flow.a.iodepth"] == "4":
         raise ValueError("four")
     return {"depth": 1}
-
-
-DRIVER = """
-import sys, mynah
-sweep = mynah.Sweep.load(sys.argv[1], repeat=2)
-print("runs", flush=True)
-sweep.run(sys.argv[2], on=2, quiet=True)
-"""
-
-
-def slow(base, tmp_path):
-    """A sweep that takes a while, as a file."""
-    flows = [flow.replace(number_ios=1200) for flow in base.flows]
-    sweep = base.replace(flows=flows, precondition="steady").sweep({"seed": [1, 11, 21, 31]}, repeat=2)
-    for name, text in sweep.files():
-        (tmp_path / name).write_text(text)
-    return sweep, tmp_path / "experiment.toml"
-
-
-def drivers(experiment, folder):
-    ours = [sys.executable, "-c", DRIVER, experiment, folder]
-    theirs = [command_path(), "sim", experiment, "--resume", folder, "--repeat=2", "--quiet"]
-    return [ours, theirs]
-
-
-def stopped(driver, folder, end, wait_s):
-    run = subprocess.Popen(list(map(str, driver)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(wait_s)
-    run.send_signal(end)
-    return run.wait()
-
-
-def killed_and_resumed(base, tmp_path, rounds, ends):
-    sweep, experiment = slow(base, tmp_path)
-    expected = measured(sweep.run().json())
-    chance = random.Random(7)
-    for number in range(rounds):
-        folder = tmp_path / f"led-{number}"
-        kept: list[str] = []
-        for turn in range(30):
-            driver = drivers(experiment, folder)[(number + turn) % 2]
-            code = stopped(driver, folder, chance.choice(ends), chance.uniform(0.05, 0.8))
-            if (folder / "runs.jsonl").exists():
-                now = [line for line in lines(folder) if line.endswith("\n")]
-                assert now[: len(kept)] == kept
-                kept = now
-            if code == 0 or len(kept) == 8:
-                break
-        found = sweep.run(folder, quiet=True)
-        assert measured(found.json()) == expected
-        each_once(folder, 8)
-        assert lines(folder)[: len(kept)] == kept
-
-
-def test_either_front_end_goes_on_where_the_other_was_killed(base, tmp_path):
-    killed_and_resumed(base, tmp_path, 1, [signal.SIGKILL])
-
-
-@pytest.mark.long
-def test_front_ends_are_killed_often(base, tmp_path):
-    killed_and_resumed(base, tmp_path, 20, [signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 
 
 INTERRUPTED = """

@@ -142,19 +142,30 @@ def test_tables_outlive_their_results(two):
 
 READERS = """
 import sys, mynah
+import duckdb, pandas, polars, pyarrow
 flow = mynah.Flow("a", rw="randread", number_ios=100)
 small = {"geometry.blocks_per_plane": 64, "over_provisioning": "30%"}
-table = mynah.Simulation("mqsim", flow, set=small, precondition="none").run(requests=True).tables.requests
-import pyarrow
-read = pyarrow.table(table)
+result = mynah.Simulation("mqsim", flow, set=small, precondition="none").run(requests=True, interval="1ms")
+log = result.tables.requests
+read = pyarrow.table(log)
 assert read.num_rows == 100 and str(read.schema.field("completed_ps").type) == "uint64", read.schema
-frame = table.to_pandas()
+expected = read["latency_ps"].to_pylist()
+frame = log.to_pandas()
 assert len(frame) == 100 and list(frame["op"])[0] == "read"
+for made in (frame, pandas.DataFrame.from_arrow(log), polars.DataFrame(log)):
+    assert list(made["latency_ps"]) == expected
+(row,) = duckdb.sql("select op, count(*), max(latency_ps) from log group by op").fetchall()
+assert row == ("read", 100, max(expected)), row
+for made in (result.tables.intervals, result.tables.stages, result.tables.blame):
+    read = pyarrow.table(made)
+    assert read.num_rows == len(made) and read.column_names == made.columns
+    assert duckdb.sql("select * from made").fetchall() == [tuple(row.values()) for row in read.to_pylist()]
+    assert len(pandas.DataFrame.from_arrow(made)) == len(polars.DataFrame(made)) == len(made)
 """
 
 
 @pytest.mark.long
 def test_other_readers():
-    pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
+    for package in ("duckdb", "pandas", "pyarrow"):
+        pytest.importorskip(package)
     subprocess.run([sys.executable, "-c", READERS], check=True)

@@ -204,7 +204,8 @@ impl Sampler {
     pub fn write_to(&mut self, path: &Path) -> Result<(), OutputError> {
         let file = PendingFile::create(path)?;
         let mut out = BufWriter::new(file.file().map_err(|error| file.error(error))?);
-        writeln!(out, "{}", COLUMNS.join(",")).map_err(|error| file.error(error))?;
+        writeln!(out, "{}", COLUMNS.map(|(name, _)| name).join(","))
+            .map_err(|error| file.error(error))?;
         self.csv = Some(Csv { file, out });
         Ok(())
     }
@@ -403,50 +404,65 @@ fn point_of(flow: &mut Current) -> FlowPoint {
     point
 }
 
-/// The columns of the CSV. A row is about one flow, or with the flow `*` about all of them
-/// and the drive; what it cannot say is empty.
-pub const COLUMNS: [&str; 41] = [
-    "start_ns",
-    "end_ns",
-    "measured",
-    "flow",
-    "read_iops",
-    "write_iops",
-    "other_iops",
-    "errors",
-    "read_bytes_per_s",
-    "write_bytes_per_s",
-    "read_mean_ns",
-    "read_p50_ns",
-    "read_p90_ns",
-    "read_p99_ns",
-    "read_p99.9_ns",
-    "read_max_ns",
-    "write_mean_ns",
-    "write_p50_ns",
-    "write_p90_ns",
-    "write_p99_ns",
-    "write_p99.9_ns",
-    "write_max_ns",
-    "queue_depth",
-    "flash_queue_depth",
-    "waf",
-    "units_written",
-    "units_programmed",
-    "gc_units_moved",
-    "erases",
-    "free_blocks",
-    "free_blocks_min",
-    "cached_units",
-    "flash_reads_waiting",
-    "flash_writes_waiting",
-    "cmt_hit_ratio",
-    "cache_hit_ratio",
-    "channel_utilisation",
-    "die_utilisation",
-    "blocks_collected",
-    "waf_collection",
-    "waf_expected",
+/// What a column of the CSV holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// A name.
+    Text,
+    /// 0 or 1.
+    Flag,
+    /// Nanoseconds with three decimals: whole picoseconds.
+    Nanoseconds,
+    /// A whole number.
+    Count,
+    /// Any number.
+    Number,
+}
+
+/// The columns of the CSV, and what they hold. A row is about one flow, or with the flow `*` about
+/// all of them and the drive; what it cannot say is empty.
+pub const COLUMNS: [(&str, Holds); 41] = [
+    ("start_ns", Holds::Nanoseconds),
+    ("end_ns", Holds::Nanoseconds),
+    ("measured", Holds::Flag),
+    ("flow", Holds::Text),
+    ("read_iops", Holds::Number),
+    ("write_iops", Holds::Number),
+    ("other_iops", Holds::Number),
+    ("errors", Holds::Count),
+    ("read_bytes_per_s", Holds::Number),
+    ("write_bytes_per_s", Holds::Number),
+    ("read_mean_ns", Holds::Nanoseconds),
+    ("read_p50_ns", Holds::Nanoseconds),
+    ("read_p90_ns", Holds::Nanoseconds),
+    ("read_p99_ns", Holds::Nanoseconds),
+    ("read_p99.9_ns", Holds::Nanoseconds),
+    ("read_max_ns", Holds::Nanoseconds),
+    ("write_mean_ns", Holds::Nanoseconds),
+    ("write_p50_ns", Holds::Nanoseconds),
+    ("write_p90_ns", Holds::Nanoseconds),
+    ("write_p99_ns", Holds::Nanoseconds),
+    ("write_p99.9_ns", Holds::Nanoseconds),
+    ("write_max_ns", Holds::Nanoseconds),
+    ("queue_depth", Holds::Number),
+    ("flash_queue_depth", Holds::Number),
+    ("waf", Holds::Number),
+    ("units_written", Holds::Count),
+    ("units_programmed", Holds::Count),
+    ("gc_units_moved", Holds::Count),
+    ("erases", Holds::Count),
+    ("free_blocks", Holds::Count),
+    ("free_blocks_min", Holds::Count),
+    ("cached_units", Holds::Count),
+    ("flash_reads_waiting", Holds::Count),
+    ("flash_writes_waiting", Holds::Count),
+    ("cmt_hit_ratio", Holds::Number),
+    ("cache_hit_ratio", Holds::Number),
+    ("channel_utilisation", Holds::Number),
+    ("die_utilisation", Holds::Number),
+    ("blocks_collected", Holds::Count),
+    ("waf_collection", Holds::Number),
+    ("waf_expected", Holds::Number),
 ];
 
 /// How many of them a flow has, too.

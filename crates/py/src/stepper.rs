@@ -11,9 +11,10 @@ use mynah_model::config::Priority;
 use mynah_model::io::{NamespaceId, Operation};
 use mynah_stamp::{Span, Stage, Time};
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// The operations, by their numbers in buffers.
 const OPERATIONS: [(&str, Operation); 5] = [
@@ -39,7 +40,7 @@ const SLICE_ROWS: usize = 1 << 14;
 pub(crate) struct Completion {
     done: Done,
     /// The flow's name.
-    flow: String,
+    flow: Arc<str>,
 }
 
 #[pymethods]
@@ -113,6 +114,8 @@ struct State {
 pub(crate) struct Stepper {
     state: Mutex<State>,
     flows: Vec<String>,
+    /// The same, for completions to share.
+    names: Vec<Arc<str>>,
     has_link: bool,
     /// Bytes that a namespace has.
     capacities: Vec<u64>,
@@ -140,7 +143,7 @@ impl Stepper {
     }
 
     fn shown(&self, done: Done) -> Completion {
-        Completion { flow: self.flows[done.queue].clone(), done }
+        Completion { flow: self.names[done.queue].clone(), done }
     }
 
     fn empty(&self) -> RequestBatch {
@@ -190,7 +193,8 @@ impl Stepper {
             let capacities = sectors.map(|sectors| sectors * SECTOR_BYTES).collect();
             let has_link = file.config.ethernet.is_some();
             let state = Mutex::new(State { drive, rows: None });
-            Ok::<_, Failure>(Stepper { state, flows: names, has_link, capacities })
+            let (flows, names) = (names.clone(), names.into_iter().map(Arc::from).collect());
+            Ok::<_, Failure>(Stepper { state, flows, names, has_link, capacities })
         })
     }
 
@@ -202,7 +206,7 @@ impl Stepper {
 
     /// Bytes of a namespace.
     #[pyo3(signature = (namespace = 1))]
-    fn capacity(&self, namespace: u32) -> PyResult<u64> {
+    fn capacity(&self, #[pyo3(from_py_with = namespace_of)] namespace: u32) -> PyResult<u64> {
         let index = (namespace as usize).checked_sub(1);
         let found = index.and_then(|index| self.capacities.get(index));
         Ok(*found.ok_or_else(|| no_namespace(namespace, self.capacities.len()))?)
@@ -213,10 +217,10 @@ impl Stepper {
     fn submit(
         &self,
         op: &str,
-        offset: u64,
-        size: u64,
+        #[pyo3(from_py_with = offset_of)] offset: u64,
+        #[pyo3(from_py_with = size_of)] size: u64,
         flow: Option<&str>,
-        namespace: u32,
+        #[pyo3(from_py_with = namespace_of)] namespace: u32,
     ) -> PyResult<u32> {
         let queue = self.queue(flow)?;
         let operation = named(op)?;
@@ -235,7 +239,7 @@ impl Stepper {
         offset: Bound<'_, PyAny>,
         size: Bound<'_, PyAny>,
         flow: Option<&str>,
-        namespace: u32,
+        #[pyo3(from_py_with = namespace_of)] namespace: u32,
     ) -> PyResult<(u32, usize)> {
         let queue = self.queue(flow)?;
         let offsets = numbers(py, "offset", &offset)?;
@@ -279,7 +283,11 @@ impl Stepper {
     /// Runs until so many requests have completed, or nothing is outstanding, and gives them as a
     /// table.
     #[pyo3(signature = (count = None))]
-    fn step_many(&self, py: Python<'_>, count: Option<usize>) -> PyResult<Table> {
+    fn step_many(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = count_of)] count: Option<usize>,
+    ) -> PyResult<Table> {
         let count = count.unwrap_or(usize::MAX);
         let mut rows = self.lock()?.rows.take().unwrap_or_else(|| self.empty());
         loop {
@@ -308,7 +316,11 @@ impl Stepper {
     }
 
     /// Lets simulated time pass, up to `until_ps`; what completed.
-    fn advance(&self, py: Python<'_>, until_ps: u64) -> PyResult<Vec<Completion>> {
+    fn advance(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = until_of)] until_ps: u64,
+    ) -> PyResult<Vec<Completion>> {
         let until = Time::from_ps(until_ps);
         loop {
             let reached = guarded(py, || {
@@ -444,10 +456,57 @@ impl Numbers {
     }
 }
 
+/// The argument `name`, a whole number from 0 to `most`.
+fn whole(name: &str, given: &Bound<'_, PyAny>, most: u64) -> PyResult<u64> {
+    match given.extract::<u64>() {
+        Ok(number) if number <= most => Ok(number),
+        Err(error) if !is_a_number(&error, given) => {
+            let kind = given.get_type().name()?;
+            let message = format!("{name}: a whole number from 0 belongs here, not a {kind}");
+            Err(Failure::usage(message, None).into())
+        }
+        _ => Err(beyond(name, most).into()),
+    }
+}
+
+/// Whether the error says of a whole number that it is too large, or below 0.
+fn is_a_number(error: &PyErr, given: &Bound<'_, PyAny>) -> bool {
+    error.is_instance_of::<PyOverflowError>(given.py())
+}
+
+fn beyond(name: &str, most: u64) -> Failure {
+    Failure::usage(format!("{name}: a whole number from 0 to {most} belongs here"), None)
+}
+
+fn offset_of(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    whole("offset", given, u64::MAX)
+}
+
+fn size_of(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    whole("size", given, u64::MAX)
+}
+
+fn until_of(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    whole("until_ps", given, u64::MAX)
+}
+
+fn namespace_of(given: &Bound<'_, PyAny>) -> PyResult<u32> {
+    Ok(whole("namespace", given, u32::MAX.into())? as u32)
+}
+
+fn count_of(given: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(whole("count", given, usize::MAX as u64)? as usize))
+}
+
 /// Whole numbers from 0: one, or a buffer of them.
 fn numbers(py: Python<'_>, name: &str, given: &Bound<'_, PyAny>) -> PyResult<Numbers> {
-    if let Ok(one) = given.extract::<u64>() {
-        return Ok(Numbers::One(one));
+    match given.extract::<u64>() {
+        Ok(one) => return Ok(Numbers::One(one)),
+        Err(error) if is_a_number(&error, given) => return Err(beyond(name, u64::MAX).into()),
+        Err(_) => {}
     }
     macro_rules! buffer {
         ($($kind:ty),+) => {

@@ -13,6 +13,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use mynah_lab::recorder::status_name;
 use mynah_lab::result::{Result as RunResult, StageTime};
 use mynah_lab::rows::{OP_NAMES, RequestBatch, STATUSES, stages};
+use mynah_lab::series::{COLUMNS, Holds};
 use mynah_lab::sweep::Column;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -220,8 +221,10 @@ fn array(column: Column) -> ArrayRef {
 pub(crate) fn intervals(py: Python<'_>, text: &str) -> PyResult<Table> {
     guarded(py, || {
         let mut lines = text.lines();
-        let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-        let mut columns: Vec<Building> = header.iter().map(|name| Building::of(name)).collect();
+        if lines.next() != Some(&COLUMNS.map(|(name, _)| name).join(",")) {
+            return Err(Failure::usage("this is no intervals file", None));
+        }
+        let mut columns = COLUMNS.map(|(_, holds)| Building::of(holds));
         for line in lines {
             let mut rest = line;
             for column in &mut columns {
@@ -232,14 +235,14 @@ pub(crate) fn intervals(py: Python<'_>, text: &str) -> PyResult<Table> {
                 })?;
             }
         }
-        let named = |(name, column): (&&str, Building)| {
+        let named = |((name, _), column): (&(&str, Holds), Building)| {
             let name = match column {
                 Building::Picoseconds(_) => name.replace("_ns", "_ps"),
                 _ => (*name).to_owned(),
             };
             (name, column.finish())
         };
-        Table::of(header.iter().zip(columns).map(named).collect())
+        Table::of(COLUMNS.iter().zip(columns).map(named).collect())
     })
 }
 
@@ -277,29 +280,14 @@ enum Building {
     Number(Float64Builder),
 }
 
-/// What counts, of the columns of an intervals file.
-const COUNTS: [&str; 11] = [
-    "errors",
-    "units_written",
-    "units_programmed",
-    "gc_units_moved",
-    "erases",
-    "free_blocks",
-    "free_blocks_min",
-    "cached_units",
-    "flash_reads_waiting",
-    "flash_writes_waiting",
-    "blocks_collected",
-];
-
 impl Building {
-    fn of(name: &str) -> Building {
-        match name {
-            "flow" => Building::Text(StringBuilder::new()),
-            "measured" => Building::Flag(BooleanBuilder::new()),
-            _ if name.ends_with("_ns") => Building::Picoseconds(UInt64Builder::new()),
-            _ if COUNTS.contains(&name) => Building::Count(UInt64Builder::new()),
-            _ => Building::Number(Float64Builder::new()),
+    fn of(holds: Holds) -> Building {
+        match holds {
+            Holds::Text => Building::Text(StringBuilder::new()),
+            Holds::Flag => Building::Flag(BooleanBuilder::new()),
+            Holds::Nanoseconds => Building::Picoseconds(UInt64Builder::new()),
+            Holds::Count => Building::Count(UInt64Builder::new()),
+            Holds::Number => Building::Number(Float64Builder::new()),
         }
     }
 
