@@ -28,7 +28,7 @@ pub(super) fn table(out: &mut String, slowest: &[SlowCommand]) -> std::fmt::Resu
             escape(&name),
             bytes(slow.bytes as f64),
             duration(slow.lat_ns),
-            escape(&cause(slow)),
+            escape(cause(slow)),
             window(slow)
         )?;
     }
