@@ -750,7 +750,7 @@ mod tests {
             "sample-tlc-512g",
             "seed 42",
             "mynah sim --drive sample",
-            "75 % of reader&apos;s waiting was for dies held by writer.",
+            "reader is 2.7 times slower than alone: 75 % of its waiting was for dies held by writer.",
             "write amplification",
             "2.75×",
             "unrecovered read error",

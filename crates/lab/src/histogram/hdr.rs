@@ -8,9 +8,9 @@ use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use std::fmt::Write;
 
-/// Begins a compressed histogram of version 2 (`V2CompressedEncodingCookieBase` of HdrHistogram's
+/// Begins a compressed histogram of version 2 (`getCompressedEncodingCookie` of HdrHistogram's
 /// `AbstractHistogram`).
-const COMPRESSED_V2: u32 = 0x1c84_9304;
+const COMPRESSED_V2: u32 = 0x1c84_9304 | 0x10;
 /// Most bytes of a stored block (RFC 1951, section 3.2.4).
 const STORED_MAX: usize = 0xffff;
 
