@@ -141,7 +141,10 @@ mod tests {
         let names: Vec<_> = drive::shipped().iter().map(|drive| drive.name).collect();
         let bash = script(Shell::Bash);
         assert!(bash.contains(&format!("compgen -W \"{}\"", names.join(" "))), "{bash}");
-        assert!(bash.contains("compgen -W \"mqsim msr blkparse fio alibaba tencent systor17 fiu spc\""), "{bash}");
+        assert!(
+            bash.contains("compgen -W \"mqsim msr blkparse fio alibaba tencent systor17 fiu spc\""),
+            "{bash}"
+        );
         assert!(bash.contains("compgen -W \"ram pattern file:\""), "{bash}");
         assert!(bash.contains("power-cut:at=2s ") && bash.contains("connection-cut:at=5s "));
         assert!(bash.contains("-o bashdefault -o default"), "files are what is left");

@@ -395,7 +395,7 @@ impl Flash {
         let observe = &mut kernel.observe;
         if watched && ready < now {
             let waiting = Waiting::Work(work);
-            observe.charge_channel(waiting, channel, now, holder);
+            observe.charge_channel(waiting, channel, (now.since(ready), now), holder);
         }
         self.channels[channel].carrying = Carrying::Data { work };
         observe.ledger().take_channel(channel, holder, now);

@@ -486,23 +486,21 @@ impl Ledger {
         now: Time,
         victim: HolderIndex,
         blame: &mut BlameMatrix,
-    ) -> u64 {
+    ) {
         let (kind, index) = waiting.place();
         let row = row(victim, Resource::Channel);
         let state = &self.channels[channel];
-        let noted = &self.noted[kind][index][0];
-        let mut charged = add_differences(&mut blame.first[row], &state.totals, noted);
+        add_differences(&mut blame.first[row], &state.totals, &self.noted[kind][index][0]);
         for (table, waits) in self.others.iter().zip(&mut blame.others) {
-            let noted = &table.noted[kind][index][0];
-            let more = add_differences(&mut waits[row], &table.channels[channel], noted);
-            charged = charged.wrapping_add(more);
+            add_differences(
+                &mut waits[row],
+                &table.channels[channel],
+                &table.noted[kind][index][0],
+            );
         }
         if let Some((holder, since)) = state.tenant {
-            let span = now.since(since);
-            blame.add(victim, Resource::Channel, holder, span);
-            charged = charged.wrapping_add(span.as_ps());
+            blame.add(victim, Resource::Channel, holder, now.since(since));
         }
-        charged
     }
 
     /// Of a wait for a lane that ends now: how much of it was for the die, or for the channel that kept

@@ -113,18 +113,17 @@ impl Observe {
         charged
     }
 
-    /// The same of a wait for a channel.
+    /// The same of a wait for a channel, which was so long.
     #[inline(always)]
     pub(crate) fn charge_channel(
         &mut self,
         waiting: Waiting,
         channel: Channel,
-        now: Time,
+        (wait, now): (Span, Time),
         victim: HolderIndex,
     ) {
-        let blame = &mut self.blame;
-        let charged = self.ledger.charge_channel(waiting, channel, now, victim, blame);
-        if self.long.takes(Span::from_ps(charged)) {
+        self.ledger.charge_channel(waiting, channel, now, victim, &mut self.blame);
+        if self.long.takes(wait) {
             self.note_long_channel(waiting, channel, now, victim);
         }
     }
