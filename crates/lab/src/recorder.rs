@@ -469,8 +469,7 @@ impl Recorder {
         self.come(1, now);
     }
 
-    /// A command of `flow`, `created` then and moving `bytes`, has completed. Returns whether it is one
-    /// of the slowest; then, if the drive is known, [`Recorder::slow_waited`].
+    /// A command of `flow`, `created` then and moving `bytes`, has completed.
     ///
     /// # Panics
     /// If there is no such flow.
@@ -482,36 +481,41 @@ impl Recorder {
         bytes: u32,
         created: Time,
         completion: &Completion,
-    ) -> bool {
+    ) {
         let Completion { at, rung, .. } = *completion;
         let kind = kind.into();
         if completion.status != Status::Success {
             let status = Cow::Borrowed(status_name(completion.status));
-            self.fail(flow, kind, (created, rung, at), status);
-            return false;
+            return self.fail(flow, kind, (created, rung, at), status);
         }
-        let of = self.ended(flow, (created, rung, at));
-        let record = of.kinds[kind as usize].get_or_insert_with(Record::boxed);
+        let flow = self.ended(flow, (created, rung, at));
+        let record = flow.kinds[kind as usize].get_or_insert_with(Record::boxed);
         record.bytes += u64::from(bytes);
-        let (lat, host_queue) = (at.since(rung), rung.saturating_since(created));
-        record.record(lat, host_queue, completion);
-        let slow = self.slowest.takes(lat + host_queue);
-        if slow {
-            self.slowest.take(flow, kind, bytes, created, completion);
-        }
-        slow
+        record.record(at.since(rung), rung.saturating_since(created), completion);
     }
 
-    /// A command, which was recorded just before, is one of the slowest: with the drive's long waits,
-    /// the latest first. Returns how long waits have to be to be of use here from now on.
+    /// Whether a command, `created` then, may be one of the slowest: then [`Recorder::record_slow`].
+    #[inline(always)]
+    pub fn is_slow(&self, created: Time, completion: &Completion) -> bool {
+        self.slowest.takes(completion.at.saturating_since(created))
+    }
+
+    /// The same command as was recorded just before, which may be one of the slowest; with the drive's
+    /// long waits, the latest first, if they are known. Returns how long waits have to be to be of use
+    /// here from now on.
     #[cold]
-    pub fn slow_waited<'a>(
+    #[inline(never)]
+    pub fn record_slow<'a>(
         &mut self,
-        flow: usize,
-        completion: &Completion,
+        what: (usize, Kind, u32),
+        created: Time,
+        (completion, link): (&Completion, Option<&LinkSpans>),
         waits: impl Iterator<Item = &'a LongWait>,
     ) -> Span {
-        self.slowest.add_wait(flow, completion, waits)
+        if completion.status == Status::Success {
+            self.slowest.take(what, created, (completion, link));
+        }
+        self.slowest.add_wait(what.0, completion, waits)
     }
 
     /// What a command, which was recorded just before, spent in the stages of an Ethernet link.
@@ -531,9 +535,6 @@ impl Recorder {
         if let Some(record) = record.filter(|_| completion.status == Status::Success) {
             let latency = completion.at.since(created.min(completion.rung));
             record.breakdown.record_link(latency, link);
-            if self.slowest.might_have(latency) {
-                self.slowest.add_link(flow, completion, link);
-            }
         }
     }
 
@@ -865,9 +866,7 @@ mod tests {
             }
             match done {
                 None => recorder.issued(at),
-                Some(done) => {
-                    recorder.record(0, Operation::Read, 512, done.rung, &done);
-                }
+                Some(done) => recorder.record(0, Operation::Read, 512, done.rung, &done),
             }
         }
         assert_eq!(recorder.outstanding(), 0);

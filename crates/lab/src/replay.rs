@@ -4,9 +4,10 @@
 use crate::drive;
 use crate::drive::drive_hash;
 use crate::experiment::{Experiment, Precondition};
+use crate::observers::Completed;
 use crate::output::PendingFile;
 use crate::precision::{Plan, Search};
-use crate::recorder::Recorder;
+use crate::recorder::{Kind, Recorder};
 use crate::recording::{
     self, Header, KeyDone, OccupancyRange, PairsSeen, Recording, RecordingError, Replayed,
 };
@@ -399,9 +400,9 @@ impl Listener {
                 let request = request.filter(|it| it.operation != Operation::Other);
                 if let (Some(request), Some(flow)) = (request, flow) {
                     let (flow, bytes) = (usize::from(flow.0), request.sectors * 512);
-                    if self.recorder.record(flow, request.operation, bytes, created, completion) {
-                        self.explain_slow(device, flow, completion);
-                    }
+                    self.recorder.record(flow, request.operation, bytes, created, completion);
+                    let what = (flow, request.operation.into(), bytes);
+                    self.explain_if_slow(device, what, created, (completion, link));
                     if let Some(link) = link {
                         let operation = request.operation;
                         self.recorder.record_link(flow, operation, created, completion, link);
@@ -420,9 +421,8 @@ impl Listener {
                 if let Some(flow) = flow {
                     let KeyDone { kind, bytes, request } = done;
                     let flow = usize::from(flow.0);
-                    if self.recorder.record(flow, kind, bytes, created, completion) {
-                        self.explain_slow(device, flow, completion);
-                    }
+                    self.recorder.record(flow, kind, bytes, created, completion);
+                    self.explain_if_slow(device, (flow, kind, bytes), created, (completion, None));
                     // The key's number is not known: its token stands for it.
                     let shown = Request {
                         tag: request.tag,
@@ -443,11 +443,19 @@ impl Listener {
         }
     }
 
-    /// A command that has completed is one of the slowest: what did it wait for?
-    #[cold]
-    fn explain_slow(&mut self, device: &mut Drive, flow: usize, completion: &Completion) {
-        let least = self.recorder.slow_waited(flow, completion, device.long_waits());
-        device.keep_long_waits(least);
+    /// If a command that has completed is one of the slowest: what did it wait for?
+    fn explain_if_slow(
+        &mut self,
+        device: &mut Drive,
+        what: (usize, Kind, u32),
+        created: Time,
+        completed: Completed<'_>,
+    ) {
+        if self.recorder.is_slow(created, completed.0) {
+            let waits = device.long_waits();
+            let least = self.recorder.record_slow(what, created, completed, waits);
+            device.keep_long_waits(least);
+        }
     }
 
     /// A command completes.

@@ -31,7 +31,7 @@ use crate::experiment::{Precondition, Settle};
 use crate::observers::Observers;
 use crate::output::PendingFile;
 use crate::precision::{Goal, Search};
-use crate::recorder::Recorder;
+use crate::recorder::{Kind, Recorder};
 use crate::recording::Tape;
 use crate::result::{Precision, Steadiness, Steady, TraceWrites, sum_of};
 use crate::saved_state::{self, StateHeader};
@@ -973,7 +973,7 @@ impl Runner {
         job.outstanding -= 1;
         self.completed += 1;
         let flow = job.flow as usize;
-        let slow = self.recorder.record(flow, request.operation, bytes, created, completion);
+        self.recorder.record(flow, request.operation, bytes, created, completion);
         let link = self.drive.link_spans(completed);
         if let Some(link) = link {
             self.recorder.record_link(flow, request.operation, created, completion, link);
@@ -981,8 +981,9 @@ impl Runner {
         if let Some(observers) = &mut self.observers {
             observers.completed(flow, request, created, (completion, link))?;
         }
-        if slow {
-            explain_slow(&mut self.recorder, &mut self.drive, flow, completed);
+        if self.recorder.is_slow(created, completion) {
+            let what = (flow, request.operation.into(), bytes);
+            explain_slow(&mut self.recorder, &mut self.drive, what, completed, created);
         }
         self.drive.seen(completed, created)?;
         self.drive.free(job.queue)?;
@@ -1207,8 +1208,15 @@ impl std::fmt::Debug for Runner {
 /// A command that has completed is one of the slowest: what did it wait for?
 #[cold]
 #[inline(never)]
-fn explain_slow(recorder: &mut Recorder, drive: &mut Taped, flow: usize, completed: Completed) {
+fn explain_slow(
+    recorder: &mut Recorder,
+    drive: &mut Taped,
+    (flow, kind, bytes): (usize, Kind, u32),
+    completed: Completed,
+    created: Time,
+) {
     let completion = drive.completion(completed);
-    let least = recorder.slow_waited(flow, completion, drive.long_waits());
+    let (link, waits) = (drive.link_spans(completed), drive.long_waits());
+    let least = recorder.record_slow((flow, kind, bytes), created, (completion, link), waits);
     drive.keep_long_waits(least);
 }

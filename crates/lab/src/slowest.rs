@@ -116,35 +116,18 @@ impl Slowest {
         all > self.least
     }
 
-    /// Whether a command that took so long may be among them.
-    pub(crate) fn might_have(&self, all: Span) -> bool {
-        all >= self.least
-    }
-
-    /// Takes one that is.
-    #[cold]
-    #[inline(never)]
+    /// Takes one that is: whose, of which kind, how many bytes.
     pub(crate) fn take(
         &mut self,
-        flow: usize,
-        kind: Kind,
-        bytes: u32,
+        (flow, kind, bytes): (usize, Kind, u32),
         created: Time,
-        completion: &Completion,
+        (completion, link): (&Completion, Option<&LinkSpans>),
     ) {
         let created = created.min(completion.rung);
-        let slow =
-            Slow { flow, kind, bytes, created, completion: *completion, link: None, waited: None };
+        let (completion, link) = (*completion, link.copied());
+        let slow = Slow { flow, kind, bytes, created, completion, link, waited: None };
         self.kept.offer(completion.at.since(created), || slow);
         self.least = self.kept.least().unwrap_or(Span::ZERO);
-    }
-
-    /// What one that was taken just before spent in the stages of an Ethernet link.
-    pub(crate) fn add_link(&mut self, flow: usize, completion: &Completion, link: &LinkSpans) {
-        let kept = self.kept.kept.iter_mut().map(|(_, slow)| slow);
-        if let Some(slow) = kept.into_iter().find(|slow| slow.is(flow, completion)) {
-            slow.link = Some(*link);
-        }
     }
 
     /// The drive's long waits, the latest first, after `completion` was taken; returns how long waits

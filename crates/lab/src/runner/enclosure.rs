@@ -341,6 +341,12 @@ impl Run {
         let bytes = pending.request.sectors.saturating_mul(512);
         self.recorder.record(flow, operation, bytes, pending.issued, &completion);
         self.recorder.record_link(flow, operation, pending.issued, &completion, &link);
+        if self.recorder.is_slow(pending.issued, &completion) {
+            // Whose drive's waits these were is not known here.
+            let what = (flow, operation.into(), bytes);
+            let completed = (&completion, Some(&link));
+            self.recorder.record_slow(what, pending.issued, completed, std::iter::empty());
+        }
         self.completed += 1;
         self.issue(at, pending.job);
     }

@@ -367,12 +367,14 @@ impl Runner {
         self.completed += 1;
         let flow = job.flow as usize;
         let bytes = if completion.status == Status::Success { pending.bytes } else { 0 };
-        let slow = self.recorder.record(flow, pending.kind, bytes, created, completion);
+        self.recorder.record(flow, pending.kind, bytes, created, completion);
+        let slow = self.recorder.is_slow(created, completion);
         if let Some(observers) = &mut self.observers {
             observers.completed_key(flow, pending.kind, bytes, &request, created, completion)?;
         }
         if slow {
-            explain_slow(&mut self.recorder, &mut self.drive, flow, completed);
+            let what = (flow, pending.kind, bytes);
+            explain_slow(&mut self.recorder, &mut self.drive, what, completed, created);
         }
         self.drive.seen(completed, created)?;
         self.drive.free(job.queue)?;

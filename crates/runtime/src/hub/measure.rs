@@ -259,6 +259,12 @@ impl Measure {
         if let Some(link) = &completion.link {
             self.recorder.record_link(flow, operation, rung, &modelled, link);
         }
+        if self.recorder.is_slow(rung, &modelled) {
+            // What it waited for is the drive's, and not asked here.
+            let what = (flow, operation.into(), completion.bytes);
+            let completed = (&modelled, completion.link.as_deref());
+            self.recorder.record_slow(what, rung, completed, std::iter::empty());
+        }
         late
     }
 
