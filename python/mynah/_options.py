@@ -78,8 +78,9 @@ class FlowOptions(TypedDict, total=False):
     rwmixtrim: Value
     """Percentage of trims in `rw` and `randrw`; 0 if not given."""
     random_distribution: Value
-    """`random`, `zipf:THETA` or `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of the
-    requests to the first 10 % of the working set).
+    """`random`, `zipf:THETA`, `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of the
+    requests to the first 10 % of the working set) or `zoned:ACCESS/SPACE:ACCESS/SPACE…` (one
+    part after the other: 50/5:30/15:20/80).
     """
     percentage_random: Value
     """Percentage of the requests of a random flow that are random; the others are sequential."""
@@ -118,7 +119,16 @@ class FlowOptions(TypedDict, total=False):
     trace: Value
     """A trace file to replay, or `-` for standard input."""
     trace_format: Value
-    """The trace's format: `mqsim`, `msr`, `blkparse` or `fio`."""
+    """The trace's format: `mqsim`, `msr`, `blkparse`, `fio`, `alibaba`, `tencent`, `systor17`,
+    `fiu` or `spc`.
+    """
+    trace_columns: Value
+    """The columns of a trace of another format, in their order, as `time:us,op,offset,size`:
+    separated as in the trace, by commas or by spaces. `time` (`:s`, `:ms`, `:us`, `:ns` or
+    `:100ns`; seconds if not said), `op` (words, or `:0=read`, `:0=write`), `offset` and `size`
+    (bytes, `:sectors`, or bytes of a unit), `-` for a column that says nothing, `*` at the end
+    for any more.
+    """
     trace_action: Value
     """Which events of a blkparse trace are replayed: `D`, `Q` or `C`; `D` if not given."""
     trace_speed: Value

@@ -536,6 +536,53 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LongestStage:
+    """The stage in which a command was for longest."""
+
+    ns: float
+    """Time in it."""
+    stage: str
+    """The stage's name."""
+    waited_for: LongestWait | None
+    """If it waited there: for what. Null where that is not known, as of a drive that is served,
+    and where no single wait was long.
+    """
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            ns=data["ns"],
+            stage=data["stage"],
+            waited_for=None if data["waited_for"] is None else LongestWait._read(data["waited_for"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongestWait:
+    """The longest wait of a command's parts."""
+
+    held_ns: float
+    """How long that was."""
+    holder: str
+    """Who had that for the longest part of the wait: a flow, or `gc`, `mapping`, `index`,
+    `compaction`.
+    """
+    ns: float
+    """How long."""
+    resource: str
+    """What it waited for."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            held_ns=data["held_ns"],
+            holder=data["holder"],
+            ns=data["ns"],
+            resource=data["resource"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """A quantity over several runs. The true mean lies within `half_width` of `mean`."""
 
@@ -721,6 +768,8 @@ class ResultFields:
     or what ended the run before its time, whichever is later. Of a served drive, how long it
     was served.
     """
+    slowest: tuple[SlowCommand, ...]
+    """The slowest commands that succeeded, the slowest first."""
     stages: tuple[StageTime, ...]
     """Where the time of all successful commands of all flows went."""
     steadiness: Steadiness | None
@@ -764,6 +813,7 @@ class ResultFields:
             seed=data["seed"],
             settled=(None if data["settled"] is None else Settling._read(data["settled"])) if "settled" in data else None,
             simulated_ns=data["simulated_ns"],
+            slowest=(tuple(SlowCommand._read(item) for item in data["slowest"])) if "slowest" in data else (),
             stages=tuple(StageTime._read(item) for item in data["stages"]),
             steadiness=(None if data["steadiness"] is None else Steadiness._read(data["steadiness"])) if "steadiness" in data else None,
             steady=(None if data["steady"] is None else Steady._read(data["steady"])) if "steady" in data else None,
@@ -855,6 +905,10 @@ class Side:
     """
     ios: int
     """Commands that succeeded."""
+    lat_hdr: str | None
+    """The distribution of `lat_ns`: a compressed HdrHistogram of version 2 in Base64, as its
+    libraries decode it. Values are nanoseconds, to three digits.
+    """
     lat_ns: Latency | None
     """From insertion into the submission queue to the completion seen by the host."""
     stages: tuple[StageTime, ...]
@@ -869,8 +923,58 @@ class Side:
             errors=(MappingProxyType(data["errors"])) if "errors" in data else _NOTHING,
             iops=data["iops"],
             ios=data["ios"],
+            lat_hdr=(data["lat_hdr"]) if "lat_hdr" in data else None,
             lat_ns=None if data["lat_ns"] is None else Latency._read(data["lat_ns"]),
             stages=(tuple(StageTime._read(item) for item in data["stages"])) if "stages" in data else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowCommand:
+    """One of the slowest commands."""
+
+    bytes: int
+    """Bytes that it moved or trimmed."""
+    created_ns: float
+    """When it was created, on the drive's clock: the time that `--timeline-window` takes."""
+    flow: str
+    """Whose it was."""
+    kind: str
+    """What kind of command: read, write, …"""
+    lat_ns: float
+    """From its creation to the completion seen by the host."""
+    longest: LongestStage | None
+    """Where most of that time went."""
+    stages: tuple[SlowStage, ...]
+    """The stages that it spent time in, in the order in which an I/O passes them."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            bytes=data["bytes"],
+            created_ns=data["created_ns"],
+            flow=data["flow"],
+            kind=data["kind"],
+            lat_ns=data["lat_ns"],
+            longest=None if data["longest"] is None else LongestStage._read(data["longest"]),
+            stages=tuple(SlowStage._read(item) for item in data["stages"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowStage:
+    """How long a command was in a stage."""
+
+    ns: float
+    """Time in it."""
+    stage: str
+    """The stage's name."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            ns=data["ns"],
+            stage=data["stage"],
         )
 
 
