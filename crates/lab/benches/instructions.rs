@@ -21,7 +21,7 @@ const LIMITS: [(&str, u64, u64, f64); 6] = [
     ("random-reads", 20_000, 60_000, 3_860.0),
     ("cmt-misses", 20_000, 60_000, 6_180.0),
     ("steady-writes", 150_000, 200_000, 9_360.0),
-    ("two-sequential", 20_000, 60_000, 3_880.0),
+    ("two-sequential", 20_000, 60_000, 3_960.0),
     ("ethernet-bypass", 20_000, 60_000, 7_300.0),
     ("ethernet-layers", 20_000, 60_000, 10_430.0),
 ];

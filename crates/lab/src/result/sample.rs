@@ -1,7 +1,7 @@
 //! Results to test presentation with: plausible, but made up.
 
 use super::{Parts, Result, Run};
-use crate::recorder::Recorder;
+use crate::recorder::{Kind, Recorder};
 use mynah_model::io::{Completion, FlowId, Operation, QueueId, Status, Tag};
 use mynah_model::stats::{Blame, Counters, Holder, Resource, WearState};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
@@ -56,6 +56,10 @@ pub(crate) fn contended_recorder() -> Recorder {
         };
         let done = complete(rung, status, &read);
         recorder.record(0, Operation::Read, 4096, created, &done);
+        if recorder.is_slow(created, &done) {
+            let what = (0, Kind::Read, 4096);
+            recorder.record_slow(what, created, (&done, None), std::iter::empty());
+        }
         if n % 4 == 0 {
             let write = [
                 (Stage::SubmissionQueue, ns(200, 900)),
@@ -68,6 +72,10 @@ pub(crate) fn contended_recorder() -> Recorder {
             ];
             let done = complete(rung, Status::Success, &write);
             recorder.record(1, Operation::Write, 16_384, rung, &done);
+            if recorder.is_slow(rung, &done) {
+                let what = (1, Kind::Write, 16_384);
+                recorder.record_slow(what, rung, (&done, None), std::iter::empty());
+            }
         }
     }
     recorder
