@@ -74,11 +74,12 @@ impl Slow {
         self.stages().max_by_key(|(stage, span)| (*span, Stage::COUNT - *stage as usize))
     }
 
-    /// Whether that may have been the wait in its longest stage.
-    fn may_have_waited(&self, wait: &LongWait, stage: Stage, span: Span) -> bool {
+    /// Whether that was the wait in its longest stage, or a part of it: of other commands of the flow
+    /// none has waited for just as long, to the picosecond, in the same time.
+    fn has_waited(&self, wait: &LongWait, stage: Stage, span: Span) -> bool {
         let in_time = wait.ended <= self.completion.at && wait.ended >= self.completion.rung;
         let of_flow = wait.victim == FlowId(self.flow as u16);
-        in_time && of_flow && wait.wait <= span && waits_of(stage).contains(&wait.resource)
+        in_time && of_flow && wait.whole == span && waits_of(stage).contains(&wait.resource)
     }
 }
 
@@ -142,7 +143,7 @@ impl Slowest {
         if let Some(slow) = kept.into_iter().find(|slow| slow.is(flow, completion))
             && let Some((stage, span)) = slow.longest_stage()
         {
-            let candidates = waits.filter(|wait| slow.may_have_waited(wait, stage, span));
+            let candidates = waits.filter(|wait| slow.has_waited(wait, stage, span));
             slow.waited = candidates.max_by_key(|wait| wait.wait).copied();
         }
         Span::from_ps(self.least.as_ps() / 2)

@@ -102,18 +102,15 @@ impl Drive {
             if !wait.is_zero() {
                 c.end_stage(Stage::CacheWait, now);
                 let observe = &mut self.kernel.observe;
-                let blame = observe.blame();
+                let (blame, mut most) = (observe.blame(), (wait, flow, Span::ZERO));
                 cache.split_wait(part, wait, |holder, span| {
                     blame.add(flow, Resource::CacheSpace, holder, span);
+                    if span > most.2 {
+                        most = (wait, holder, span);
+                    }
                 });
                 if observe.takes_long(wait) {
-                    let mut most = (wait, flow, Span::ZERO);
-                    cache.split_wait(part, wait, |holder, span| {
-                        if span > most.2 {
-                            most = (wait, holder, span);
-                        }
-                    });
-                    observe.note_long(flow, Resource::CacheSpace, now, most);
+                    observe.note_long(flow, Resource::CacheSpace, (wait, now), most);
                 }
             }
             let c = self.host.command_mut(command);

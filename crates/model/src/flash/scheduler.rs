@@ -307,12 +307,9 @@ impl Flash {
             let charged = observe.charge_lane(waiting, (lane, channel), now, holder);
             if !self.preemptible {
                 // A die that collects may wait for its own data and let nobody else in.
-                let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
-                observe.blame().add(holder, Resource::Die, GARBAGE_COLLECTION, rest);
-                if observe.takes_long(rest) {
-                    let all = (rest, GARBAGE_COLLECTION, rest);
-                    observe.note_long(holder, Resource::Die, now, all);
-                }
+                let whole = now.since(queued);
+                let rest = whole.saturating_sub(Span::from_ps(charged));
+                observe.charge(holder, Resource::Die, GARBAGE_COLLECTION, rest, (whole, now));
             }
         }
     }
@@ -340,10 +337,7 @@ impl Flash {
         let waiting = Waiting::Program(part);
         let charged = observe.charge_lane(waiting, (lane, channel), now, holder);
         let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
-        observe.blame().add(holder, Resource::FreeBlock, GARBAGE_COLLECTION, rest);
-        if observe.takes_long(rest) {
-            observe.note_long(holder, Resource::FreeBlock, now, (rest, GARBAGE_COLLECTION, rest));
-        }
+        observe.charge(holder, Resource::FreeBlock, GARBAGE_COLLECTION, rest, (rest, now));
         rest
     }
 }

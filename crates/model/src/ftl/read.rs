@@ -79,12 +79,9 @@ impl Drive {
         (w.first_sector, w.sectors) = (first_sector, overlap.sectors);
         let waited = self.kernel.now.since(created);
         if !waited.is_zero() {
-            let (observe, now) = (&mut self.kernel.observe, self.kernel.now);
-            observe.blame().add(holder, Resource::Mapping, MAPPING_TABLE, waited);
-            if observe.takes_long(waited) {
-                let all = (waited, MAPPING_TABLE, waited);
-                observe.note_long(holder, Resource::Mapping, now, all);
-            }
+            let ends = (waited, self.kernel.now);
+            let observe = &mut self.kernel.observe;
+            observe.charge(holder, Resource::Mapping, MAPPING_TABLE, waited, ends);
         }
         self.flash.enqueue(&mut self.kernel, &mut self.ftl, work);
         work

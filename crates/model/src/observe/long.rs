@@ -20,6 +20,9 @@ pub struct LongWait {
     pub ended: Time,
     /// How long it was.
     pub wait: Span,
+    /// How long all of the wait was that it is a part of: for a die, and for the channel that kept that
+    /// from starting. It tells whose it was of several I/Os that wait at the same time.
+    pub whole: Span,
     /// Who had it for the longest part of that time.
     pub holder: Holder,
     /// How long that was.
@@ -56,7 +59,7 @@ impl Drive {
     /// Keeps waits for dies, channels, room in the write cache and mapping entries that are at least
     /// so long, the latest thousand of them.
     pub fn keep_long_waits(&mut self, least: Span) {
-        self.kernel.observe.long.least = least;
+        self.kernel.observe.long.least = least.max(Span::from_ps(1));
     }
 
     /// Those that were kept, the latest first.

@@ -107,8 +107,9 @@ impl Observe {
     ) -> u64 {
         let blame = &mut self.blame;
         let charged = self.ledger.charge_lane(waiting, lane, channel, now, victim, blame);
-        if self.long.takes(Span::from_ps(charged)) {
-            self.note_long_lane(waiting, lane, now, victim);
+        let wait = Span::from_ps(charged);
+        if self.long.takes(wait) {
+            self.note_long_lane(waiting, lane, (wait, now), victim);
         }
         charged
     }
@@ -124,7 +125,7 @@ impl Observe {
     ) {
         self.ledger.charge_channel(waiting, channel, now, victim, &mut self.blame);
         if self.long.takes(wait) {
-            self.note_long_channel(waiting, channel, now, victim);
+            self.note_long_channel(waiting, channel, (wait, now), victim);
         }
     }
 
@@ -160,31 +161,54 @@ impl Observe {
 }
 
 impl Observe {
-    /// A wait has ended that is long enough; with whoever had what was waited for, for longest.
+    /// A wait has ended that is long enough, or a part of `whole`; with whoever had what was waited for,
+    /// for longest.
     #[cold]
     #[inline(never)]
     pub(crate) fn note_long(
         &mut self,
         victim: HolderIndex,
         resource: Resource,
-        ended: Time,
+        (whole, ended): (Span, Time),
         (wait, holder, held): (Span, HolderIndex, Span),
     ) {
         let flows = self.flows();
         if let Holder::Flow(victim) = flows.holder(victim) {
             let holder = flows.holder(holder);
-            self.long.push(LongWait { victim, resource, ended, wait, holder, held });
+            self.long.push(LongWait { victim, resource, ended, wait, whole, holder, held });
+        }
+    }
+
+    /// Charges a wait that ends now, and is a part of `whole`, to the one who had what was waited for.
+    #[inline(always)]
+    pub(crate) fn charge(
+        &mut self,
+        victim: HolderIndex,
+        resource: Resource,
+        holder: HolderIndex,
+        wait: Span,
+        (whole, now): (Span, Time),
+    ) {
+        self.blame.add(victim, resource, holder, wait);
+        if self.long.takes(wait) {
+            self.note_long(victim, resource, (whole, now), (wait, holder, wait));
         }
     }
 
     /// The same of a wait for a lane, and for the channel that kept it from starting.
     #[cold]
     #[inline(never)]
-    fn note_long_lane(&mut self, waiting: Waiting, lane: Lane, now: Time, victim: HolderIndex) {
+    fn note_long_lane(
+        &mut self,
+        waiting: Waiting,
+        lane: Lane,
+        ends: (Span, Time),
+        victim: HolderIndex,
+    ) {
         for resource in [Resource::Die, Resource::Channel] {
-            let longest = self.ledger.longest_of_lane(waiting, lane, resource, now).longest();
-            if self.long.takes(longest.0) && !longest.0.is_zero() {
-                self.note_long(victim, resource, now, longest);
+            let longest = self.ledger.longest_of_lane(waiting, lane, resource, ends.1).longest();
+            if !longest.0.is_zero() {
+                self.note_long(victim, resource, ends, longest);
             }
         }
     }
@@ -196,10 +220,10 @@ impl Observe {
         &mut self,
         waiting: Waiting,
         channel: Channel,
-        now: Time,
+        ends: (Span, Time),
         victim: HolderIndex,
     ) {
-        let longest = self.ledger.longest_of_channel(waiting, channel, now).longest();
-        self.note_long(victim, Resource::Channel, now, longest);
+        let longest = self.ledger.longest_of_channel(waiting, channel, ends.1).longest();
+        self.note_long(victim, Resource::Channel, ends, longest);
     }
 }
