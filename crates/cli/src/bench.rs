@@ -41,6 +41,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let reconnect = target::time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?;
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
+    crate::hgrm::check(args.hgrm.as_deref())?;
     let profile = profile.map(|profile| profile.ask(&place, wait));
     let load = |(index, flow)| Load {
         target: place.clone(),

@@ -5,6 +5,13 @@ use mynah_lab::output::PendingFile;
 use mynah_lab::result::Result as RunResult;
 use std::path::{Path, PathBuf};
 
+/// Refuses a place where nothing can be written, before anything runs.
+pub(crate) fn check(path: Option<&Path>) -> Result<(), Failure> {
+    // Without being finished it leaves nothing behind.
+    path.map(PendingFile::create).transpose()?;
+    Ok(())
+}
+
 /// Writes the distribution of each kind of command of each flow: into `path` if there is one, else into
 /// files of their own beside it, by flow and kind.
 pub(crate) fn write(path: &Path, result: &RunResult) -> Result<(), Failure> {

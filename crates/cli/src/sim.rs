@@ -450,6 +450,7 @@ struct Outputs {
 impl Outputs {
     fn create(args: &Sim, names: &[String]) -> Result<Outputs, Failure> {
         let json = args.output.json.as_deref().filter(|path| *path != Path::new("-"));
+        crate::hgrm::check(args.output.hgrm.as_deref())?;
         let report = args.output.report.as_deref();
         let reports = names.iter().flat_map(|name| report.map(|path| named(path, name)));
         Ok(Outputs {
