@@ -1,23 +1,24 @@
 //! What keeps results the same everywhere is clippy's to find: iteration of hash maps and the
 //! platform's floating-point functions (`clippy.toml` of the model and of lab). Whether clippy finds
-//! them, each crate's own `tests/lints.rs` has clippy say. Here: that these are there, and that
+//! them, `lints.rs` among the tests of each has clippy say. Here: that these are there, and that
 //! nothing is exempt.
 
 use crate::report::Report;
 use crate::source;
 
-const CRATES: [&str; 2] = ["model", "lab"];
+/// Crates, and the program of tests that has clippy find what is forbidden.
+const CRATES: [(&str, &str); 2] = [("model", "drive"), ("lab", "lab")];
 const LINTS: [&str; 2] = ["disallowed_methods", "disallowed_types"];
 
 #[test]
 fn lints_for_equal_results_stay_on() {
     let mut report = Report::new("clippy forbids what would make results differ");
-    for krate in CRATES {
+    for (krate, program) in CRATES {
         let configured = format!("crates/{krate}/clippy.toml");
         if source::read(&configured) != source::read("crates/model/clippy.toml") {
             report.add_to(&configured, "is not the model's; make it a link to that");
         }
-        let tests = format!("crates/{krate}/tests/lints.rs");
+        let tests = format!("crates/{krate}/tests/{program}/lints.rs");
         for lint in LINTS {
             if !source::read(&tests).contains(&format!("#[expect(clippy::{lint}")) {
                 report

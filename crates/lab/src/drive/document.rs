@@ -3,6 +3,7 @@
 //! Each text (the file, then every override) is a layer with its own range of byte offsets,
 //! so a span says where a value was written however the layers were merged.
 
+mod read;
 mod refusal;
 
 use std::collections::BTreeMap;
@@ -156,7 +157,8 @@ impl<'i> Document<'i> {
         let root = Spanned::new(0..text.len(), DeTable::new());
         let mut document = Document { set, layers: Vec::new(), root };
         document.add_layer(name, text);
-        let parsed = DeTable::parse(text).map_err(|error| refusal::problem(&document, &error))?;
+        let parsed = DeTable::parse(text)
+            .map_err(|error| refusal::problem(&document, error.message(), error.span()))?;
         document.root = Spanned::new(0..text.len(), parsed.into_inner());
         Ok(document)
     }
@@ -206,8 +208,8 @@ impl<'i> Document<'i> {
 
     /// Reads the document as a `T`.
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Problem> {
-        let deserializer = toml::de::Deserializer::from(self.root.clone());
-        T::deserialize(deserializer).map_err(|error| refusal::problem(self, &error))
+        read::read(&self.root)
+            .map_err(|refused| refusal::problem(self, &refused.message, refused.span))
     }
 
     /// The layer that holds an offset: 0 is the file, others are overrides.

@@ -16,7 +16,9 @@
 //! - `cache`, `warm_partial`: the cache and its DRAM, in numbers; as it is found;
 //! - `hybrid`, `large_units`: mappings other than by page;
 //! - `pairs`: key-value namespaces: exact times, the index, capacity, and any sequence of commands;
-//! - `refused`: drives that cannot be built.
+//! - `refused`: drives that cannot be built;
+//! - `saved_state`: a drive that is saved and restored goes on as it was;
+//! - `lints`: what clippy has to find, when it runs.
 
 #![allow(unreachable_pub, missing_docs)]
 
@@ -34,11 +36,13 @@ mod hybrid;
 mod knobs;
 mod large_units;
 mod laws;
+mod lints;
 mod media;
 mod packets;
 mod pairs;
 mod refused;
 mod renewal;
+mod saved_state;
 mod scheduling;
 mod sequential;
 mod superblocks;

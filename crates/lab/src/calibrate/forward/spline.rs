@@ -1,13 +1,11 @@
 //! Cubic smoothing splines, and how much to smooth.
 //!
-//! The curve `f` minimises `Σ w (y - f(x))² + λ ∫ f''²`; `csaps` has it for `p = 1 / (1 + λ)`. Of the
-//! λ that are tried the one is taken with which a curve without a point is nearest to that point, over
-//! all points: leave-one-out cross-validation. Since fitted values are linear in `y`, it needs no
-//! refit: without point `i` the curve misses it by `(y - f) / (1 - h)`, where `h` is what `f(x)` grows by
-//! when `y` does (Craven and Wahba, 1979).
-
-use csaps::CubicSmoothingSpline;
-use ndarray::{Array2, ArrayView1};
+//! The curve `f` minimises `Σ w (y - f(x))² + λ ∫ f''²`; Reinsch's algorithm has it from a system of five
+//! diagonals (Green and Silverman, Nonparametric Regression and Generalized Linear Models, 1994, sections
+//! 2.3.3 and 3.5.1). Of the λ that are tried the one is taken with which a curve without a point is nearest
+//! to that point, over all points: leave-one-out cross-validation. Since fitted values are linear in `y`,
+//! it needs no refit: without point `i` the curve misses it by `(y - f) / (1 - h)`, where `h` is what `f(x)`
+//! grows by when `y` does (Craven and Wahba, 1979).
 
 /// λ is tried from 10 to the first of these to 10 to the second, in quarters of a decade.
 const DECADES: (i32, i32) = (-7, 5);
@@ -33,24 +31,99 @@ pub(super) struct Smooth {
     pub(super) left_out_error: f64,
 }
 
+/// `R + λ Qᵀ W⁻¹ Q` of Reinsch's algorithm as `L D Lᵀ`, and `Q`'s columns. Each inner point has a row.
+struct Bands<'a> {
+    weights: &'a [f64],
+    lambda: f64,
+    /// The three values of each column of `Q`: at the point before, at the point, at the one behind.
+    second_difference: Vec<[f64; 3]>,
+    pivot: Vec<f64>,
+    /// `L` one and two below its diagonal.
+    below: Vec<[f64; 2]>,
+}
+
+impl Bands<'_> {
+    fn new<'a>(x: &[f64], weights: &'a [f64], lambda: f64) -> Bands<'a> {
+        let inner = x.len() - 2;
+        let width = |index: usize| x[index + 1] - x[index];
+        let second_difference: Vec<[f64; 3]> = (0..inner)
+            .map(|row| {
+                let (before, behind) = (1.0 / width(row), 1.0 / width(row + 1));
+                [before, -before - behind, behind]
+            })
+            .collect();
+        // What two columns of `Q` have in common, `apart` rows apart.
+        let common = |row: usize, apart: usize| -> f64 {
+            let (left, right) = (&second_difference[row], &second_difference[row + apart]);
+            let shared = apart..3;
+            shared.map(|at| left[at] * right[at - apart] / weights[row + at]).sum()
+        };
+        let (mut pivot, mut below) = (vec![0.0; inner], vec![[0.0; 2]; inner]);
+        for row in 0..inner {
+            let mut diagonal = (width(row) + width(row + 1)) / 3.0 + lambda * common(row, 0);
+            let mut next = 0.0;
+            if row + 1 < inner {
+                next = width(row + 1) / 6.0 + lambda * common(row, 1);
+            }
+            if row > 0 {
+                let [one, two] = below[row - 1];
+                diagonal -= one * one * pivot[row - 1];
+                next -= one * two * pivot[row - 1];
+            }
+            if row > 1 {
+                diagonal -= below[row - 2][1] * below[row - 2][1] * pivot[row - 2];
+            }
+            pivot[row] = diagonal;
+            let second = if row + 2 < inner { lambda * common(row, 2) } else { 0.0 };
+            below[row] = [next / diagonal, second / diagonal];
+        }
+        Bands { weights, lambda, second_difference, pivot, below }
+    }
+
+    /// The smoothed values of `y`.
+    fn smooth(&self, y: &[f64]) -> Vec<f64> {
+        let inner = self.pivot.len();
+        // The second derivatives at the inner points: forwards, and back.
+        let mut bend: Vec<f64> = (0..inner)
+            .map(|row| (0..3).map(|at| self.second_difference[row][at] * y[row + at]).sum())
+            .collect();
+        for row in 0..inner {
+            let [one, two] = self.below[row];
+            let value = bend[row];
+            if row + 1 < inner {
+                bend[row + 1] -= one * value;
+            }
+            if row + 2 < inner {
+                bend[row + 2] -= two * value;
+            }
+        }
+        for row in (0..inner).rev() {
+            let [one, two] = self.below[row];
+            let behind = |by: usize| bend.get(row + by).copied().unwrap_or(0.0);
+            bend[row] = bend[row] / self.pivot[row] - one * behind(1) - two * behind(2);
+        }
+        let mut fitted = y.to_vec();
+        for (row, bend) in bend.iter().enumerate() {
+            for at in 0..3 {
+                let point = row + at;
+                fitted[point] -=
+                    self.lambda / self.weights[point] * self.second_difference[row][at] * bend;
+            }
+        }
+        fitted
+    }
+}
+
 /// The smoothing spline with λ, at the points, and what each point has of itself.
 fn smoothed(x: &[f64], y: &[f64], weights: &[f64], lambda: f64) -> Option<(Vec<f64>, Vec<f64>)> {
-    let points = x.len();
-    // The measured points, and each point alone.
-    let mut rows = Array2::zeros((points + 1, points));
-    for index in 0..points {
-        rows[(0, index)] = y[index];
-        rows[(index + 1, index)] = 1.0;
-    }
-    let x = ArrayView1::from(x);
-    let spline = CubicSmoothingSpline::new(x, rows.view())
-        .with_weights(ArrayView1::from(weights))
-        .with_smooth(1.0 / (1.0 + lambda))
-        .make()
-        .ok()?;
-    let values = spline.evaluate(x).ok()?;
-    let fitted: Vec<f64> = (0..points).map(|index| values[(0, index)]).collect();
-    let own: Vec<f64> = (0..points).map(|index| values[(index + 1, index)]).collect();
+    let bands = Bands::new(x, weights, lambda);
+    let fitted = bands.smooth(y);
+    let alone = |point: usize| {
+        let mut one = vec![0.0; x.len()];
+        one[point] = 1.0;
+        bands.smooth(&one)[point]
+    };
+    let own: Vec<f64> = (0..x.len()).map(alone).collect();
     let finite = fitted.iter().chain(&own).all(|value| value.is_finite());
     finite.then_some((fitted, own))
 }

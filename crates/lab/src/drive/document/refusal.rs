@@ -5,9 +5,12 @@ use super::{Document, Problem, choices, keys_of};
 use std::ops::Range;
 
 /// The mistake that the TOML parser or a type found.
-pub(super) fn problem(document: &Document<'_>, error: &toml::de::Error) -> Problem {
-    let message = error.message();
-    let span = error.span().unwrap_or(0..0);
+pub(super) fn problem(
+    document: &Document<'_>,
+    message: &str,
+    span: Option<Range<usize>>,
+) -> Problem {
+    let span = span.unwrap_or(0..0);
     let quoted = message.split('`').skip(1).step_by(2).collect();
     let path = document.path_at(&span);
     let refusal = Refusal { document, message, quoted, path, span };

@@ -4,29 +4,50 @@ use crate::units::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde_spanned::Spanned;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(in crate::drive) struct At<T>(Spanned<T>);
+pub(in crate::drive) struct At<T> {
+    span: Range<usize>,
+    value: T,
+}
+
+/// By this name [`At`] asks a deserializer for three elements: where the value begins, where it ends, and
+/// the value.
+pub(in crate::drive) const AT: &str = "$mynah::At";
 
 impl<T> At<T> {
     pub(in crate::drive) fn span(&self) -> Range<usize> {
-        self.0.span()
+        self.span.clone()
     }
 
     pub(in crate::drive) fn get(&self) -> &T {
-        self.0.get_ref()
+        &self.value
     }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<At<T>, D::Error> {
-        Spanned::deserialize(deserializer).map(At)
+        struct Placed<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Placed<T> {
+            type Value = At<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value and its place")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<At<T>, A::Error> {
+                let missing = |at: usize| de::Error::invalid_length(at, &"a value and its place");
+                let start = parts.next_element()?.ok_or_else(|| missing(0))?;
+                let end = parts.next_element()?.ok_or_else(|| missing(1))?;
+                let value = parts.next_element()?.ok_or_else(|| missing(2))?;
+                Ok(At { span: start..end, value })
+            }
+        }
+        deserializer.deserialize_newtype_struct(AT, Placed(PhantomData))
     }
 }
 

@@ -1,0 +1,7 @@
+//! The `mynah` command, from outside.
+
+mod how_to;
+mod reference;
+mod serving;
+mod sim;
+mod snapshots;

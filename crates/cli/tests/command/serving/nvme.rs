@@ -1,0 +1,90 @@
+//! What a controller says of itself to `mynah nvme`.
+
+use crate::serving::support::*;
+use serde_json::Value;
+
+const DRIVE: [&str; 13] = [
+    "serve",
+    "--functional",
+    "--tcp=127.0.0.1:0",
+    "--precondition=none",
+    "--set",
+    "geometry.blocks_per_plane=64",
+    "--set",
+    "over_provisioning=30%",
+    "--namespace=64MiB",
+    "--namespace=32MiB,4096",
+    "--fault",
+    "read-error:units=0-3",
+    "--quiet",
+];
+
+/// What it prints; it ends with this exit code.
+fn ask(served: &Served, words: &[&str], code: i32) -> (Vec<u8>, String) {
+    let target = format!("tcp://{}", served.address());
+    let output = mynah(&[&["nvme", &target], words].concat()).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {errors}");
+    (output.stdout, errors)
+}
+
+fn json(served: &Served, words: &[&str]) -> Value {
+    let (said, _) = ask(served, &[words, &["--json"]].concat(), 0);
+    serde_json::from_slice(&said).expect("JSON")
+}
+
+#[test]
+fn a_controller_says_what_it_is_and_what_faults_have_left() {
+    let served = Served::start(&mut mynah(&DRIVE));
+    let controller = json(&served, &["id-ctrl"]);
+    assert_eq!(controller["subnqn"], served.ready["nqn"]);
+    assert_eq!((&controller["sqes"], &controller["cntrltype"]), (&0x66.into(), &1.into()));
+    assert_eq!(json(&served, &["list-ns"])["nsid_list"][1]["nsid"], 2);
+    let second = json(&served, &["id-ns", "--nsid", "2"]);
+    assert_eq!(second["nsze"], (32 << 20) / 4096);
+    let formats = second["lbafs"].as_array().expect("formats");
+    let used: Vec<_> = formats.iter().filter(|format| format["in_use"] == 1).collect();
+    assert_eq!((used.len(), &used[0]["ds"]), (1, &12.into()));
+    let (_, errors) = ask(&served, &["id-ns", "--nsid", "9"], 1);
+    assert!(errors.contains("there is no namespace 9"), "{errors}");
+    assert_eq!(json(&served, &["ana-log"])["ANA DESC LIST "][0]["state"], "optimized");
+
+    // A write and a read that fails leave their mark.
+    let target = format!("tcp://{}", served.address());
+    result(&run_bench(&target, &["--rw=write", "--bs=64k", "--number_ios=1"]), 0);
+    run_bench(&target, &["--rw=read", "--bs=4k", "--number_ios=1"]);
+    let smart = json(&served, &["smart-log"]);
+    assert_eq!((&smart["media_errors"], &smart["host_write_commands"]), (&1.into(), &1.into()));
+    // The log of errors is each controller's own: this one has seen none.
+    assert_eq!(json(&served, &["error-log"])["errors"], Value::Array(vec![]));
+    let (text, _) = ask(&served, &["error-log"], 0);
+    assert_eq!(String::from_utf8(text).expect("text"), "Error Log Entries:\nerrors : none\n");
+}
+
+#[test]
+fn logs_and_features_as_they_are_and_those_that_are_not_there() {
+    let served = Served::start(&mut mynah(&DRIVE));
+    let (raw, _) = ask(&served, &["smart-log", "--raw"], 0);
+    let log = ["get-log", "0x02", "--raw", "--log-len"];
+    let (page, _) = ask(&served, &[&log[..], &["512"]].concat(), 0);
+    assert_eq!((raw.len(), &raw[..32]), (512, &page[..32]));
+    let (part, _) = ask(&served, &[&log[..], &["8", "--lpo", "0"]].concat(), 0);
+    assert_eq!(part, &page[..8]);
+    let (dump, _) = ask(&served, &["get-log", "2"], 0);
+    let dump = String::from_utf8(dump).expect("text");
+    assert!(dump.starts_with("00000000 00 39 01"), "{dump}");
+    let queues = json(&served, &["get-feature", "7"]);
+    assert_eq!(queues["name"], "Number of Queues");
+    assert!(queues["Current"].as_u64() > Some(0));
+    let host = json(&served, &["get-feature", "0x81"]);
+    assert_eq!(host["data"].as_str().map(str::len), Some(32));
+    for (words, why) in [
+        (&["get-log", "0x33"][..], "log page invalid (status 1/0x09)"),
+        (&["get-feature", "0x55"], "invalid field (status 0/0x02)"),
+    ] {
+        let (_, errors) = ask(&served, words, 1);
+        assert!(errors.contains(why), "{errors}");
+    }
+    ask(&served, &["get-feature", "300"], 2);
+    ask(&served, &["get-log", "2", "--log-len", "2"], 2);
+}

@@ -1,0 +1,32 @@
+//! What the crate does for whoever uses it, in one program, so that it is linked once.
+
+mod corpora;
+mod enclosure;
+mod ethernet;
+mod experiments;
+mod given_recordings;
+mod key_value;
+mod lints;
+mod localisation;
+mod moke;
+mod mqsim_files;
+mod observed;
+mod pftrace;
+mod profile;
+mod profile_views;
+mod recorded_pairs;
+mod run_length;
+mod sequential_writes;
+mod slowest;
+mod validation_ceilings;
+mod validation_drives;
+mod validation_mqsim;
+mod validation_rest;
+mod validation_steady;
+mod warm_cache;
+mod workload_experiment;
+mod workload_schedule;
+mod workload_stages;
+mod workload_streams;
+mod workload_trace;
+mod workload_zones;

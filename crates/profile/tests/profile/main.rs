@@ -1,0 +1,5 @@
+//! The format of profiles, by laws.
+
+mod choice;
+mod follow;
+mod format;
