@@ -56,6 +56,16 @@ const MIXED: [&str; 10] =
     ["--rw", "randrw", "--bs", "4k", "--iodepth", "16", "--number_ios", "20000", "--json", "-"];
 
 #[test]
+fn the_version_names_the_profile() {
+    let folder = Path::new(env!("CARGO_BIN_EXE_mynah")).parent().expect("it is in a folder");
+    let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
+    let profile = if name == "debug" { "dev" } else { name };
+    let said = done(mynah(Path::new("."), &["--version"]));
+    assert_eq!(said.lines().last(), Some(&*format!("profile {profile}")));
+    assert!(said.starts_with(&format!("mynah {}\n", env!("CARGO_PKG_VERSION"))), "{said}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let run = |seed: &str| {
