@@ -17,7 +17,7 @@ use std::path::Path;
 /// Columns of the page.
 const WIDTH: usize = 80;
 /// Stages that are shown of a profile, those that take longest.
-const STAGES: usize = 7;
+const STAGES: usize = 5;
 
 /// The verdict, and what it is about.
 pub(super) fn served(it: &Served, sides: &Sides) -> String {
@@ -91,10 +91,8 @@ fn verdict(it: &Served, sides: &Sides) -> String {
             duration(late)
         );
     }
-    match it.earlier {
-        0 => {}
-        1 => text += " This was the second try; the first was late, too late to be trusted.",
-        _ => text += " This was the last of three tries; those before were late as well.",
+    if it.earlier > 0 {
+        let _ = write!(text, " Try {}: those before were late.", it.earlier + 1);
     }
     if it.served.untrusted.is_some() || *comparable == Comparable::Nothing {
         let _ = write!(text, " {}", sides.help());
@@ -111,18 +109,15 @@ fn line(out: &mut String, kind: &str, what: &str, pair: &Pair, pick: fn(&Latency
 
 /// Which commands are too short to be compared.
 fn left_out(agreement: &Agreement) -> String {
-    let median = |latency: &Latency| duration(latency.percentiles.p50);
     let mut out = String::new();
     for pair in agreement.left_out.iter().filter(|_| !agreement.pairs.is_empty()) {
-        let text = format!(
-            "{}s are too short to be compared beside what nine of ten commands were late by ({}): \
-             median {} predicted, {} served.",
+        let median = duration(pair.predicted.percentiles.p50);
+        let _ = writeln!(
+            out,
+            "  {:<6} {:<15} {median:>9}     too short to be compared beside lateness",
             pair.kind.name(),
-            duration(agreement.missed.most_ns()),
-            median(&pair.predicted),
-            median(&pair.served)
+            "median"
         );
-        out += &wrapped("  ", &text);
     }
     out
 }
@@ -191,7 +186,6 @@ pub(super) fn next() -> String {
      Try next:\n  \
      mynah serve                    and in another terminal\n  \
      mynah bench tcp://127.0.0.1 --rw randread --bs 4k --iodepth 16 --profile\n  \
-     mynah sim --rw randrw --bs 4k --iodepth 32 --set over_provisioning=28%\n  \
      mynah serve --record run.rec   then mynah compare run.rec --drive mqsim\n"
         .to_owned()
 }
@@ -200,8 +194,9 @@ pub(super) fn next() -> String {
 fn narrowed(line: &str) -> String {
     match line.split_once("held by ") {
         Some((start, holders)) if line.chars().count() > WIDTH => {
-            wrapped(&format!("{start}held by "), &holders.replace(" %", "\u{a0}%"))
-                .replace('\u{a0}', " ")
+            // A holder and its part stay together.
+            let whole: Vec<_> = holders.split(", ").map(|it| it.replace(' ', "\u{a0}")).collect();
+            wrapped(&format!("{start}held by "), &whole.join(", ")).replace('\u{a0}', " ")
         }
         _ => format!("{line}\n"),
     }
