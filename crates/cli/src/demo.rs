@@ -1,22 +1,23 @@
-//! `mynah demo`: a drive explained under a mixed workload; then the same drive served on
-//! loopback, used by a host, and laid beside its simulation; then what its I/Os go through.
+//! `mynah demo`: a drive served on loopback, used by a host and laid beside its simulation, the
+//! verdict first; then a drive explained under a mixed workload; then what I/Os of the served one go
+//! through. On a page: at most 60 lines of 80 columns.
 
+mod page;
 mod profile;
+mod served;
 
 use crate::args::Demo;
 use crate::failure::Failure;
-use crate::{print, sim};
-use mynah_lab::comparison::Comparison;
-use mynah_lab::emulation::Emulation;
-use mynah_lab::replay::replay;
-use mynah_lab::result::{Result as RunResult, Run};
+use crate::progress::Bar;
+use crate::{print, sim, values};
+use mynah_lab::Simulation;
+use mynah_lab::output::PendingFile;
 use mynah_lab::workload::FlowSpec;
-use mynah_lab::{Simulation, output};
+use mynah_runtime::cpus::Cpus;
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Where};
 use mynah_runtime::host::{Options, default_host_nqn};
-use mynah_runtime::pacing::Poll;
-use mynah_runtime::record::Recording;
-use mynah_runtime::server::{ServeOptions, Server};
+use mynah_runtime::server::{Served, Server};
+use mynah_runtime::slice;
 use mynah_stamp::Span;
 use mynah_wire::tcp::digest::Digests;
 use std::path::Path;
@@ -25,99 +26,107 @@ use std::time::Duration;
 const DRIVE: &str = "enterprise-tlc";
 const READER: &str = "rw=randread bs=4k iodepth=16 runtime=1s";
 const WRITER: &str = "rw=randwrite bs=16k rate_iops=15000 runtime=1s";
-/// What the served drive gets. At a given rate, so that host and network do not slow it.
-const HOST: &str = "rw=randrw rwmixread=70 bs=4k rate_iops=20000 runtime=4s";
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Both sides of a served drive mostly sleep, and are to run soon after they wake.
+const SLICE: Span = Span::from_us(100);
 
-/// Runs the demonstration.
+/// Runs the demonstration; whether it was interrupted.
 pub(crate) fn run(demo: &Demo) -> Result<bool, Failure> {
-    Ok(explain(&demo.report)? || serve()? || profile::run()?)
-}
-
-/// Simulates two flows; whether it was interrupted.
-fn explain(report: &Path) -> Result<bool, Failure> {
-    print::out(&format!(
-        "1. A drive predicted and explained\n\n\
-         Two flows share the drive `{DRIVE}`, which is in steady state, so that every write costs\n\
-         garbage collection. For one second of simulated time\n  \
-         reader: {READER}\n  writer: {WRITER}\n\n"
-    ))?;
-    let simulation = Simulation::on(DRIVE)?.flow("reader", READER)?.flow("writer", WRITER)?.seed(1);
-    let measured = sim::watched(false, |watch| simulation.run_watched(watch))?;
-    output::write(report, &measured.html())?;
-    let run = &measured.result.run;
-    print::out(&format!(
-        "{}\n{} requests took {:.1} s of one processor, preparing the drive {:.1} s.\n\
-         {} has the same with pictures; open it in a browser.\n\n",
-        measured.summary(),
-        measured.result.requests,
-        run.cpu_s,
-        run.setup_cpu_s,
-        report.display(),
-    ))?;
-    Ok(measured.interrupted)
-}
-
-/// Serves the drive, uses it, simulates it, and compares; whether it was interrupted.
-fn serve() -> Result<bool, Failure> {
-    print::out(&format!(
-        "2. The same drive, served over NVMe/TCP in real time\n\n\
-         A host connects on loopback and does this: {HOST}\n\n"
-    ))?;
-    let simulation = Simulation::on(DRIVE)?.flow("host", HOST)?.seed(1);
-    let folder = tempfile::tempdir().map_err(|error| Failure::failed(error.to_string(), None))?;
-    let recording = folder.path().join("demo.rec");
-    let (mut served, seen) = serve_and_use(&recording, &simulation.flows[0])?;
-    // The drive knows its host by a long name.
-    if let [flow] = &mut served.flows[..] {
-        flow.name = "host".into();
+    let sides = Sides::new(values::cpus(demo.cpus_allowed.as_deref())?)?;
+    let report = PendingFile::create(&demo.report)?;
+    let Some(served) = served::run(&sides)? else { return Ok(true) };
+    print::out(&page::served(&served, &sides))?;
+    if explain(report, &demo.report)? {
+        return Ok(true);
     }
-    print_host(&seen)?;
-
-    let again = sim::watched(true, |watch| replay(&recording, None, &[], &[], None, None, watch))?;
-    let predicted = sim::watched(false, |watch| simulation.run_watched(watch))?;
-    let names = ["as served, at the drive", "as simulated from the same file"];
-    let comparison = Comparison::new(names, [&served, &predicted.result]);
-    let caution = match served.untrusted {
-        Some(_) => {
-            "This machine missed real time by more than the bound, as it says above: the medians\n\
-             can be compared, the tails are the machine's.\n\n"
-        }
-        None => "",
-    };
-    print::out(&format!(
-        "{}\n{caution}\
-         Everything that went into the served drive was recorded. Simulated again, each of its\n\
-         {} completions came at the same picosecond.\n\n",
-        comparison.text(),
-        again.result.requests,
-    ))?;
-    Ok(seen.interrupted || predicted.interrupted)
+    let Some(profiled) = profile::run(&sides)? else { return Ok(true) };
+    print::out(&page::profiled(&profiled))?;
+    print::out(&page::next())?;
+    Ok(false)
 }
 
-/// What the drive saw, and what the host saw.
-fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), Failure> {
-    let prepared = Emulation::on(DRIVE, &[])?.prepare()?;
-    let (recording, tap) = Recording::begin(path, &prepared, std::iter::empty())?;
-    let mut server =
-        Server::new(prepared, ServeOptions { poll: Poll::Always, ..ServeOptions::default() })?;
-    server.subsystem_mut().set_tap(tap);
-    let load = load_on(&server, flow);
+/// Where the two sides of a served drive run.
+struct Sides {
+    /// Processors that were given, or those that there are.
+    cpus: Cpus,
+    is_given: bool,
+}
+
+impl Sides {
+    fn new(given: Option<Cpus>) -> Result<Sides, Failure> {
+        let failed = |error: std::io::Error| Failure::failed(error.to_string(), None);
+        let is_given = given.is_some();
+        let cpus = given.map_or_else(|| Cpus::usable().map_err(failed), Ok)?;
+        Ok(Sides { cpus, is_given })
+    }
+
+    fn drive(&self) -> Option<Cpus> {
+        self.is_given.then(|| self.cpus.split(0))
+    }
+
+    fn host(&self) -> Option<Cpus> {
+        self.is_given.then(|| self.cpus.split(1))
+    }
+
+    /// Whether each has a processor that it may keep busy.
+    fn are_apart(&self) -> bool {
+        self.is_given && self.cpus.count() > 1
+    }
+
+    /// What would help where real time was missed.
+    fn help(&self) -> String {
+        match (self.cpus.count(), self.is_given) {
+            (..=1, _) => {
+                "Drive and host had one processor for both; one for each would help.".into()
+            }
+            (_, true) => {
+                "What would help: processors of --cpus_allowed that nothing else uses.".into()
+            }
+            (_, false) => format!(
+                "What would help: a processor for each side that nothing else uses, as with \
+                 `mynah demo --cpus_allowed {},{}`.",
+                self.cpus.split(0),
+                self.cpus.split(1)
+            ),
+        }
+    }
+}
+
+/// Does what serves a drive on a thread of its own, so that what comes after may run where it likes.
+fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
+    let done = std::thread::scope(|scope| scope.spawn(work).join());
+    done.map_err(|_| Failure::failed("the drive failed".into(), None))?
+}
+
+/// Serves the drive on this thread while `host` puts a load on it from another.
+fn with_host<T: Send>(
+    server: Server,
+    host: impl FnOnce() -> Result<T, Failure> + Send,
+) -> Result<(Served, T), Failure> {
     let control = server.control();
-    let host = std::thread::spawn(move || {
-        let outcome = load::run(&load, &mut |_| true);
-        control.stop();
-        outcome
-    });
-    let served = server.run()?;
-    recording.finish(served.end())?;
-    let outcome = host.join().map_err(|_| Failure::failed("the host failed".into(), None))?;
-    let outcome = outcome.map_err(|error: LoadError| Failure::failed(error.to_string(), None))?;
-    Ok((served.result(Run::default()), outcome))
+    slice::ask_for_slices(SLICE);
+    std::thread::scope(|scope| {
+        let host = scope.spawn(move || {
+            let done = host();
+            // However it ended.
+            control.stop();
+            done
+        });
+        let served = server.run()?;
+        let used = host.join().map_err(|_| Failure::failed("the host failed".into(), None))?;
+        Ok((served, used?))
+    })
+}
+
+/// Puts a load on a drive, and shows how far it is.
+fn put(load: &Load, title: &'static str) -> Result<Outcome, Failure> {
+    let mut bar = Bar::titled(title);
+    let outcome = load::run(load, &mut |progress| bar.load(progress));
+    outcome.map_err(|error: LoadError| Failure::failed(error.to_string(), None))
 }
 
 /// A load on a drive that is served here.
-fn load_on(server: &Server, flow: &FlowSpec) -> Load {
+fn load_on(server: &Server, flow: &FlowSpec, sides: &Sides) -> Load {
     Load {
         target: Where::Tcp(Box::new(Options {
             address: server.addresses()[0].to_string(),
@@ -142,29 +151,21 @@ fn load_on(server: &Server, flow: &FlowSpec) -> Load {
         flush_every: 0,
         wait: Duration::ZERO,
         reconnect: Duration::ZERO,
-        cpus: None,
+        cpus: sides.host(),
+        spins: sides.are_apart(),
         profile: None,
     }
 }
 
-fn print_host(seen: &Outcome) -> Result<(), Failure> {
-    use std::fmt::Write;
-    let mut text = String::from("At the host, network and its own software included:\n");
-    for flow in &seen.result.flows {
-        for (kind, side) in flow.sides() {
-            let Some(latency) = side.lat_ns else { continue };
-            let us = |ns: f64| ns / 1_000.0;
-            let _ = writeln!(
-                text,
-                "  {:<6} {:>7} I/Os, latency mean {:.1} us, p50 {:.1} us, p99 {:.1} us",
-                kind.name(),
-                side.ios,
-                us(latency.mean),
-                us(latency.percentiles.p50),
-                us(latency.percentiles.p99)
-            );
-        }
+/// Simulates two flows, and keeps the report; whether it was interrupted.
+fn explain(report: PendingFile, path: &Path) -> Result<bool, Failure> {
+    let simulation = Simulation::on(DRIVE)?.flow("reader", READER)?.flow("writer", WRITER)?.seed(1);
+    let bar = Bar::titled("simulating a reader and a writer");
+    let measured = sim::watched_on(bar, |watch| simulation.run_watched(watch))?;
+    if measured.interrupted {
+        return Ok(true);
     }
-    text.push('\n');
-    print::out(&text)
+    report.finish(&measured.html())?;
+    print::out(&page::explained(&measured.result, path))?;
+    Ok(false)
 }

@@ -5,6 +5,7 @@ use mynah_lab::calibrate::inverse::Phase;
 use mynah_lab::simulation::Step;
 use mynah_lab::summary::units::count;
 use mynah_runtime::host::load::Progress;
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,13 +49,15 @@ pub(crate) fn catch_interrupts() {
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
     flow: String,
+    /// What is said in place of the run's steps.
+    title: Option<&'static str>,
 }
 
 impl Bar {
     /// A bar that appears when the run takes longer than expected.
     pub(crate) fn new(quiet: bool) -> Bar {
         if quiet || !std::io::stderr().is_terminal() {
-            return Bar { bar: None, flow: String::new() };
+            return Bar { bar: None, flow: String::new(), title: None };
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -65,7 +68,20 @@ impl Bar {
                 late.set_draw_target(ProgressDrawTarget::stderr());
             }
         });
-        Bar { bar: Some(bar), flow: String::new() }
+        Bar { bar: Some(bar), flow: String::new(), title: None }
+    }
+
+    /// A bar that is there at once, and says what all of it is for.
+    pub(crate) fn titled(title: &'static str) -> Bar {
+        let shown = std::io::stderr().is_terminal();
+        let bar = shown.then(|| {
+            let bar = ProgressBar::new(FULL);
+            bar.set_style(style("{spinner} {msg} {elapsed}"));
+            bar.set_message(title);
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Bar { bar, flow: String::new(), title: Some(title) }
     }
 
     /// Shows `step`; false if the run is to end.
@@ -76,10 +92,7 @@ impl Bar {
         }
         if let Some(bar) = &self.bar {
             match step {
-                Step::Preparing => {
-                    bar.set_style(style("{spinner} {msg} {elapsed}"));
-                    bar.set_message("building and preconditioning the drive");
-                }
+                Step::Preparing => self.wait("building and preconditioning the drive"),
                 Step::Settling(progress) => {
                     if bar.length() != Some(FULL) {
                         self.start("settling the drive (--settle)");
@@ -94,7 +107,7 @@ impl Bar {
                 Step::Running(progress) | Step::RunningAlone(progress) => {
                     bar.set_position((progress.done * FULL as f64) as u64);
                     let what = if self.flow.is_empty() { "simulating" } else { &self.flow };
-                    bar.set_message(so_far(what, progress.completed, bar.elapsed()));
+                    self.say(so_far(what, progress.completed, bar.elapsed()));
                 }
                 Step::Finished => bar.set_position(FULL),
             }
@@ -108,26 +121,23 @@ impl Bar {
         RUNNING.store(running, Ordering::Relaxed);
         if let Some(bar) = &self.bar {
             match progress {
-                Progress::Connecting => {
-                    bar.set_style(style("{spinner} {msg} {elapsed}"));
-                    bar.set_message("connecting");
-                }
+                Progress::Connecting => self.wait("connecting"),
                 Progress::Started => self.start("running"),
                 Progress::Loading { done, stored } => {
                     if bar.length() != Some(FULL) {
                         self.start("storing keys");
                     }
                     bar.set_position((done.clamp(0.0, 1.0) * FULL as f64) as u64);
-                    bar.set_message(format!("{stored} keys stored"));
+                    self.say(format!("{stored} keys stored"));
                 }
                 Progress::Running { done, completed } => {
                     bar.set_position((done * FULL as f64) as u64);
-                    bar.set_message(match done < 1.0 {
+                    self.say(match done < 1.0 {
                         true => so_far("running", completed, bar.elapsed()),
                         false => "reading everything again".to_owned(),
                     });
                 }
-                Progress::Reconnecting => bar.set_message("the target is lost, trying again"),
+                Progress::Reconnecting => self.say("the target is lost, trying again"),
                 Progress::Finished => bar.set_position(FULL),
             }
         }
@@ -161,7 +171,22 @@ impl Bar {
             bar.reset();
             bar.set_length(FULL);
             bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %{left}"));
-            bar.set_message(what.to_owned());
+            self.say(what.to_owned());
+        }
+    }
+
+    /// Nobody knows how long this takes.
+    fn wait(&self, what: &'static str) {
+        if let Some(bar) = &self.bar {
+            bar.set_style(style("{spinner} {msg} {elapsed}"));
+            self.say(what);
+        }
+    }
+
+    fn say(&self, what: impl Into<Cow<'static, str>>) {
+        if let Some(bar) = &self.bar {
+            let what: Cow<'static, str> = self.title.map_or_else(|| what.into(), Cow::Borrowed);
+            bar.set_message(what);
         }
     }
 }

@@ -216,7 +216,14 @@ pub(crate) fn watched(
     quiet: bool,
     run: impl FnOnce(&mut dyn FnMut(Step<'_>) -> bool) -> Result<Measured, SimulationError>,
 ) -> Result<Measured, Failure> {
-    let mut bar = Bar::new(quiet);
+    watched_on(Bar::new(quiet), run)
+}
+
+/// The same with this bar.
+pub(crate) fn watched_on(
+    mut bar: Bar,
+    run: impl FnOnce(&mut dyn FnMut(Step<'_>) -> bool) -> Result<Measured, SimulationError>,
+) -> Result<Measured, Failure> {
     let mut meter = Meter::new();
     let mut measured = run(&mut |step| {
         meter.step(step);

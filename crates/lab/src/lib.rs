@@ -30,6 +30,7 @@ pub mod mqsim;
 pub mod trace;
 pub mod workload;
 
+pub mod agreement;
 pub mod batch;
 mod batch_means;
 pub mod capture;

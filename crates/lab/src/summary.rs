@@ -19,6 +19,8 @@ use units::{bandwidth, bar, bytes, count, duration, if_known, percent};
 const SHOWN_PART: f64 = 0.005;
 /// A flow this many times slower than alone has a noisy neighbour.
 const MUCH_SLOWER: f64 = 1.5;
+/// Stages with a smaller part of both the mean and the slowest are left out of an explanation.
+const EXPLAINED_PART: f64 = 0.01;
 /// Every kind of command gets its own breakdown, unless there are more kinds than this.
 const BREAKDOWNS: usize = 6;
 
@@ -384,25 +386,37 @@ pub(crate) fn breakdowns(result: &Result) -> Vec<(String, &[StageTime])> {
 
 fn write_breakdowns(out: &mut String, result: &Result) -> std::fmt::Result {
     for (title, stages) in breakdowns(result) {
-        writeln!(out, "\nlatency breakdown, {title}:")?;
-        writeln!(out, "{:>28} {:>7} {:>21} {:>7}", "mean", "share", "slowest 1 %", "share")?;
-        for stage in stages {
-            writeln!(
-                out,
-                "  {:<16} {:>9} {:>7} {:<10}  {:>9} {:>7} {:<10}",
-                stage.stage,
-                duration(stage.mean_ns),
-                percent(stage.share),
-                bar(stage.share, 10),
-                duration(stage.tail_mean_ns),
-                percent(stage.tail_share),
-                bar(stage.tail_share, 10)
-            )?;
-            trim_line(out);
-        }
+        out.push('\n');
+        write_stages(out, &title, stages, 0.0)?;
         let sum = |of: fn(&StageTime) -> f64| duration(stages.iter().map(of).sum());
         let (mean, tail) = (sum(|stage| stage.mean_ns), sum(|stage| stage.tail_mean_ns));
         writeln!(out, "  {:<16} {mean:>9} {:>18}  {tail:>9}", "sum", "")?;
+    }
+    Ok(())
+}
+
+/// The stages that take so much of the mean, or of the slowest.
+fn write_stages(
+    out: &mut String,
+    title: &str,
+    stages: &[StageTime],
+    least: f64,
+) -> std::fmt::Result {
+    writeln!(out, "latency breakdown, {title}:")?;
+    writeln!(out, "{:>28} {:>7} {:>21} {:>7}", "mean", "share", "slowest 1 %", "share")?;
+    for stage in stages.iter().filter(|stage| stage.share.max(stage.tail_share) >= least) {
+        writeln!(
+            out,
+            "  {:<16} {:>9} {:>7} {:<10}  {:>9} {:>7} {:<10}",
+            stage.stage,
+            duration(stage.mean_ns),
+            percent(stage.share),
+            bar(stage.share, 10),
+            duration(stage.tail_mean_ns),
+            percent(stage.tail_share),
+            bar(stage.tail_share, 10)
+        )?;
+        trim_line(out);
     }
     Ok(())
 }
@@ -449,30 +463,56 @@ fn write_blame(out: &mut String, result: &Result) -> std::fmt::Result {
     }
     writeln!(out, "\nwho delayed whom (waits of all parts of all I/Os added up):")?;
     for flow in &result.flows {
-        let waiting = waiting(&result.blame, &flow.name);
-        let total: f64 = waiting.iter().map(|waiting| waiting.wait_ns).sum();
-        if total == 0.0 {
-            continue;
-        }
-        writeln!(out, "  {} waited {} for", flow.name, duration(total))?;
-        for waiting in waiting.iter().filter(|waiting| waiting.wait_ns >= total * SHOWN_PART) {
-            let held: Vec<_> = waiting
-                .holders
-                .iter()
-                .filter(|entry| entry.wait_ns >= waiting.wait_ns * SHOWN_PART)
-                .map(|entry| (entry.holder.as_str(), percent(entry.wait_ns / waiting.wait_ns)))
-                .map(|(holder, part)| format!("{holder} {part}"))
-                .collect();
-            let part = percent(waiting.wait_ns / total);
-            let start = format!(
-                "    {:<12} {:>10} {part:>7}  held by ",
-                waiting.resource,
-                duration(waiting.wait_ns)
-            );
-            write_wrapped(out, &start, &held)?;
-        }
+        write_waiting(out, result, flow)?;
     }
     Ok(())
+}
+
+/// What a flow waited for, and who held that.
+fn write_waiting(out: &mut String, result: &Result, flow: &Flow) -> std::fmt::Result {
+    let waiting = waiting(&result.blame, &flow.name);
+    let total: f64 = waiting.iter().map(|waiting| waiting.wait_ns).sum();
+    if total == 0.0 {
+        return Ok(());
+    }
+    writeln!(out, "  {} waited {} for", flow.name, duration(total))?;
+    for waiting in waiting.iter().filter(|waiting| waiting.wait_ns >= total * SHOWN_PART) {
+        let held: Vec<_> = waiting
+            .holders
+            .iter()
+            .filter(|entry| entry.wait_ns >= waiting.wait_ns * SHOWN_PART)
+            .map(|entry| (entry.holder.as_str(), percent(entry.wait_ns / waiting.wait_ns)))
+            .map(|(holder, part)| format!("{holder} {part}"))
+            .collect();
+        let part = percent(waiting.wait_ns / total);
+        let start = format!(
+            "    {:<12} {:>10} {part:>7}  held by ",
+            waiting.resource,
+            duration(waiting.wait_ns)
+        );
+        write_wrapped(out, &start, &held)?;
+    }
+    Ok(())
+}
+
+/// Why the flow called `name` takes the time that it takes, in few lines: what it got, the stages that
+/// matter, who made it wait, and what dominates. At most 80 columns, if names are as short as `reader`.
+pub fn explanation(result: &Result, name: &str) -> String {
+    let mut out = String::new();
+    write_explanation(&mut out, result, name).expect("a string takes everything");
+    out
+}
+
+fn write_explanation(out: &mut String, result: &Result, name: &str) -> std::fmt::Result {
+    let Some(flow) = result.flows.iter().find(|flow| flow.name == name) else { return Ok(()) };
+    write_flow(out, flow)?;
+    for (kind, side) in flow.sides().into_iter().filter(|(_, side)| !side.stages.is_empty()) {
+        let title = format!("{} {}", flow.name, kind.name());
+        write_stages(out, &title, &side.stages, EXPLAINED_PART)?;
+    }
+    writeln!(out, "who delayed whom (waits of all parts of all I/Os added up):")?;
+    write_waiting(out, result, flow)?;
+    hint(result).map_or(Ok(()), |hint| writeln!(out, "{hint}"))
 }
 
 /// Writes `start` and the items, separated by commas, on as many lines as they need.

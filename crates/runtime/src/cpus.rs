@@ -3,7 +3,7 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
-use std::{fs, io, thread};
+use std::{fmt, fs, io, thread};
 
 /// A set of processors, as fio's `cpus_allowed` writes it: `0,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,13 @@ impl FromStr for Cpus {
                 Err(CpusError::Missing { cpu, there: there.join(", ") })
             }
         }
+    }
+}
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cpus: Vec<_> = self.0.iter().map(usize::to_string).collect();
+        f.write_str(&cpus.join(","))
     }
 }
 
@@ -137,6 +144,7 @@ mod tests {
         })
         .join()
         .unwrap();
+        assert_eq!(Cpus(vec![0, 2, 3]).to_string(), "0,2,3");
         assert_eq!(list_of("2-3,0\n".trim()), Ok(vec![0, 2, 3]));
         for text in ["", "a", "1-", "3-2", "1,,2", "-1", "99999"] {
             assert!(matches!(text.parse::<Cpus>(), Err(CpusError::Form(_))), "{text}");

@@ -17,7 +17,7 @@ use mynah_lab::units::Duration;
 use mynah_stamp::Span;
 
 /// What a run may be off unless something else is asked for.
-const BOUND: Span = Span::from_us(50);
+pub const BOUND: Span = Span::from_us(50);
 
 /// Lateness and arrival uncertainty of many commands, in the host's time.
 #[derive(Debug, Default)]

@@ -32,6 +32,7 @@ pub mod record;
 pub mod server;
 pub mod shared;
 pub mod signals;
+pub mod slice;
 mod stamped;
 pub mod status;
 mod tcp_info;

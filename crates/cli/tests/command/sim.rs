@@ -291,9 +291,12 @@ fn scenarios_of_mqsim_are_results_and_files_of_their_own() {
 }
 
 #[test]
-fn demo_explains_and_leaves_a_report() {
+fn demo_explains_on_a_page_and_leaves_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let said = done(mynah(folder.path(), &["demo"]));
+    assert!(said.starts_with("VERDICT  "), "{said}");
+    assert!(said.lines().count() <= 60, "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     for part in ["latency breakdown", "who delayed whom", "held by gc", "mynah-demo.html"] {
         assert!(said.contains(part), "{said}");
     }

@@ -19,6 +19,28 @@ fn an_untrusted_run_says_so_first() {
 }
 
 #[test]
+fn an_explanation_is_of_one_flow_and_leaves_out_trifles() {
+    let result = sample::contended();
+    let flow = &result.flows[0];
+    let text = explanation(&result, &flow.name);
+    assert!(text.starts_with(&format!("{}:\n", flow.name)), "{text}");
+    for part in ["latency breakdown", "who delayed whom"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    let (shown, trifles): (Vec<_>, Vec<_>) = flow
+        .sides()
+        .into_iter()
+        .flat_map(|(_, side)| &side.stages)
+        .partition(|stage| stage.share.max(stage.tail_share) >= EXPLAINED_PART);
+    let lines =
+        |name: &str| text.lines().filter(|line| line.starts_with(&format!("  {name} "))).count();
+    assert!(!shown.is_empty());
+    assert!(shown.iter().all(|stage| lines(&stage.stage) > 0), "{text}");
+    assert!(trifles.iter().all(|stage| lines(&stage.stage) == 0), "{text}");
+    assert_eq!(explanation(&result, "nobody"), "");
+}
+
+#[test]
 fn a_write_protected_drive_says_why() {
     let mut result = sample::contended();
     let wear = Wear {

@@ -1,0 +1,99 @@
+//! A drive served, used, recorded, simulated again, and laid beside its simulation.
+
+use super::{DRIVE, Sides, apart, load_on, put, with_host};
+use crate::failure::Failure;
+use crate::progress::Bar;
+use crate::sim;
+use mynah_lab::Simulation;
+use mynah_lab::agreement::Agreement;
+use mynah_lab::emulation::Emulation;
+use mynah_lab::replay::replay;
+use mynah_lab::result::{Result as RunResult, Run};
+use mynah_lab::workload::FlowSpec;
+use mynah_runtime::host::load::Outcome;
+use mynah_runtime::pacing::Poll;
+use mynah_runtime::record::Recording;
+use mynah_runtime::server::{ServeOptions, Server};
+use mynah_wire::tcp::target::Settings;
+use std::path::Path;
+
+/// What the served drive gets: at a given rate, so that host and network do not slow it, and so
+/// seldom that both sides sleep in between, which is why a scheduler with others to serve lets them
+/// run when they wake. Its reads are long enough for microseconds of lateness to be little of them.
+pub(super) const HOST: &str = "rw=randrw rwmixread=70 bs=16k rate_iops=1500 runtime=2s";
+const CAPSULE_BYTES: u32 = 16 << 10;
+/// So often at most is it served, until real time was kept.
+const TRIES: usize = 3;
+
+/// What came of it.
+pub(super) struct Served {
+    /// As served, at the drive.
+    pub(super) served: RunResult,
+    /// The same at the host.
+    pub(super) host: RunResult,
+    /// Both laid side by side.
+    pub(super) agreement: Agreement,
+    /// Completions that came at the same picosecond when they were simulated again.
+    pub(super) replayed: u64,
+    /// How many tries before it were too late to be trusted.
+    pub(super) earlier: usize,
+}
+
+/// Serves the drive, uses it, simulates it, and compares; nothing if it was interrupted.
+pub(super) fn run(sides: &Sides) -> Result<Option<Served>, Failure> {
+    let simulation = Simulation::on(DRIVE)?.flow("host", HOST)?.seed(1);
+    let folder = tempfile::tempdir().map_err(|error| Failure::failed(error.to_string(), None))?;
+    let recording = folder.path().join("demo.rec");
+    let mut earlier = 0;
+    let (served, seen) = loop {
+        let (served, seen) = apart(|| serve_and_use(&recording, &simulation.flows[0], sides))?;
+        if seen.interrupted {
+            return Ok(None);
+        }
+        if let Some(failure) = seen.failure() {
+            return Err(Failure::failed(failure, None));
+        }
+        match &served.untrusted {
+            Some(_) if earlier + 1 < TRIES => earlier += 1,
+            _ => break (served, seen),
+        }
+    };
+    let bar = Bar::titled("simulating again what the drive was given");
+    let again =
+        sim::watched_on(bar, |watch| replay(&recording, None, &[], &[], None, None, watch))?;
+    let bar = Bar::titled("simulating the same drive and load");
+    let predicted = sim::watched_on(bar, |watch| simulation.run_watched(watch))?;
+    if again.interrupted || predicted.interrupted {
+        return Ok(None);
+    }
+    let host = seen.result;
+    let agreement = Agreement::new(&predicted.result, &served, &host);
+    let replayed = again.result.requests;
+    Ok(Some(Served { served, host, agreement, replayed, earlier }))
+}
+
+/// What the drive saw, and what the host saw.
+fn serve_and_use(
+    path: &Path,
+    flow: &FlowSpec,
+    sides: &Sides,
+) -> Result<(RunResult, Outcome), Failure> {
+    let bar = Bar::titled("preparing the drive");
+    let prepared = Emulation::on(DRIVE, &[])?.prepare()?;
+    drop(bar);
+    let (recording, tap) = Recording::begin(path, &prepared, std::iter::empty())?;
+    let mut server = Server::new(prepared, options(sides))?;
+    server.subsystem_mut().set_tap(tap);
+    let load = load_on(&server, flow, sides);
+    let (served, seen) = with_host(server, || put(&load, "using the drive"))?;
+    recording.finish(served.end())?;
+    Ok((served.result(Run::default()), seen))
+}
+
+/// How the drive is served. Data of writes come with the command: to wait for them would be the
+/// network's time, which the simulation does not know.
+pub(super) fn options(sides: &Sides) -> ServeOptions {
+    let poll = if sides.are_apart() { Poll::Always } else { Poll::Adaptive };
+    let connection = Settings { capsule_data_bytes: CAPSULE_BYTES, ..Settings::default() };
+    ServeOptions { poll, cpus: sides.drive(), connection, ..ServeOptions::default() }
+}
