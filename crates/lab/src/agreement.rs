@@ -160,7 +160,8 @@ mod tests {
     /// The host, which sent commands so late.
     fn host(late: f64) -> Result {
         let mut host = predicted();
-        for side in [&mut host.flows[0].read, &mut host.flows[0].write] {
+        let flow = &mut host.flows[0];
+        for side in [&mut flow.read, &mut flow.write] {
             side.e2e_ns = side.lat_ns;
             if let Some(e2e) = &mut side.e2e_ns {
                 e2e.percentiles.p90 += late;

@@ -142,12 +142,13 @@ pub(super) fn profiled(it: &Profiled) -> String {
         out += &wrapped("  ", &format!("NOT TRUSTWORTHY: {reason}."));
     }
     for report in &it.reports.profiles {
-        write_profile(&mut out, report);
+        write_profile(&mut out, report, it.untrusted.is_none());
     }
     out
 }
 
-fn write_profile(out: &mut String, report: &ProfileReport) {
+/// The stages of what is in both profiles; and what makes it slower, if their times are to be trusted.
+fn write_profile(out: &mut String, report: &ProfileReport, is_trusted: bool) {
     let Some(group) = report.groups.iter().find(|group| group.growth.is_some()) else {
         out.push_str("  The profiles have no I/Os in common.\n");
         return;
@@ -175,7 +176,7 @@ fn write_profile(out: &mut String, report: &ProfileReport) {
     let others = group.stages.len() - shown.len();
     let sum = if others == 0 { "all".to_owned() } else { format!("with {others} shorter ones") };
     let _ = writeln!(out, "  {sum:<22} {:>9} {:>9}", duration(base), duration(mean));
-    if let Some(verdict) = report.verdict() {
+    if is_trusted && let Some(verdict) = report.verdict() {
         *out += &wrapped("  ", &verdict.sentence);
     }
 }

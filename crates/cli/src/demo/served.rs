@@ -23,7 +23,7 @@ use std::path::Path;
 pub(super) const HOST: &str = "rw=randrw rwmixread=70 bs=16k rate_iops=1500 runtime=2s";
 const CAPSULE_BYTES: u32 = 16 << 10;
 /// So often at most is it served, until real time was kept.
-const TRIES: usize = 3;
+const TRIES: usize = 2;
 
 /// What came of it.
 pub(super) struct Served {
