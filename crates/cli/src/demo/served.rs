@@ -13,7 +13,7 @@ use mynah_lab::workload::FlowSpec;
 use mynah_runtime::host::load::Outcome;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
-use mynah_runtime::server::{ServeOptions, Server};
+use mynah_runtime::server::{ServeOptions, Server, StoreKind};
 use mynah_wire::tcp::target::Settings;
 use std::path::Path;
 
@@ -91,9 +91,12 @@ fn serve_and_use(
 }
 
 /// How the drive is served. Data of writes come with the command: to wait for them would be the
-/// network's time, which the simulation does not know.
+/// network's time, which the simulation does not know. Nothing is kept of them: memory that is written
+/// for the first time comes late in virtual machines. Where there is a second processor for the host, the
+/// drive does not sleep: to be woken takes longer than its commands.
 pub(super) fn options(sides: &Sides) -> ServeOptions {
-    let poll = if sides.are_apart() { Poll::Always } else { Poll::Adaptive };
+    let poll = if sides.cpus.count() > 1 { Poll::Always } else { Poll::Adaptive };
     let connection = Settings { capsule_data_bytes: CAPSULE_BYTES, ..Settings::default() };
-    ServeOptions { poll, cpus: sides.drive(), connection, ..ServeOptions::default() }
+    let store = StoreKind::Pattern;
+    ServeOptions { poll, store, cpus: sides.drive(), connection, ..ServeOptions::default() }
 }
