@@ -17,7 +17,6 @@ use mynah_runtime::cpus::Cpus;
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Where};
 use mynah_runtime::host::{Options, default_host_nqn};
 use mynah_runtime::server::{Served, Server};
-use mynah_runtime::slice;
 use mynah_stamp::Span;
 use mynah_wire::tcp::digest::Digests;
 use std::path::Path;
@@ -27,8 +26,6 @@ const DRIVE: &str = "enterprise-tlc";
 const READER: &str = "rw=randread bs=4k iodepth=16 runtime=1s";
 const WRITER: &str = "rw=randwrite bs=16k rate_iops=15000 runtime=1s";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Both sides of a served drive mostly sleep, and are to run soon after they wake.
-const SLICE: Span = Span::from_us(100);
 
 /// Runs the demonstration; whether it was interrupted.
 pub(crate) fn run(demo: &Demo) -> Result<bool, Failure> {
@@ -104,7 +101,6 @@ fn with_host<T: Send>(
     host: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> Result<(Served, T), Failure> {
     let control = server.control();
-    slice::ask_for_slices(SLICE);
     std::thread::scope(|scope| {
         let host = scope.spawn(move || {
             let done = host();

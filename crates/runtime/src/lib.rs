@@ -32,7 +32,6 @@ pub mod record;
 pub mod server;
 pub mod shared;
 pub mod signals;
-pub mod slice;
 mod stamped;
 pub mod status;
 mod tcp_info;

@@ -18,8 +18,8 @@ use mynah_wire::tcp::target::Settings;
 use std::path::Path;
 
 /// What the served drive gets: at a given rate, so that host and network do not slow it, and so
-/// seldom that both sides sleep in between, which is why a scheduler with others to serve lets them
-/// run when they wake. Its reads are long enough for microseconds of lateness to be little of them.
+/// seldom that they have nothing to do in between. Its reads are long enough for microseconds of lateness
+/// to be little of them.
 pub(super) const HOST: &str = "rw=randrw rwmixread=70 bs=16k rate_iops=1500 runtime=2s";
 const CAPSULE_BYTES: u32 = 16 << 10;
 /// So often at most is it served, until real time was kept.
