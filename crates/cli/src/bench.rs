@@ -56,7 +56,6 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
         verify,
         flush_every: args.run.fsync,
         cpus: cpus.clone(),
-        spins: true,
         profile: profile.as_ref().map(|profile| Arc::clone(&profile.run)),
         wait,
         reconnect,

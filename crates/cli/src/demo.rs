@@ -65,11 +65,6 @@ impl Sides {
         self.is_given.then(|| self.cpus.split(1))
     }
 
-    /// Whether each has a processor that it may keep busy.
-    fn are_apart(&self) -> bool {
-        self.is_given && self.cpus.count() > 1
-    }
-
     /// What would help where real time was missed.
     fn help(&self) -> String {
         match (self.cpus.count(), self.is_given) {
@@ -148,7 +143,6 @@ fn load_on(server: &Server, flow: &FlowSpec, sides: &Sides) -> Load {
         wait: Duration::ZERO,
         reconnect: Duration::ZERO,
         cpus: sides.host(),
-        spins: sides.are_apart(),
         profile: None,
     }
 }

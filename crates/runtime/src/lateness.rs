@@ -16,8 +16,8 @@ use mynah_lab::result::Latency;
 use mynah_lab::units::Duration;
 use mynah_stamp::Span;
 
-/// What a run may be off unless something else is asked for.
-pub const BOUND: Span = Span::from_us(50);
+/// What a run may be off at least.
+const BOUND: Span = Span::from_us(50);
 
 /// Lateness and arrival uncertainty of many commands, in the host's time.
 #[derive(Debug, Default)]
@@ -87,8 +87,7 @@ impl Lateness {
     pub fn verdict(&self, bound: Option<Span>, median_latency: Option<Span>) -> Option<String> {
         let late = self.late_p99()?;
         let uncertain = self.uncertain.percentile(99.0).unwrap_or_default();
-        let tenth = median_latency.map_or(Span::ZERO, |m| Span::from_ps(m.as_ps() / 10));
-        let limit = bound.unwrap_or(BOUND.max(tenth));
+        let limit = bound.unwrap_or_else(|| usual_bound(median_latency));
         let sum = late + uncertain;
         (sum > limit).then(|| {
             let [sum, late, uncertain, limit] =
@@ -99,6 +98,12 @@ impl Lateness {
             )
         })
     }
+}
+
+/// What a run may be off unless something else is asked for: 50 us or a tenth of the median latency,
+/// whichever is more.
+pub fn usual_bound(median_latency: Option<Span>) -> Span {
+    BOUND.max(median_latency.map_or(Span::ZERO, |median| Span::from_ps(median.as_ps() / 10)))
 }
 
 /// To whole nanoseconds: more would be noise.

@@ -9,8 +9,8 @@ use mynah_lab::profile::{GroupReport, ProfileReport, StageReport};
 use mynah_lab::result::{Latency, Result as RunResult};
 use mynah_lab::summary;
 use mynah_lab::summary::units::{bar, duration, percent};
-use mynah_lab::units::Duration;
-use mynah_runtime::lateness::BOUND;
+use mynah_runtime::lateness::usual_bound;
+use mynah_stamp::Span;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -23,7 +23,7 @@ const STAGES: usize = 5;
 pub(super) fn served(it: &Served, sides: &Sides) -> String {
     let mut out = wrapped("VERDICT  ", &verdict(it, sides));
     out.push_str("\n1. A drive served over NVMe/TCP on loopback, beside its simulation\n");
-    let _ = writeln!(out, "  {DRIVE}: {HOST}");
+    let _ = writeln!(out, "  {DRIVE} cut down to one chip: {HOST}");
     if !it.agreement.pairs.is_empty() {
         let _ = writeln!(out, "{:>34} {:>11} {:>12}", "predicted", "served", "difference");
     }
@@ -34,7 +34,6 @@ pub(super) fn served(it: &Served, sides: &Sides) -> String {
             line(&mut out, "", "99th percentile", pair, |latency| latency.percentiles.p99);
         }
     }
-    out.push_str(&left_out(&it.agreement));
     let host: Vec<_> = it.host.flows.iter().flat_map(|flow| flow.sides()).collect();
     let host = host.iter().filter_map(|(kind, side)| {
         Some(format!("{} {}", kind.name(), duration(side.lat_ns?.percentiles.p50)))
@@ -61,16 +60,16 @@ fn verdict(it: &Served, sides: &Sides) -> String {
     let difference = it.agreement.difference().map_or_else(String::new, percent);
     text += &match comparable {
         Comparable::All if agrees => format!(
-            "A drive was predicted, and served in real time: its median latencies are the predicted \
-             ones to {difference}."
+            "A drive was predicted, and served in real time: its median latency is the predicted one \
+             to {difference}."
         ),
         Comparable::Medians if agrees => format!(
-            "Nine of ten commands were late by at most {most}, so that medians can be compared: they \
-             are the predicted ones to {difference}. The tails are this machine's."
+            "Nine of ten commands were late by at most {most}, so that medians can be compared: the \
+             drive's is the predicted one to {difference}. The tails are this machine's."
         ),
         Comparable::All | Comparable::Medians => format!(
-            "Nine of ten commands were late by at most {most}, but the median latencies of the drive \
-             as served differ from the predicted ones by up to {difference}."
+            "Nine of ten commands were late by at most {most}, but the median latency of the drive as \
+             served differs from the predicted one by {difference}."
         ),
         Comparable::Nothing => {
             let who = if missed.host_ns > missed.drive_ns { "sent" } else { "answered" };
@@ -81,14 +80,16 @@ fn verdict(it: &Served, sides: &Sides) -> String {
         }
     };
     if it.served.untrusted.is_none() {
-        let bound = Duration(BOUND);
         let p99 = |latency: Option<Latency>| latency.map_or(0.0, |it| it.percentiles.p99);
         let late = p99(it.served.lateness_ns) + p99(it.served.arrival_uncertainty_ns);
+        let reads = it.served.flows.first().and_then(|flow| flow.read.lat_ns);
+        let median = reads.map(|reads| Span::from_ps((reads.percentiles.p50 * 1e3) as u64));
         let _ = write!(
             text,
-            " It can be trusted: 99 of 100 commands missed real time by at most {}, and {bound} are \
+            " It can be trusted: 99 of 100 commands missed real time by at most {}, and {} are \
              allowed.",
-            duration(late)
+            duration(late),
+            duration(usual_bound(median).as_ps() as f64 / 1e3)
         );
     }
     if it.earlier > 0 {
@@ -105,21 +106,6 @@ fn line(out: &mut String, kind: &str, what: &str, pair: &Pair, pick: fn(&Latency
     let difference = format!("{:+.1} %", 100.0 * (served / predicted - 1.0));
     let [predicted, served] = [predicted, served].map(duration);
     let _ = writeln!(out, "  {kind:<6} {what:<15} {predicted:>9} {served:>11} {difference:>12}");
-}
-
-/// Which commands are too short to be compared.
-fn left_out(agreement: &Agreement) -> String {
-    let mut out = String::new();
-    for pair in agreement.left_out.iter().filter(|_| !agreement.pairs.is_empty()) {
-        let median = duration(pair.predicted.percentiles.p50);
-        let _ = writeln!(
-            out,
-            "  {:<6} {:<15} {median:>9}     too short to be compared beside lateness",
-            pair.kind.name(),
-            "median"
-        );
-    }
-    out
 }
 
 /// Why a reader takes the time that it takes beside a writer.
@@ -139,7 +125,10 @@ pub(super) fn profiled(it: &Profiled) -> String {
         String::from("\n3. Where the time of an I/O goes, from the host to the flash and back\n");
     let _ = writeln!(out, "  quiet: {}\n  busy:  {}", profile::QUIET, profile::BUSY);
     if let Some(reason) = &it.untrusted {
-        out += &wrapped("  ", &format!("NOT TRUSTWORTHY: {reason}."));
+        let text = format!(
+            "NOT TRUSTWORTHY: {reason}. A third thread collects records: a processor more would help."
+        );
+        out += &wrapped("  ", &text);
     }
     for report in &it.reports.profiles {
         write_profile(&mut out, report, it.untrusted.is_none());

@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const QUIET: &str = "rw=randread bs=16k rate_iops=500 runtime=2s";
-pub(super) const BUSY: &str = "rw=randrw rwmixread=50 bs=16k rate_iops=4000 runtime=2s";
+pub(super) const QUIET: &str = "rw=randread bs=4k iodepth=16 runtime=1s";
+pub(super) const BUSY: &str = "rw=randread bs=4k iodepth=128 runtime=1s";
 
 /// What came of it.
 pub(super) struct Profiled {
@@ -50,14 +50,14 @@ fn serve_and_use(
     sides: &Sides,
 ) -> Result<(bool, Option<String>), Failure> {
     let bar = Bar::titled("preparing the drive");
-    let prepared = Emulation::on(DRIVE, &[])?.prepare()?;
+    let prepared = Emulation::on(DRIVE, &served::cut())?.prepare()?;
     drop(bar);
     let server = Server::new(prepared, served::options(sides))?;
     let mut loads = vec![];
     for (text, path, title) in
         [(QUIET, quiet, "profiling a quiet load"), (BUSY, busy, "profiling a busy load")]
     {
-        let simulation = Simulation::on(DRIVE)?.flow("host", text)?;
+        let simulation = Simulation::on_changed(DRIVE, &served::cut())?.flow("host", text)?;
         loads.push((load_on(&server, &simulation.flows[0], sides), path, title));
     }
     let (served, interrupted) = with_host(server, || {

@@ -13,15 +13,12 @@ use mynah_lab::workload::FlowSpec;
 use mynah_runtime::host::load::Outcome;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
-use mynah_runtime::server::{ServeOptions, Server, StoreKind};
-use mynah_wire::tcp::target::Settings;
+use mynah_runtime::server::{ServeOptions, Server};
 use std::path::Path;
 
-/// What the served drive gets: at a given rate, so that host and network do not slow it, and so
-/// seldom that they have nothing to do in between. Its reads are long enough for microseconds of lateness
-/// to be little of them.
-pub(super) const HOST: &str = "rw=randrw rwmixread=70 bs=16k rate_iops=1500 runtime=2s";
-const CAPSULE_BYTES: u32 = 16 << 10;
+/// What the served drive gets: reads that wait for one another at its one chip, so that their latencies
+/// are long beside what sockets and schedulers add, and neither side has time to sleep.
+pub(super) const HOST: &str = "rw=randread bs=4k iodepth=64 runtime=2s";
 /// So often at most is it served, until real time was kept.
 const TRIES: usize = 2;
 
@@ -41,7 +38,7 @@ pub(super) struct Served {
 
 /// Serves the drive, uses it, simulates it, and compares; nothing if it was interrupted.
 pub(super) fn run(sides: &Sides) -> Result<Option<Served>, Failure> {
-    let simulation = Simulation::on(DRIVE)?.flow("host", HOST)?.seed(1);
+    let simulation = Simulation::on_changed(DRIVE, &cut())?.flow("host", HOST)?.seed(1);
     let folder = tempfile::tempdir().map_err(|error| Failure::failed(error.to_string(), None))?;
     let recording = folder.path().join("demo.rec");
     let mut earlier = 0;
@@ -79,7 +76,7 @@ fn serve_and_use(
     sides: &Sides,
 ) -> Result<(RunResult, Outcome), Failure> {
     let bar = Bar::titled("preparing the drive");
-    let prepared = Emulation::on(DRIVE, &[])?.prepare()?;
+    let prepared = Emulation::on(DRIVE, &cut())?.prepare()?;
     drop(bar);
     let (recording, tap) = Recording::begin(path, &prepared, std::iter::empty())?;
     let mut server = Server::new(prepared, options(sides))?;
@@ -90,13 +87,14 @@ fn serve_and_use(
     Ok((served.result(Run::default()), seen))
 }
 
-/// How the drive is served. Data of writes come with the command: to wait for them would be the
-/// network's time, which the simulation does not know. Nothing is kept of them: memory that is written
-/// for the first time comes late in virtual machines. Where there is a second processor for the host, the
-/// drive does not sleep: to be woken takes longer than its commands.
+/// How the drive is served. Where there is a second processor for the host it does not sleep: to be woken
+/// takes longer than its commands.
 pub(super) fn options(sides: &Sides) -> ServeOptions {
     let poll = if sides.cpus.count() > 1 { Poll::Always } else { Poll::Adaptive };
-    let connection = Settings { capsule_data_bytes: CAPSULE_BYTES, ..Settings::default() };
-    let store = StoreKind::Pattern;
-    ServeOptions { poll, store, cpus: sides.drive(), connection, ..ServeOptions::default() }
+    ServeOptions { poll, cpus: sides.drive(), ..ServeOptions::default() }
+}
+
+/// What the drive is cut down to: one chip on one channel.
+pub(super) fn cut() -> [String; 2] {
+    ["geometry.channels=1", "geometry.chips_per_channel=1"].map(str::to_owned)
 }

@@ -181,7 +181,6 @@ impl Runs<'_> {
             wait: found.wait,
             reconnect: RECONNECT,
             cpus: cpus.clone(),
-            spins: true,
             profile: Some(Arc::clone(&profile.run)),
         };
         let loads: Vec<Load> = loads.iter().zip(&self.cpus[number]).enumerate().map(load).collect();

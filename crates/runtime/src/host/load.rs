@@ -101,8 +101,6 @@ pub struct Load {
     pub reconnect: Duration,
     /// Where the jobs may run; `None`: anywhere.
     pub cpus: Option<Cpus>,
-    /// Whether jobs may look for answers all the time, where there is a processor for each.
-    pub spins: bool,
     /// Where their records go.
     pub profile: Option<Arc<HostProfiles>>,
 }

@@ -198,8 +198,7 @@ fn job_plans(
         Some(cpus) => cpus.count(),
         None => cpus::cores_to_spare(),
     };
-    let alone = load.spins && flow.jobs as usize <= cores;
-    let spins = if alone { SPINS_ALONE } else { SPINS_SHARED };
+    let spins = if (flow.jobs as usize) <= cores { SPINS_ALONE } else { SPINS_SHARED };
     let plan = |job: u32| Plan {
         queue_id: job as u16 + 1,
         queue_entries,
