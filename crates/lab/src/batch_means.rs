@@ -178,7 +178,7 @@ mod tests {
             let mut value = 0.0;
             let mut means = BatchMeans::new(vec![Ratio::default()]);
             let (mut now, mut length) = (Ratio::default(), 1);
-            for _ in 0..300 {
+            for _ in 0..200 {
                 for _ in 0..length {
                     value = 0.95 * value + rng.random_range(-100.0..100.0);
                     now.sum += (10_000.0 + value) as u128;

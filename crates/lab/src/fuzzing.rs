@@ -7,6 +7,7 @@ use crate::saved_state;
 use crate::trace::{LineParser, Remap, TraceAction, TraceFormat, TraceReader};
 use crate::workload::key_value::{KeySize, key_token};
 use mynah_model::Drive;
+use mynah_model::config::Config;
 use mynah_model::io::*;
 use mynah_model::keys::{Decision, KeyOperation, KeyRequest, PairId, PairToFill};
 use mynah_model::precondition::{Occupancy, Order, UpdateClass};
@@ -246,21 +247,26 @@ const HYBRID: usize = 7;
 
 /// The drive of a few hundred pages with this number.
 fn tiny_drive(number: usize) -> Option<Drive> {
-    let hybrid = number == HYBRID;
-    let mut overrides = vec![
-        "geometry.channels=1",
-        "geometry.chips_per_channel=1",
-        "geometry.dies_per_chip=2",
-        "geometry.planes_per_die=1",
-        "geometry.blocks_per_plane=32",
-        "geometry.pages_per_block=8",
-        "over_provisioning=50%",
-        if hybrid { "mapping.unit=8KiB" } else { "mapping.cmt.size=8KiB" },
-    ];
-    overrides.extend(TINY_DRIVES[number]);
-    let overrides: Vec<String> = overrides.into_iter().map(String::from).collect();
-    let drive = crate::drive::load("mqsim", &overrides).ok()?;
-    Drive::new(drive.config).ok()
+    // Reading a drive file takes longer than all that is done with the drive.
+    static CONFIGS: [OnceLock<Option<Config>>; TINY_DRIVES.len()] =
+        [const { OnceLock::new() }; TINY_DRIVES.len()];
+    let read = || {
+        let hybrid = number == HYBRID;
+        let mut overrides = vec![
+            "geometry.channels=1",
+            "geometry.chips_per_channel=1",
+            "geometry.dies_per_chip=2",
+            "geometry.planes_per_die=1",
+            "geometry.blocks_per_plane=32",
+            "geometry.pages_per_block=8",
+            "over_provisioning=50%",
+            if hybrid { "mapping.unit=8KiB" } else { "mapping.cmt.size=8KiB" },
+        ];
+        overrides.extend(TINY_DRIVES[number]);
+        let overrides: Vec<String> = overrides.into_iter().map(String::from).collect();
+        Some(crate::drive::load("mqsim", &overrides).ok()?.config)
+    };
+    Drive::new(CONFIGS[number].get_or_init(read).clone()?).ok()
 }
 
 /// Reads a saved state. The first byte says of which drive, and what follows: bytes that are read

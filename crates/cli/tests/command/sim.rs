@@ -5,8 +5,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// A drive that is quickly built.
-const SMALL: [&str; 4] =
-    ["--set", "geometry.blocks_per_plane=48", "--set", "over_provisioning=20%"];
+const SMALL: [&str; 6] = [
+    "--set",
+    "geometry.pages_per_block=96",
+    "--set",
+    "geometry.blocks_per_plane=48",
+    "--set",
+    "over_provisioning=20%",
+];
 const CONFIGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/mqsim/configs");
 
 fn mynah(folder: &Path, args: &[&str]) -> Output {
@@ -97,7 +103,7 @@ fn a_recording_replays_in_another_process() {
     let log = |name| std::fs::read_to_string(folder.path().join(name)).unwrap();
     for (more, name) in [
         (&["--ramp_time", "5ms"][..], "ramp"),
-        (&["--fault", "power-cut:at=3ms"], "power cut"),
+        (&["--fault", "power-cut:at=3ms", "--precondition", "fill"], "power cut"),
         (&["--fault", "read-error:rate=1e-3", "--precondition", "fill"], "read errors"),
         (&["--rw", "randread", "--rate_iops", "1000000", "--number_ios", "3000"], "open loop"),
     ] {
@@ -225,7 +231,8 @@ fn a_drive_that_does_nothing_but_collect_is_given_up() {
 fn an_experiment_with_flows_that_also_run_alone() {
     let folder = tempfile::tempdir().unwrap();
     let experiment = "schema = 'mynah.experiment/1'\ndrive = 'enterprise-tlc'\nseed = 3\n\
-        [set]\n'geometry.blocks_per_plane' = 48\nover_provisioning = '20%'\n\
+        [set]\n'geometry.blocks_per_plane' = 48\n'geometry.pages_per_block' = 96\n\
+        over_provisioning = '20%'\n\
         [[flow]]\nname = 'reader'\nrw = 'randread'\niodepth = 4\nruntime = '200ms'\n\
         [[flow]]\nname = 'writer'\nrw = 'randwrite'\nbs = '16k'\niodepth = 32\nruntime = '200ms'\n";
     std::fs::write(folder.path().join("two.toml"), experiment).unwrap();
@@ -393,7 +400,8 @@ fn a_recording_of_the_whole_drive_is_folded_into_a_smaller_one() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let workload = ["--rw", "randrw", "--bs", "4k", "--rate_iops", "20000"];
-    done(sim(folder, &[&workload[..], &["--number_ios", "2000", "--record", "run.rec"]].concat()));
+    let run = ["--precondition", "fill", "--number_ios", "2000", "--record", "run.rec"];
+    done(sim(folder, &[&workload[..], &run].concat()));
     let smaller = ["compare", "run.rec", "--set", "over_provisioning=40%", "--remap", "modulo"];
     let table = done(mynah(folder, &smaller));
     let note = table.lines().find(|line| line.contains("were folded into it"));

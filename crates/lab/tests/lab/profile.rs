@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 fn simulation(iodepth: u32) -> Simulation {
     Simulation::on("enterprise-tlc")
         .unwrap()
+        .set("geometry.pages_per_block=96")
+        .unwrap()
         .set("geometry.blocks_per_plane=48")
         .unwrap()
         .set("over_provisioning=20%")

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 #[test]
 fn the_slowest_are_those_of_the_log_and_say_what_they_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let overrides = ["geometry.blocks_per_plane=48", "over_provisioning=20%"];
+    let overrides =
+        ["geometry.pages_per_block=96", "geometry.blocks_per_plane=48", "over_provisioning=20%"];
     let overrides = overrides.map(str::to_owned);
     let mut simulation = Simulation::on_changed("enterprise-tlc", &overrides)
         .unwrap()

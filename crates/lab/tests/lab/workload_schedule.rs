@@ -12,6 +12,8 @@ fn created(options: &str) -> Vec<f64> {
     let path = folder.path().join("log.csv");
     let mut simulation = Simulation::on("enterprise-tlc")
         .unwrap()
+        .set("geometry.pages_per_block=96")
+        .unwrap()
         .set("geometry.blocks_per_plane=48")
         .unwrap()
         .set("over_provisioning=20%")
@@ -181,6 +183,8 @@ fn a_rate_is_kept_to_within_the_depth() {
 /// What a flow on a small drive without history measures.
 fn measured(options: &str, fault: &str, change: impl Fn(&mut Simulation)) -> RunResult {
     let mut simulation = Simulation::on("enterprise-tlc")
+        .unwrap()
+        .set("geometry.pages_per_block=96")
         .unwrap()
         .set("geometry.blocks_per_plane=48")
         .unwrap()

@@ -9,7 +9,9 @@ use mynah_model::config::Config;
 use mynah_stamp::Span;
 
 fn config() -> Config {
-    let small = ["geometry.blocks_per_plane=48", "over_provisioning=20%"].map(String::from);
+    let small =
+        ["geometry.pages_per_block=96", "geometry.blocks_per_plane=48", "over_provisioning=20%"]
+            .map(String::from);
     mynah_lab::drive::load("enterprise-tlc", &small).unwrap().config
 }
 

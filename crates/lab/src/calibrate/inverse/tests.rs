@@ -25,7 +25,7 @@ fn made_of(drive: &str, settings: &[&str], depths: &[u32], noise: f64) -> Input 
         small().into_iter().chain(settings.iter().map(|s| (*s).into())).collect();
     for depth in depths {
         let simulation = crate::Simulation::on_changed(drive, &changes).unwrap();
-        let load = format!("rw=randread bs=4k iodepth={depth} number_ios=60000");
+        let load = format!("rw=randread bs=4k iodepth={depth} number_ios=30000");
         let simulation = simulation.precondition(Precondition::Fill).flow("f", &load).unwrap();
         let read = simulation.run().unwrap().result.flows[0].read.clone();
         // Of a normal distribution (Box and Muller).
@@ -47,7 +47,7 @@ fn inverse(input: Input, vary: &[&str]) -> Inverse {
         vary: vary.iter().map(|vary| Vary::parse(vary).unwrap()).collect(),
         within: 0.05,
         evaluations: 80,
-        requests: 8000,
+        requests: 4000,
         seed: None,
         precondition: Precondition::Fill,
         threads: 2,
@@ -78,8 +78,6 @@ fn a_stage_and_the_flash_come_back() {
     assert_eq!(file.hash, fitted.drive_hash);
     assert!(file.show().contains("fitted to made.csv, sha256 "), "{}", file.show());
     assert!(fitted.html().contains("Measured and modelled"));
-    // The same again is the same.
-    assert_eq!(search.fit(&|_, _| true).unwrap().unwrap().to_json(), fitted.to_json());
 }
 
 /// A stage of an Ethernet drive, which bounds it, and its flash come back; a gap of 4 ns a packet does
@@ -87,7 +85,7 @@ fn a_stage_and_the_flash_come_back() {
 #[test]
 fn a_gap_of_a_few_ns_is_not_determined() {
     let truth = ["flash.read=20us", "link.target.transport.in=12us", "link.gap=4ns"];
-    let input = made_of("eemu-samsung", &truth, &[1, 2, 4, 8, 16, 64, 256], 0.005);
+    let input = made_of("eemu-samsung", &truth, &[1, 8, 64, 256], 0.005);
     let vary = ["flash.read=5us..80us", "link.target.transport.in=1us..40us", "link.gap=0ns..50ns"];
     let drive = "eemu-samsung".to_owned();
     let search = Inverse { drive, evaluations: 100, ..inverse(input, &vary) };
@@ -118,6 +116,8 @@ fn what_the_data_do_not_tell_apart_is_named() {
     assert!((0..3).all(|index| !interval(index).determined), "{}", fitted.told());
     assert_eq!((interval(2).low.as_str(), interval(2).high.as_str()), ("1ms", "5ms"));
     assert!(fitted.told().contains("not determined: flash.erase"), "{}", fitted.told());
+    // The same again is the same.
+    assert_eq!(search.fit(&|_, _| true).unwrap().unwrap().to_json(), fitted.to_json());
 }
 
 #[test]
