@@ -12,11 +12,11 @@ use std::path::Path;
 fn simulation() -> Simulation {
     Simulation::on("enterprise-tlc")
         .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
         .set("geometry.blocks_per_plane=48")
         .unwrap()
         .set("over_provisioning=20%")
+        .unwrap()
+        .set("geometry.pages_per_block=96")
         .unwrap()
         .flow("reader", "rw=randread bs=4k iodepth=8 number_ios=3000")
         .unwrap()

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 fn simulation(iodepth: u32) -> Simulation {
     Simulation::on("enterprise-tlc")
         .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
         .set("geometry.blocks_per_plane=48")
         .unwrap()
         .set("over_provisioning=20%")
+        .unwrap()
+        .set("geometry.pages_per_block=96")
         .unwrap()
         .flow("reader", &format!("rw=randread bs=4k iodepth={iodepth} number_ios=3000"))
         .unwrap()

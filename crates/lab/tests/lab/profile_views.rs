@@ -20,11 +20,11 @@ fn simulated(folder: &Path, name: &str, iodepth: u32) -> PathBuf {
     let path = folder.join(name);
     let mut simulation = Simulation::on("enterprise-tlc")
         .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
         .set("geometry.blocks_per_plane=48")
         .unwrap()
         .set("over_provisioning=20%")
+        .unwrap()
+        .set("geometry.pages_per_block=96")
         .unwrap()
         .flow("reader", &format!("rw=randread bs=4k iodepth={iodepth} number_ios=400"))
         .unwrap()

@@ -85,7 +85,7 @@ fn a_stage_and_the_flash_come_back() {
 #[test]
 fn a_gap_of_a_few_ns_is_not_determined() {
     let truth = ["flash.read=20us", "link.target.transport.in=12us", "link.gap=4ns"];
-    let input = made_of("eemu-samsung", &truth, &[1, 8, 64, 256], 0.005);
+    let input = made_of("eemu-samsung", &truth, &[1, 2, 4, 8, 16, 64, 256], 0.005);
     let vary = ["flash.read=5us..80us", "link.target.transport.in=1us..40us", "link.gap=0ns..50ns"];
     let drive = "eemu-samsung".to_owned();
     let search = Inverse { drive, evaluations: 100, ..inverse(input, &vary) };
