@@ -8,6 +8,8 @@ import sys
 
 # So often is done again what QEMU did not get through, or what did not even begin.
 CRASHES_MAX = 2
+# So often a scenario may have its guest killed.
+KILLS_MAX = 8
 
 
 class NoGuest(Exception):
@@ -89,6 +91,8 @@ class Attempt:
                 self.skipped.append(line[2:])
         if part.status and not self.failed:
             self.failed.append(f"NOT OK it ended with status {part.status}, and named no check")
+        if part.status == 0 and not (self.passed or self.failed or self.skipped):
+            self.failed.append("NOT OK it checks something")
 
     def broke_off(self, why):
         self.failed.append(f"NOT OK it comes to its end: {why}")
@@ -113,18 +117,20 @@ def run_once(names, boot, say):
     """Runs each scenario once, in as many boots as that takes; an attempt each. `boot(names, fresh)` boots a guest for
     these scenarios and returns its Reader and its End; `fresh` is false where it goes on with what a boot before
     has left."""
-    attempts, left, crashes, fresh = {}, list(names), 0, True
+    attempts, left, crashes, kills, fresh = {}, list(names), 0, 0, True
     while left:
         reader, end = boot(left, fresh)
         for part in reader.parts:
             attempts.setdefault(part.name, Attempt(part.name)).add(part)
         left = left[sum(part.status is not None for part in reader.parts):]
         under_way = reader.under_way()
-        fresh = not (end.killed and under_way and under_way.name == end.killed)
+        fresh = not (end.killed and under_way and under_way.name == end.killed and kills < KILLS_MAX)
+        kills = 0 if fresh else kills + 1
         if not left or not fresh:
             continue
-        if (end.crash or not reader.parts) and crashes < CRASHES_MAX:
-            # QEMU is not what is tested here, and that of a moving suite is young.
+        failed_before = left[0] in attempts and attempts[left[0]].failed
+        if (end.crash or not reader.parts) and crashes < CRASHES_MAX and not failed_before:
+            # QEMU is not what is tested here, and that of a moving suite is young. What failed before it crashed is.
             crashes += 1
             attempts.pop(left[0], None)
             say(f"{left[0]} again, since {end.why}")
@@ -144,6 +150,8 @@ def run_all(names, boot, say):
         say(f"once more, in a fresh boot: {' '.join(again)}")
         try:
             for name, attempt in run_once(again, boot, say).items():
+                if not attempt.passed and not attempt.failed:
+                    attempt.failed.append("NOT OK it checks what failed at first: it skipped it")
                 tried[name].append(attempt)
         except NoGuest as error:
             say(f"there was no fresh boot: {error}")

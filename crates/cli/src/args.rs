@@ -244,7 +244,7 @@ pub(crate) enum Verb {
         after_long_help = calibrate::EXAMPLES
     )]
     Calibrate(Box<Calibrate>),
-    /// Show what Mynah does: a drive, two flows, and who delays whom
+    /// Serve a drive, compare it with its simulation, and explain both, on a page
     Demo(Demo),
     /// Print a script that completes Mynah's commands in a shell
     ///
