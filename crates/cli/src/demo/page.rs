@@ -84,13 +84,15 @@ fn verdict(it: &Served, sides: &Sides) -> String {
         let late = p99(it.served.lateness_ns) + p99(it.served.arrival_uncertainty_ns);
         let reads = it.served.flows.first().and_then(|flow| flow.read.lat_ns);
         let median = reads.map(|reads| Span::from_ps((reads.percentiles.p50 * 1e3) as u64));
-        // Each sum of two such percentiles holds for all but twice one per cent.
+        let bound = |median| duration(usual_bound(median).as_ps() as f64 / 1e3);
+        // What is above one of two percentiles or the other is up to twice one per cent.
         let _ = write!(
             text,
             " It can be trusted: 98 of 100 commands missed real time by at most {}, and {} are \
-             allowed (a tenth of the median, at least 50us).",
+             allowed (a tenth of the median, at least {}).",
             duration(late),
-            duration(usual_bound(median).as_ps() as f64 / 1e3)
+            bound(median),
+            bound(None)
         );
     }
     if it.earlier > 0 {

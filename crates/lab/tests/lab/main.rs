@@ -18,6 +18,7 @@ mod recorded_pairs;
 mod run_length;
 mod sequential_writes;
 mod slowest;
+mod small;
 mod validation_ceilings;
 mod validation_drives;
 mod validation_mqsim;

@@ -2,6 +2,7 @@
 //! watchers write agrees with the result.
 
 use crate::pftrace::field;
+use crate::small;
 use mynah_lab::simulation::Simulation;
 use mynah_lab::timeline::Window;
 use mynah_lab::{Measured, result::Result as RunResult};
@@ -10,14 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 fn simulation() -> Simulation {
-    Simulation::on("enterprise-tlc")
-        .unwrap()
-        .set("geometry.blocks_per_plane=48")
-        .unwrap()
-        .set("over_provisioning=20%")
-        .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
+    small::simulation()
         .flow("reader", "rw=randread bs=4k iodepth=8 number_ios=3000")
         .unwrap()
         .flow("a, writer", "rw=randrw bs=16k iodepth=4 number_ios=3000")

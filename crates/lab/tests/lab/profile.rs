@@ -1,5 +1,6 @@
 //! Profiles of simulations: they say what the results say, and every I/O's stages add up.
 
+use crate::small;
 use mynah_lab::profile::{
     Beyond, Cause, GroupBy, Outcome, Part, ProfileReports, Verdict, analyse, analyse_part,
 };
@@ -12,14 +13,7 @@ use mynah_stamp::{Span, Time};
 use std::path::{Path, PathBuf};
 
 fn simulation(iodepth: u32) -> Simulation {
-    Simulation::on("enterprise-tlc")
-        .unwrap()
-        .set("geometry.blocks_per_plane=48")
-        .unwrap()
-        .set("over_provisioning=20%")
-        .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
+    small::simulation()
         .flow("reader", &format!("rw=randread bs=4k iodepth={iodepth} number_ios=3000"))
         .unwrap()
         .flow("writer", "rw=randrw bs=16k iodepth=4 number_ios=2000")

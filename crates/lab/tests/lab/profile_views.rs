@@ -1,13 +1,13 @@
 //! Views of profiles: they show what is in the records, all of it and nothing else.
 
 use crate::pftrace::field;
+use crate::small;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use mynah_lab::profile::task::Task;
 use mynah_lab::profile::views::{self, LeftOut};
 use mynah_lab::profile::{Analysis, GroupBy, ProfileReports, analyse};
-use mynah_lab::simulation::Simulation;
 use mynah_profile::{Follow, Head, Header, Record, Side, TimeBase, Writer};
 use mynah_stamp::{Span, Time};
 use proptest::prelude::*;
@@ -18,14 +18,7 @@ use std::path::{Path, PathBuf};
 
 fn simulated(folder: &Path, name: &str, iodepth: u32) -> PathBuf {
     let path = folder.join(name);
-    let mut simulation = Simulation::on("enterprise-tlc")
-        .unwrap()
-        .set("geometry.blocks_per_plane=48")
-        .unwrap()
-        .set("over_provisioning=20%")
-        .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
+    let mut simulation = small::simulation()
         .flow("reader", &format!("rw=randread bs=4k iodepth={iodepth} number_ios=400"))
         .unwrap()
         .flow("a, writer", "rw=randwrite bs=16k number_ios=100")

@@ -1,17 +1,13 @@
 //! The slowest commands of a result are those of the request log, and what they waited for is what the
 //! log says they waited.
 
-use mynah_lab::Simulation;
+use crate::small;
 use std::collections::BTreeMap;
 
 #[test]
 fn the_slowest_are_those_of_the_log_and_say_what_they_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let overrides =
-        ["geometry.pages_per_block=96", "geometry.blocks_per_plane=48", "over_provisioning=20%"];
-    let overrides = overrides.map(str::to_owned);
-    let mut simulation = Simulation::on_changed("enterprise-tlc", &overrides)
-        .unwrap()
+    let mut simulation = small::simulation()
         .flow("reader", "rw=randread iodepth=16 number_ios=4000")
         .unwrap()
         .flow("writer", "rw=randwrite bs=16k iodepth=8 number_ios=1500")

@@ -1,5 +1,6 @@
 //! When flows issue requests: arrivals, bursts, pauses, beginnings; and mixed streams.
 
+use crate::small;
 use mynah_lab::replay::replay;
 use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
@@ -10,14 +11,7 @@ use mynah_stamp::{Span, Time};
 fn created(options: &str) -> Vec<f64> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.csv");
-    let mut simulation = Simulation::on("enterprise-tlc")
-        .unwrap()
-        .set("geometry.blocks_per_plane=48")
-        .unwrap()
-        .set("over_provisioning=20%")
-        .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
+    let mut simulation = small::simulation()
         .precondition(mynah_lab::experiment::Precondition::Fill)
         .flow("flow", options)
         .unwrap();
@@ -152,10 +146,8 @@ fn options_without_effect_are_refused() {
 #[test]
 fn a_rate_is_kept_to_within_the_depth() {
     let run = |options: &str| {
-        let mut simulation = Simulation::on("enterprise-tlc").unwrap();
-        simulation = simulation.set("geometry.blocks_per_plane=48").unwrap();
-        simulation = simulation.set("over_provisioning=20%").unwrap();
-        simulation = simulation.precondition(mynah_lab::experiment::Precondition::Fill);
+        let simulation =
+            small::simulation().precondition(mynah_lab::experiment::Precondition::Fill);
         let measured = simulation.flow("flow", options).unwrap().run().unwrap();
         measured.result.flows[0].read.clone()
     };
@@ -182,14 +174,7 @@ fn a_rate_is_kept_to_within_the_depth() {
 
 /// What a flow on a small drive without history measures.
 fn measured(options: &str, fault: &str, change: impl Fn(&mut Simulation)) -> RunResult {
-    let mut simulation = Simulation::on("enterprise-tlc")
-        .unwrap()
-        .set("geometry.blocks_per_plane=48")
-        .unwrap()
-        .set("over_provisioning=20%")
-        .unwrap()
-        .set("geometry.pages_per_block=96")
-        .unwrap()
+    let mut simulation = small::simulation()
         .precondition(mynah_lab::experiment::Precondition::None)
         .flow("flow", options)
         .unwrap();

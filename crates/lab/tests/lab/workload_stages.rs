@@ -1,5 +1,6 @@
 //! Flows that begin when those before them have ended (fio's `wait_for_previous`).
 
+use crate::small;
 use mynah_lab::experiment::{Experiment, Precondition};
 use mynah_lab::fio::FioJob;
 use mynah_lab::recorder::Kind;
@@ -9,10 +10,7 @@ use mynah_model::config::Config;
 use mynah_stamp::Span;
 
 fn config() -> Config {
-    let small =
-        ["geometry.pages_per_block=96", "geometry.blocks_per_plane=48", "over_provisioning=20%"]
-            .map(String::from);
-    mynah_lab::drive::load("enterprise-tlc", &small).unwrap().config
+    mynah_lab::drive::load(small::DRIVE, &small::changes()).unwrap().config
 }
 
 fn flow(name: &str, options: &str) -> FlowSpec {
