@@ -112,6 +112,8 @@ impl Emulation {
                 write_share: WRITE_SHARE,
                 saturated: false,
                 units_per_s: 0.0,
+                together: 1,
+                trims_per_write: 0.0,
             };
             Occupancy { namespace, classes: vec![class] }
         };

@@ -410,6 +410,8 @@ fn sample(number: usize) -> Option<Vec<u8>> {
             write_share: 1.0,
             saturated: true,
             units_per_s: 0.0,
+            together: 1,
+            trims_per_write: 0.0,
         };
         let occupancy = [Occupancy { namespace, classes: vec![class] }];
         drive.precondition_with(&occupancy, &[]).ok()?;

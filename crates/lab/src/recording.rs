@@ -150,6 +150,10 @@ pub struct OccupancyRange {
     /// Units that are written in a second, if that was known.
     #[serde(default)]
     pub units_per_s: f64,
+    /// Units that are written together.
+    pub together: u32,
+    /// Units that are trimmed for each that is written.
+    pub trims_per_write: f64,
 }
 
 /// The schema of recordings of drives without key-value namespaces.

@@ -569,6 +569,8 @@ fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
             write_share: class.write_share,
             saturated: class.saturated,
             units_per_s: class.units_per_s,
+            together: class.together,
+            trims_per_write: class.trims_per_write,
         };
         classes.iter().map(range).collect::<Vec<_>>()
     };
@@ -586,6 +588,8 @@ fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
             write_share: range.write_share,
             saturated: range.saturated,
             units_per_s: range.units_per_s,
+            together: range.together,
+            trims_per_write: range.trims_per_write,
         };
         let namespace = NamespaceId(range.namespace);
         match all.iter_mut().find(|occupancy| occupancy.namespace == namespace) {
@@ -629,6 +633,8 @@ mod tests {
             write_share: 1.0,
             saturated: false,
             units_per_s,
+            together: 1,
+            trims_per_write: 0.0,
         };
         let there = |class| {
             let all = vec![Occupancy { namespace: NamespaceId(1), classes: vec![class] }];

@@ -20,10 +20,11 @@ mod precise;
 mod settling;
 mod stage;
 mod taped;
+mod writing;
 
 pub(crate) use ageing::random_writes;
 pub use error::{MORE_ROOM, NO_GAIN, RunError};
-pub use occupancy::occupancy;
+pub use occupancy::{Beyond, occupancy};
 pub(crate) use precise::check_ends;
 pub use settling::Settled;
 
@@ -99,6 +100,18 @@ impl Default for RunOptions {
             precision: Goal::default(),
             stop_at: None,
             only: None,
+        }
+    }
+}
+
+impl RunOptions {
+    /// What lies beyond what flows say is occupied. Who wants the drive not to settle takes it as
+    /// the flows describe it, and who fills it, too.
+    pub fn beyond(&self) -> Beyond {
+        let as_said = self.settle == Settle::Off && self.only.is_none();
+        match self.precondition == Precondition::Fill || as_said {
+            true => Beyond::Nothing,
+            false => Beyond::Written,
         }
     }
 }
@@ -257,6 +270,10 @@ pub struct Runner {
     trace_writes: Vec<TraceWrites>,
     settle: Settle,
     settled: Option<Settled>,
+    /// Its flows' requests were performed on the drive, without time.
+    written: bool,
+    /// It is a part of a run with other flows, by itself.
+    runs_alone: bool,
     occupancy: Vec<Occupancy>,
     /// Preconditioning took more than ranges to describe.
     scattered: bool,
@@ -316,7 +333,10 @@ impl Runner {
             .then(|| random_writes(drive.config(), flows));
         let occupancy = match precondition {
             Precondition::None => vec![],
-            _ => occupancy(&drive, aged_by.as_deref().unwrap_or(flows), unit_sectors)?,
+            _ => {
+                let flows = aged_by.as_deref().unwrap_or(flows);
+                occupancy(&drive, flows, unit_sectors, options.beyond())?
+            }
         };
         let (heats, trace_writes) = match precondition {
             Precondition::Steady => occupancy::heats(&drive, flows, unit_sectors, options.seed)?,
@@ -415,6 +435,8 @@ impl Runner {
             trace_writes: vec![],
             settle: Settle::Off,
             settled: None,
+            written: false,
+            runs_alone: options.only.is_some(),
             occupancy: vec![],
             scattered: false,
             rounds: options
@@ -598,7 +620,7 @@ impl Runner {
 
     /// Whether the drive has settled.
     pub(crate) fn has_settled(&self) -> bool {
-        self.settled.is_some()
+        self.settled.is_some() || self.written
     }
 
     /// Whether what preconditioning assumed takes more than [`Runner::occupancy`] to describe.

@@ -904,9 +904,9 @@ impl Simulation {
             Precondition::None => Vec::new(),
             Precondition::SteadyRandom => {
                 let writes = random_writes(&self.config, &self.flows);
-                occupancy(drive, &writes, (unit / 512) as u32)?
+                occupancy(drive, &writes, (unit / 512) as u32, self.options.beyond())?
             }
-            _ => occupancy(drive, &self.flows, (unit / 512) as u32)?,
+            _ => occupancy(drive, &self.flows, (unit / 512) as u32, self.options.beyond())?,
         };
         line(format_args!(
             "precondition: {}, {}",

@@ -180,6 +180,8 @@ impl Stepper {
                 write_share: 1.0,
                 saturated: true,
                 units_per_s: 0.0,
+                together: 1,
+                trims_per_write: 0.0,
             };
             all.push(Occupancy { namespace: id, classes: vec![class] });
         }

@@ -448,6 +448,16 @@ impl FlowSpec {
         }
     }
 
+    /// Whether it trims, and never writes.
+    pub fn trims_only(&self) -> bool {
+        match &self.source {
+            Source::Synthetic(synthetic) => {
+                synthetic.mix.trim > 0.0 && synthetic.mix.write() <= 0.0
+            }
+            Source::Trace(_) | Source::KeyValue(_) => false,
+        }
+    }
+
     /// What the flow does, if it is one of key-value commands.
     pub fn key_value(&self) -> Option<&KeyValueFlow> {
         match &self.source {

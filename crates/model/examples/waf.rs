@@ -14,6 +14,7 @@ fn pool(blocks: u32, units_per_block: u32, shares: &[(f64, f64)], rho: f64) -> P
         weight,
         order: Order::UNIFORM,
         hot: HotShare::default(),
+        trims_per_write: 0.0,
     };
     Pool {
         blocks,

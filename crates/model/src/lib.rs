@@ -41,7 +41,7 @@ mod victim;
 
 pub use cache::warm;
 pub use drive::{Drive, InputError};
-pub use ftl::precondition;
+pub use ftl::{layout, precondition};
 pub use host::ethernet::{ceilings, packets};
 pub use invariant::BrokenInvariant;
 pub use kernel::bytes::StateError;

@@ -8,6 +8,15 @@ use mynah_model::config::NamespaceKind;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
 
+/// What is there of a namespace that is not said to be occupied as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    /// What flows write is there, wherever it is: in the long run they fill their ranges.
+    Written,
+    /// Nothing lies beyond what is occupied, though flows may write there.
+    Nothing,
+}
+
 /// What the flows leave on each namespace: the ranges they write, by how often, and around
 /// them what was written once.
 ///
@@ -17,6 +26,7 @@ pub fn occupancy(
     drive: &Drive,
     flows: &[FlowSpec],
     unit_sectors: u32,
+    beyond: Beyond,
 ) -> Result<Vec<Occupancy>, RunError> {
     let mut all = vec![];
     for index in 0..drive.config().namespaces.len() {
@@ -48,6 +58,8 @@ pub fn occupancy(
             let share = rates.as_ref().filter(|_| most > 0.0).map_or(1.0, |rates| rates[at] / most);
             let profile = flow.write_profile(sectors, unit_sectors)?;
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
+            let (together, trims_per_write) =
+                (flow.written_together(unit_sectors), flow.trims_per_write());
             // A closed loop writes as fast as the drive lets it, or as its reads do.
             let (sectors_per_s, saturated) = match flow.depth() {
                 None => (rate_of(flow), false),
@@ -68,6 +80,9 @@ pub fn occupancy(
                         write_share,
                         saturated,
                         units_per_s: per_s,
+                        together,
+                        // What is trimmed in order is nobody's.
+                        trims_per_write: if order.is_ordered() { 0.0 } else { trims_per_write },
                     });
                 }
             };
@@ -98,7 +113,7 @@ pub fn occupancy(
                 }
             }
         }
-        let classes = partition(&ranges, occupied);
+        let classes = partition(&ranges, occupied, beyond);
         if !classes.is_empty() {
             all.push(Occupancy { namespace, classes });
         }
@@ -164,29 +179,28 @@ pub(super) fn heats(
     Ok((all, traces))
 }
 
-/// Cuts overlapping ranges into pieces whose weights add up, limits them to the occupied
-/// units, and adds what is occupied and never rewritten.
-fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
-    let mut cuts = vec![0, occupied];
+/// Cuts overlapping ranges into pieces whose weights add up, and adds what is occupied and never
+/// rewritten.
+fn partition(ranges: &[UpdateClass], occupied: u64, beyond: Beyond) -> Vec<UpdateClass> {
+    let written = ranges.iter().filter(|range| range.weight > 0.0 && range.write_share > 0.0);
+    let end = match beyond {
+        Beyond::Written => written.map(|range| range.first + range.units).max().unwrap_or(0),
+        Beyond::Nothing => 0,
+    };
+    let end = end.max(occupied);
+    let mut cuts = vec![0, occupied, end];
     for range in ranges {
-        cuts.push(range.first.min(occupied));
-        cuts.push((range.first + range.units).min(occupied));
+        cuts.push(range.first.min(end));
+        cuts.push((range.first + range.units).min(end));
     }
     cuts.sort_unstable();
     cuts.dedup();
     let mut classes: Vec<UpdateClass> = vec![];
     for pair in cuts.windows(2) {
         let (first, end) = (pair[0], pair[1]);
-        let mut class = UpdateClass {
-            first,
-            units: end - first,
-            weight: 0.0,
-            order: Order::UNIFORM,
-            write_share: 0.0,
-            saturated: false,
-            units_per_s: 0.0,
-        };
-        let (mut in_order, mut passed_over) = (0.0, 0.0);
+        let mut class = UpdateClass::written_once(first, end - first);
+        let (mut in_order, mut passed_over, mut trims) = (0.0, 0.0, 0.0);
+        let mut together: Option<u32> = None;
         for range in ranges {
             if range.first < end && first < range.first + range.units {
                 let share = (end - first) as f64 / range.units as f64;
@@ -194,17 +208,27 @@ fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
                 class.weight += weight;
                 in_order += weight * range.order.in_order;
                 passed_over += weight * range.order.in_order * range.order.passed_over;
+                trims += weight * range.trims_per_write;
                 class.units_per_s += range.units_per_s * share;
                 class.write_share = f64::max(class.write_share, range.write_share);
                 class.saturated |= range.saturated;
+                if range.write_share > 0.0 {
+                    together = Some(together.map_or(range.together, |it| it.min(range.together)));
+                }
             }
         }
+        class.together = together.unwrap_or(1);
         // Whatever is in order where several write counts as one order.
         if in_order > 0.0 {
             class.order =
                 Order { in_order: in_order / class.weight, passed_over: passed_over / in_order };
         }
-        classes.push(class);
+        if trims > 0.0 {
+            class.trims_per_write = trims / class.weight;
+        }
+        if first < occupied || class.weight > 0.0 {
+            classes.push(class);
+        }
     }
     classes
 }
@@ -225,7 +249,7 @@ mod tests {
                 }
                 options.flow("flow").unwrap()
             });
-            occupancy(&drive, &flows, 16).unwrap().remove(0).classes
+            occupancy(&drive, &flows, 16, Beyond::Written).unwrap().remove(0).classes
         };
         let weights = |all| classes(all).iter().map(|class| class.weight).collect::<Vec<_>>();
         let slow = [("rw", "randwrite"), ("size", "50%"), ("rate_iops", "10")];
@@ -252,7 +276,7 @@ mod tests {
                 assert!(options.set(name, value));
             }
             let flows = [options.flow("flow").unwrap()];
-            let class = occupancy(&drive, &flows, 8).unwrap()[0].classes[0];
+            let class = occupancy(&drive, &flows, 8, Beyond::Written).unwrap()[0].classes[0];
             (class.units_per_s, class.saturated)
         };
         let (mixed, saturated) = known("randrw", "1");
@@ -276,7 +300,8 @@ mod tests {
     fn what_is_written_in_order_is_said() {
         let drive = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
         let orders = |all: &[&[(&str, &str)]]| {
-            let classes = occupancy(&drive, &flows(all), 16).unwrap().remove(0).classes;
+            let classes =
+                occupancy(&drive, &flows(all), 16, Beyond::Written).unwrap().remove(0).classes;
             classes.iter().map(|class| class.order).collect::<Vec<_>>()
         };
         let runtime = ("runtime", "1");

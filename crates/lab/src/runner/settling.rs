@@ -112,7 +112,11 @@ impl Runner {
     ///
     /// # Errors
     /// See [`RunError`]. A drive that has no steady state under these flows is found here.
-    pub fn settled(mut self, progress: impl FnMut(Progress) -> bool) -> Result<Runner, RunError> {
+    pub fn settled(
+        mut self,
+        mut progress: impl FnMut(Progress) -> bool,
+    ) -> Result<Runner, RunError> {
+        self.write_as_flows_do(&mut progress)?;
         if self.settle == Settle::Off {
             return Ok(self);
         }

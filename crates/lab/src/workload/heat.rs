@@ -114,8 +114,12 @@ impl FlowSpec {
                  none",
             ));
         }
-        let endless = FlowSpec { limits: Limits::default(), ..self.clone() };
-        let mut generator = endless.generator(capacity_sectors, 0, 0, 0)?;
+        // Once tells as much as over and over.
+        let mut once = FlowSpec { limits: Limits::default(), ..self.clone() };
+        if let Source::Trace(trace) = &mut once.source {
+            trace.repeat = 1;
+        }
+        let mut generator = once.generator(capacity_sectors, 0, 0, 0)?;
         let mut counts = vec![0u32; weights.len()];
         let mut total = 0u64;
         while let Some(planned) = generator.next() {

@@ -95,6 +95,44 @@ impl History {
         }))
     }
 
+    /// The past of a flow without end, even if nobody can say where in it the run begins: a trace
+    /// over and over, a flow that is sequential in part from its start.
+    pub(crate) fn endless(
+        flow: &FlowSpec,
+        capacity_sectors: u64,
+        run_seed: u64,
+        index: u32,
+        pace: Pace,
+    ) -> Result<History, WorkloadError> {
+        if let Some(history) = History::new(flow, capacity_sectors, run_seed, index, pace)? {
+            return Ok(history);
+        }
+        let mut spec = FlowSpec {
+            jobs: flow.jobs.saturating_add(1),
+            limits: Limits { requests: Some(u64::MAX), ..Limits::default() },
+            schedule: super::Schedule::default(),
+            ..flow.clone()
+        };
+        match &mut spec.source {
+            Source::Trace(trace) => {
+                trace.repeat = u32::MAX;
+                spec.limits = Limits::default();
+            }
+            Source::Synthetic(synthetic) => synthetic.mode = Mode::Closed { depth: 1 },
+            Source::KeyValue(_) => {}
+        }
+        let turns = flow.depth().unwrap_or(1).saturating_mul(flow.jobs).clamp(1, 1 << 16);
+        let number = if matches!(spec.source, Source::Trace(_)) { 0 } else { flow.jobs };
+        let generator = spec.generator(capacity_sectors, run_seed, index, number)?;
+        let saturated = pace.saturated;
+        Ok(History { flow: FlowId(index as u16), spec, generator, saturated, round: None, turns })
+    }
+
+    /// What ended it, if it was an error.
+    pub(crate) fn take_error(&mut self) -> Option<WorkloadError> {
+        self.generator.take_error()
+    }
+
     /// The next access.
     pub(crate) fn next(&mut self) -> Option<Access> {
         let Planned { operation, mut sector, sectors, .. } = self.generator.next()?;

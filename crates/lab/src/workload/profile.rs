@@ -1,6 +1,9 @@
 //! What a flow's writes look like in the long run, for whoever prepares the drive's state.
 
-use super::{Addresses, FlowSpec, Positions, Source, Synthetic, WorkloadError, Zones, heat};
+use super::{
+    Addresses, BlockSize, Extent, FlowSpec, Positions, SECTOR_BYTES, Source, Synthetic,
+    WorkloadError, Zones, heat,
+};
 
 /// Which units of a namespace a flow overwrites, and how often each. Units are the mapping
 /// units of the drive; a unit that a request only touches in part counts.
@@ -118,6 +121,36 @@ impl FlowSpec {
             Addresses::Zoned(zones) => WriteProfile::Zoned { first_unit, units, zones },
             Addresses::Zipf { theta } => WriteProfile::Zipf { first_unit, units, theta },
         })
+    }
+}
+
+impl FlowSpec {
+    /// Units that this flow's writes leave together: those of one request, if all requests are of
+    /// the same power of two of whole units and begin at a multiple of it. Otherwise 1: each unit
+    /// by itself.
+    pub fn written_together(&self, unit_sectors: u32) -> u32 {
+        let Source::Synthetic(Synthetic { block, align_sectors, offset, .. }) = &self.source else {
+            return 1;
+        };
+        let BlockSize::Fixed(sectors) = *block else { return 1 };
+        let units = sectors / unit_sectors;
+        let begins = match *offset {
+            Extent::Bytes(bytes) => bytes % (u64::from(sectors) * SECTOR_BYTES) == 0,
+            // Such ranges begin at a multiple of what requests are aligned to.
+            Extent::Share(_) => true,
+        };
+        let whole = sectors % unit_sectors == 0 && *align_sectors == u64::from(sectors);
+        if whole && begins && units.is_power_of_two() { units } else { 1 }
+    }
+
+    /// Units that it trims for each that it writes.
+    pub fn trims_per_write(&self) -> f64 {
+        match &self.source {
+            Source::Synthetic(synthetic) if synthetic.mix.write() > 0.0 => {
+                synthetic.mix.trim / synthetic.mix.write()
+            }
+            _ => 0.0,
+        }
     }
 }
 

@@ -114,6 +114,11 @@ impl Collection {
         Collection { victim, pace, due, moved, ..Collection::default() }
     }
 
+    /// It is in the middle of `victim`, and goes on when work is resumed.
+    pub(crate) fn stopped_at(&mut self, victim: Victim) {
+        (self.victim, self.pace, self.due) = (victim.block, victim.pace, victim.due);
+    }
+
     /// Whether nothing more will be read: what is there has to do for the last page.
     pub(crate) fn is_read(&self) -> bool {
         self.pages.is_empty() && self.reading == 0
@@ -138,6 +143,52 @@ impl Collection {
     pub(crate) fn is_due(&self) -> bool {
         self.due >= MOVE
     }
+}
+
+/// A block that is emptied without time: how far, and at which pace.
+#[derive(Clone, Copy)]
+pub(crate) struct Victim {
+    block: Block,
+    /// The next page that is read, and the end of the block.
+    next: Ppn,
+    end: Ppn,
+    units_per_page: u32,
+    pace: u32,
+    due: u32,
+}
+
+impl Victim {
+    /// One with so many valid units.
+    pub(crate) fn new(shape: &Shape, block: Block, units: u32) -> Victim {
+        let next = shape.first_ppn_of_block(block);
+        let (units_per_page, pace) = (shape.units_per_page, pace(shape, units));
+        Victim { block, next, end: next + shape.units_per_block, units_per_page, pace, due: 0 }
+    }
+
+    pub(crate) fn block(&self) -> Block {
+        self.block
+    }
+
+    pub(crate) fn next_page(&mut self) -> Option<Ppn> {
+        let page = Some(self.next).filter(|&page| page < self.end)?;
+        self.next = self.next + self.units_per_page;
+        Some(page)
+    }
+
+    /// The host has programmed a page: moves that are due.
+    pub(crate) fn host_page_programmed(&mut self) -> u32 {
+        let due = self.due + self.pace;
+        self.due = due % MOVE;
+        due / MOVE
+    }
+}
+
+/// The pace at which a block with so many valid units is emptied while the host fills the pages
+/// that are won.
+fn pace(shape: &Shape, units: u32) -> u32 {
+    let valid = units.div_ceil(shape.units_per_page);
+    let won = (shape.pages_per_block - valid).max(1);
+    ((valid + 1) * MOVE).div_ceil(won)
 }
 
 impl Ftl {
@@ -287,9 +338,7 @@ impl Drive {
             }
         }
         let collection = &mut self.ftl.planes[plane].collection;
-        let valid = self.ftl.blocks.valid(victim).div_ceil(units_per_page);
-        let won = (self.shape.pages_per_block - valid).max(1);
-        collection.pace = ((valid + 1) * MOVE).div_ceil(won);
+        collection.pace = pace(&self.shape, self.ftl.blocks.valid(victim));
         collection.due = 0;
         collection.victim = victim;
         collection.pages = pages;

@@ -6,6 +6,7 @@ mod check;
 pub(crate) mod collection;
 pub(crate) mod heat;
 pub(crate) mod hotness;
+pub mod layout;
 pub(crate) mod mapping;
 pub(crate) mod pairs;
 pub(crate) mod placement;

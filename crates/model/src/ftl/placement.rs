@@ -41,6 +41,21 @@ impl Drive {
         plane
     }
 
+    /// The plane for a unit where no time passes, and none is busy: one after the other.
+    pub(crate) fn place_in_turn(&mut self, lpn: Lpn) -> Plane {
+        let namespace = self.ftl.namespace_index(lpn);
+        let Stripe { mut at, mut left } = self.ftl.stripes[namespace];
+        match left {
+            0 => {
+                at = self.next_with_room(&self.ftl.namespaces[namespace].planes, at);
+                left = self.shape.units_per_page;
+            }
+            _ => {}
+        }
+        self.ftl.stripes[namespace] = Stripe { at, left: left - 1 };
+        self.ftl.namespaces[namespace].planes[at as usize]
+    }
+
     /// Units that a plane holds or will hold.
     fn held(&self, plane: Plane) -> u32 {
         self.ftl.blocks.in_plane(plane) + self.ftl.planes[plane].queues.host_units

@@ -82,6 +82,18 @@ struct ClassState {
     counts: Vec<u16>,
     /// What of it goes to the hot frontier, if there is one.
     hot: HotShare,
+    /// What is trimmed of it, if anything is.
+    trims: Option<Trims>,
+}
+
+/// The trims of a class.
+#[derive(Clone, Copy)]
+struct Trims {
+    per_write: f64,
+    /// Those that are due, and a part of one.
+    due: f64,
+    /// Addresses, with and without a unit.
+    addresses: usize,
 }
 
 pub(super) struct Engine {
@@ -140,6 +152,7 @@ impl Engine {
                 units: 0,
                 counts: vec![0; blocks],
                 hot: HotShare::default(),
+                trims: None,
             })
             .collect();
         for (block, counts) in filled.iter().enumerate() {
@@ -202,6 +215,17 @@ impl Engine {
             rng,
             tally,
         }
+    }
+
+    /// The same, with so many trims for each write of each class.
+    pub(super) fn with_trims(mut self, per_write: impl Iterator<Item = f64>) -> Engine {
+        for (class, per_write) in self.classes.iter_mut().zip(per_write) {
+            if per_write > 0.0 && class.sequence.is_none() && !class.tickets.is_empty() {
+                let addresses = (class.units as f64 * (1.0 + per_write)).round() as usize;
+                class.trims = Some(Trims { per_write, due: 0.0, addresses });
+            }
+        }
+        self
     }
 
     /// The same, with a frontier of its own for what of each class is hot.
@@ -335,9 +359,10 @@ impl Engine {
         for _ in 0..batch {
             let class = self.draw_class();
             let class = &mut self.classes[class];
-            let block = class.replace(&mut self.rng, &self.tag, &mut self.score, new);
+            if let Some(block) = class.replace(&mut self.rng, &self.tag, &mut self.score, new) {
+                self.stamps[block] = clock;
+            }
             class.counts[frontier] = class.counts[frontier].wrapping_add(1);
-            self.stamps[block] = clock;
         }
     }
 
@@ -374,8 +399,8 @@ impl Engine {
             let state = &mut self.classes[class];
             let from = state.replace(&mut self.rng, &self.tag, &mut self.score, self.tag[to]);
             state.counts[to] += 1;
-            if self.follows {
-                self.stamps[from] = clock;
+            if let (true, Some(block)) = (self.follows, from) {
+                self.stamps[block] = clock;
             }
         }
     }
@@ -729,7 +754,8 @@ impl Engine {
 
 impl ClassState {
     /// A unit of this class is written anew, in the block whose ticket is `new`: takes it from
-    /// the block that held it, and returns that.
+    /// the block that held it, if there is one, and trims what is due. Returns that block; the
+    /// blocks that trims change are not told apart.
     #[inline]
     fn replace(
         &mut self,
@@ -737,7 +763,12 @@ impl ClassState {
         tag: &[u32],
         score: &mut [u16],
         new: u32,
-    ) -> usize {
+    ) -> Option<usize> {
+        if self.trims.is_some() && !self.trim(rng, tag, score) {
+            self.tickets.push(new);
+            self.units += 1;
+            return None;
+        }
         let block = loop {
             if let Some(sequence) = &mut self.sequence {
                 break sequence.rewrite(rng, (new & BLOCK_MASK) as usize);
@@ -753,7 +784,35 @@ impl ClassState {
         };
         score[block] -= 1;
         self.counts[block] = self.counts[block].wrapping_sub(1);
-        block
+        Some(block)
+    }
+
+    /// Trims what is due with the next write; whether that goes to an address with a unit.
+    #[cold]
+    #[inline(never)]
+    fn trim(&mut self, rng: &mut Xoshiro256PlusPlus, tag: &[u32], score: &mut [u16]) -> bool {
+        let Some(trims) = &mut self.trims else { return true };
+        trims.due += trims.per_write;
+        let addresses = trims.addresses;
+        while let Some(trims) = self.trims.as_mut().filter(|trims| trims.due >= 1.0) {
+            trims.due -= 1.0;
+            // The last one stays, so that there is one to write.
+            if below(rng, addresses) >= self.units || self.units == 1 {
+                continue;
+            }
+            loop {
+                let index = below(rng, self.tickets.len());
+                let ticket = self.tickets.swap_remove(index);
+                let block = (ticket & BLOCK_MASK) as usize;
+                if tag[block] == ticket {
+                    score[block] -= 1;
+                    self.counts[block] = self.counts[block].wrapping_sub(1);
+                    self.units -= 1;
+                    break;
+                }
+            }
+        }
+        below(rng, addresses) < self.units
     }
 }
 

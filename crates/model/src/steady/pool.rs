@@ -90,6 +90,9 @@ pub struct Class {
     pub order: Order,
     /// What of it counts as hot, with frontiers for hot and cold units.
     pub hot: HotShare,
+    /// Trims for each write, at random over the same addresses: `units` are those that are there
+    /// at rest, of `units * (1 + trims_per_write)`. Not of units that are rewritten in order.
+    pub trims_per_write: f64,
 }
 
 /// What of a class is taken for hot. Which units are is drawn anew each time.
@@ -256,6 +259,7 @@ impl Pool {
             _ => self.sequential_fill(),
         };
         let mut engine = Engine::new(rules, self.blocks as usize, &weights, &orders, &filled, rng);
+        engine = engine.with_trims(self.classes.iter().map(|class| class.trims_per_write));
         if let WriteFrontiers::HotCold(_) = self.frontiers {
             engine = engine.with_heat(self.classes.iter().map(|class| class.hot));
         }
@@ -306,6 +310,9 @@ impl Pool {
                 if !(0.0..=1.0).contains(&share) {
                     return Err(PoolError::HotShare(share));
                 }
+            }
+            if !(class.trims_per_write >= 0.0 && class.trims_per_write.is_finite()) {
+                return Err(PoolError::Weight(class.trims_per_write));
             }
             if !(0.0..1.0).contains(&class.order.passed_over) {
                 return Err(PoolError::PassedOver(class.order.passed_over));

@@ -136,6 +136,8 @@ fn paced_collection_starts_at_its_pace() {
                     let class = UpdateClass {
                         saturated,
                         units_per_s: if saturated { 0.0 } else { units as f64 * 6.0 / took },
+                        together: 1,
+                        trims_per_write: 0.0,
                         ..written_class(0, units, 1.0)
                     };
                     let occupancy = [Occupancy { namespace: NAMESPACE, classes: vec![class] }];

@@ -444,6 +444,8 @@ fn warming_keeps_no_reads_of_namespaces_that_have_none() {
         write_share: 0.5,
         saturated: false,
         units_per_s: 0.0,
+        together: 1,
+        trims_per_write: 0.0,
     };
     let both = [1, 2].map(|id| Occupancy { namespace: NamespaceId(id), classes: vec![class] });
     host.drive.fill(&both).expect("a fresh drive");

@@ -422,6 +422,8 @@ fn blocks_of_any_age_are_restored() {
             write_share: 1.0,
             saturated: false,
             units_per_s: 0.0,
+            together: 1,
+            trims_per_write: 0.0,
         };
         drive
             .precondition(&[Occupancy { namespace: NamespaceId(1), classes: vec![class] }])

@@ -94,6 +94,8 @@ pub(crate) fn written_class(first: u64, units: u64, weight: f64) -> UpdateClass 
         write_share: 1.0,
         saturated: true,
         units_per_s: 0.0,
+        together: 1,
+        trims_per_write: 0.0,
     }
 }
 
@@ -405,6 +407,8 @@ pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
         write_share: 0.5,
         saturated: false,
         units_per_s: 0.0,
+        together: 1,
+        trims_per_write: 0.0,
     };
     host.drive
         .fill(&[Occupancy { namespace: NAMESPACE, classes: vec![class] }])

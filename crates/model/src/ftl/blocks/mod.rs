@@ -697,6 +697,11 @@ impl Blocks {
         self.free[self.shape.plane_of_block(block)].push_back(block);
     }
 
+    /// Every block has been erased so often.
+    pub(crate) fn forget_erases(&mut self, erases: u32) {
+        self.erases.fill(erases);
+    }
+
     fn leave_superblock(&mut self, block: Block) {
         if let Some(superblocks) = &mut self.superblocks {
             superblocks.leave(self.shape.plane_of_block(block), block);

@@ -596,6 +596,8 @@ mod tests {
             write_share: 1.0,
             saturated: false,
             units_per_s: 0.0,
+            together: 1,
+            trims_per_write: 0.0,
             order: crate::ftl::precondition::Order::UNIFORM,
         };
         let all = Occupancy { namespace: NamespaceId(1), classes: vec![class] };

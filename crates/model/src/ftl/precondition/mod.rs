@@ -8,11 +8,14 @@
 //! table holds recently used entries. All planes with the same kinds of data share one
 //! computation. With hybrid mapping it is the log blocks that settle (`mapping/hybrid/settled.rs`).
 
+mod chunks;
+mod deal;
 mod heat;
 mod moment;
 mod ordered;
+mod written;
 
-use crate::config::{CollectionUnit, WriteFrontiers};
+use crate::config::{CollectionUnit, Placement, WriteFrontiers};
 use crate::drive::Drive;
 use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
@@ -25,10 +28,13 @@ use crate::steady::pool::{
     BlockComposition, BlockRole, Class, HotShare, Pool, PoolError, PoolState,
 };
 use crate::validate::ConfigError;
+use chunks::{chunk_of, enlarge, lay_chunks};
+use deal::{Hands, Mapped};
 use mynah_stamp::Time;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+pub use written::Writer;
 
 /// Most different kinds of data on one plane.
 const CLASSES_MAX: usize = crate::steady::pool::MAX_CLASSES;
@@ -64,6 +70,37 @@ pub struct UpdateClass {
     pub saturated: bool,
     /// Units of it that are written in a second, if that is known beforehand; otherwise 0.
     pub units_per_s: f64,
+    /// Units that are written together: so many with consecutive addresses, the first a multiple of
+    /// their number. A power of two; 1: each by itself, or nobody knows.
+    pub together: u32,
+    /// Units that are trimmed for each that is written, at random: so many are not there at rest.
+    pub trims_per_write: f64,
+}
+
+impl UpdateClass {
+    /// A range that was written once.
+    pub fn written_once(first: u64, units: u64) -> UpdateClass {
+        UpdateClass {
+            first,
+            units,
+            weight: 0.0,
+            order: Order::UNIFORM,
+            write_share: 0.0,
+            saturated: false,
+            units_per_s: 0.0,
+            together: 1,
+            trims_per_write: 0.0,
+        }
+    }
+
+    /// How many of `units` of its units are there at rest: each is as the last write or trim of it
+    /// has left it.
+    fn mapped(&self, units: u64) -> u64 {
+        match self.weight > 0.0 && self.trims_per_write > 0.0 {
+            true => (units as f64 / (1.0 + self.trims_per_write)).round() as u64,
+            false => units,
+        }
+    }
 }
 
 /// How often the units of a namespace are rewritten, where that follows no ranges.
@@ -162,6 +199,23 @@ pub(in crate::ftl) struct PlaneClass {
     pub(in crate::ftl) heat: Option<u8>,
     /// What of it is taken for hot.
     pub(in crate::ftl) hot: HotShare,
+    /// Its number among those of the drive.
+    pub(in crate::ftl) of_drive: usize,
+    /// Units in one page that are written together.
+    pub(in crate::ftl) together: u32,
+    pub(in crate::ftl) trims_per_write: f64,
+    pub(in crate::ftl) lies: Lies,
+}
+
+/// Where the units of a class lie, if they are not rewritten in order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::ftl) enum Lies {
+    /// Anywhere in the plane that their address says.
+    InPlane,
+    /// On any plane: writes went to whichever was free.
+    Anywhere,
+    /// A page's worth of addresses in a page, as they were written once.
+    InOrder,
 }
 
 impl Drive {
@@ -225,6 +279,7 @@ impl Drive {
         let together = self.config.gc.unit == CollectionUnit::Superblock;
         let alike = random.clone();
         let mut full_blocks = vec![vec![]; self.shape.planes as usize];
+        let mut hands = Hands::new(classes.len(), self.shape.planes);
         for plane in self.shape.all_planes() {
             let here = self.classes_of_plane(plane, classes, heats);
             if here.is_empty() {
@@ -233,15 +288,22 @@ impl Drive {
             if here.len() > CLASSES_MAX {
                 return Err(PreconditionError::Classes(here.len()));
             }
-            let counts: Vec<u64> =
-                here.iter().map(|class| self.units_on_plane(plane, *class, heats)).collect();
+            let counts: Vec<u64> = here
+                .iter()
+                .map(|class| {
+                    let units = self.units_on_plane(plane, *class, heats);
+                    classes[class.of_drive].class.mapped(units)
+                })
+                .collect();
             units += counts.iter().sum::<u64>();
+            let chunk = chunk_of(&here);
+            let chunks: Vec<u64> = counts.iter().map(|&units| units / u64::from(chunk)).collect();
             let key: Vec<ClassKey> =
                 here.iter().map(|class| (class.first, class.end, class.heat)).collect();
             let at = match states.iter().position(|(known, _)| *known == key) {
                 Some(at) => at,
                 None => {
-                    let pool = self.pool_of_plane(plane, &here, &counts);
+                    let pool = self.pool_of_plane(plane, &here, &chunks, chunk);
                     let mut state = pool.settle()?;
                     if together {
                         state.waf = self.of_superblocks(&pool).settle()?.waf;
@@ -260,8 +322,9 @@ impl Drive {
             let blocks = self.ftl.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
             let compositions = match &state.ordered {
                 None => {
-                    let mut all = state.compositions_with_units(blocks, &counts, &mut drawn)?;
-                    self.stagger(&mut all, &moment, &mut drawn);
+                    let mut all = state.compositions_with_units(blocks, &chunks, &mut drawn)?;
+                    self.stagger(&mut all, &moment, chunk, &mut drawn);
+                    enlarge(&mut all, chunk, &counts);
                     all
                 }
                 Some(ordered) => {
@@ -280,9 +343,12 @@ impl Drive {
                 &here,
                 heats,
                 (&compositions, ordered),
-                &mut scratch,
+                (&mut scratch, &mut hands),
                 &mut random,
             );
+        }
+        for (at, class) in classes.iter().enumerate() {
+            self.deal(class, hands.of(at), heats, &mut random);
         }
         self.ftl.blocks.put_together(&full_blocks);
         self.restart_counters();
@@ -442,11 +508,33 @@ impl Drive {
         classes: &[DriveClass],
         heats: &[(NamespaceId, Heat)],
     ) -> Vec<PlaneClass> {
+        let is_written = |index: usize| {
+            let of = |class: &&DriveClass| self.ftl.namespace_index(class.first) == index;
+            classes.iter().filter(of).any(|class| class.class.weight > 0.0)
+        };
+        let lies = |first: Lpn, class: &UpdateClass| {
+            let index = self.ftl.namespace_index(first);
+            let placed = self.config.placement != Placement::Static;
+            match class.weight == 0.0 && is_written(index) {
+                true => Lies::InOrder,
+                false if placed && self.ftl.namespaces[index].pairs.is_none() => Lies::Anywhere,
+                false => Lies::InPlane,
+            }
+        };
         classes
             .iter()
-            .map(|&DriveClass { first, class, heat, hot }| PlaneClass {
+            .enumerate()
+            .map(|(of_drive, &DriveClass { first, class, heat, hot })| PlaneClass {
                 heat,
                 hot,
+                of_drive,
+                together: match lies(first, &class) {
+                    // It was written a page at a time.
+                    Lies::InOrder => self.shape.units_per_page,
+                    _ => class.together.clamp(1, self.shape.units_per_page),
+                },
+                trims_per_write: class.trims_per_write,
+                lies: lies(first, &class),
                 first,
                 end: first + class.units as u32,
                 weight: class.weight,
@@ -508,18 +596,24 @@ impl Drive {
         below(u64::from(class.end.0) - base) - below(u64::from(class.first.0) - base)
     }
 
-    /// The abstract pool that behaves as `plane` does.
-    fn pool_of_plane(&self, plane: Plane, classes: &[PlaneClass], counts: &[u64]) -> Pool {
+    /// The abstract pool that behaves as `plane` does: what it calls a unit is `chunk` units.
+    fn pool_of_plane(
+        &self,
+        plane: Plane,
+        classes: &[PlaneClass],
+        counts: &[u64],
+        chunk: u32,
+    ) -> Pool {
         // A block whose collection keeps pace with writes is neither free nor full all the while.
         let free = match self.config.gc.paced {
             true => self.ftl.blocks.start,
-            false => self.free_at_work(classes),
+            false => self.free_at_work(classes.iter().any(|class| class.saturated)),
         };
         let kept = (free as u32).max(2);
         let total: f64 = classes.iter().map(|class| class.weight).sum();
         Pool {
             blocks: self.ftl.blocks.free_blocks(plane) as u32,
-            units_per_block: self.shape.units_per_block,
+            units_per_block: self.shape.units_per_block / chunk,
             classes: classes
                 .iter()
                 .zip(counts)
@@ -528,9 +622,10 @@ impl Drive {
                     weight: if total > 0.0 { class.weight } else { 0.0 },
                     order: class.order,
                     hot: class.hot,
+                    trims_per_write: class.trims_per_write,
                 })
                 .collect(),
-            victim: self.config.gc.victim.scaled(self.shape.units_per_page.into()),
+            victim: self.config.gc.victim.scaled(f64::from(self.shape.units_per_page / chunk)),
             frontiers: self.config.gc.frontiers,
             collect_below: kept,
             keep_free: kept,
@@ -581,12 +676,15 @@ impl Drive {
         classes: &[PlaneClass],
         heats: &[(NamespaceId, Heat)],
         (compositions, ordered): (&[BlockComposition], Option<&Ordered>),
-        scratch: &mut Scratch,
+        (scratch, hands): (&mut Scratch, &mut Hands),
         random: &mut Xoshiro256PlusPlus,
     ) -> Vec<Block> {
         let mut full = vec![];
         scratch.ppns.iter_mut().for_each(Vec::clear);
         scratch.ppns.resize(classes.len(), Vec::new());
+        scratch.chunks.iter_mut().for_each(Vec::clear);
+        scratch.chunks.resize(classes.len(), Vec::new());
+        let in_chunks = ordered.is_none() && classes.iter().any(|class| class.together > 1);
         for composition in compositions {
             let Some(block) = self.ftl.blocks.free[plane].pop_front() else { break };
             let written = u32::from(composition.written);
@@ -611,6 +709,10 @@ impl Drive {
             let first = self.shape.first_ppn_of_block(block);
             if let Some(ordered) = ordered {
                 self.lay_out(first, composition, ordered, scratch, random);
+                continue;
+            }
+            if in_chunks {
+                lay_chunks(first, composition, classes, scratch, random);
                 continue;
             }
             if let [ppns] = &mut scratch.ppns[..] {
@@ -642,24 +744,38 @@ impl Drive {
                 continue;
             }
             let ppns = &mut scratch.ppns[index];
-            for at in (1..ppns.len()).rev() {
-                ppns.swap(at, below(random, at as u32 + 1) as usize);
+            shuffle(ppns, random);
+            let chunks = &mut scratch.chunks[index];
+            shuffle(chunks, random);
+            if !chunks.is_empty() {
+                let whole = chunks.iter().flat_map(|first| first.run(class.together));
+                let rest = std::mem::take(ppns);
+                ppns.extend(whole.chain(rest));
             }
+            if class.lies == Lies::Anywhere {
+                hands.give(class.of_drive, plane, std::mem::take(ppns));
+                continue;
+            }
+            let mut mapped = Mapped::new(
+                ppns.len() as u64,
+                self.units_on_plane(plane, *class, heats),
+                class.together,
+            );
+            let ppns = &scratch.ppns[index];
             let mut next = 0;
             let mut runs = std::mem::take(&mut scratch.runs);
             runs.clear();
             self.groups_on_plane(plane, *class, |from, to| runs.push((from, to)));
             for &(from, to) in &runs {
                 for lpn in from.upto(to) {
-                    if !self.is_of(lpn, class.heat, heats) {
-                        continue;
+                    if self.is_of(lpn, class.heat, heats) && mapped.draw(random) {
+                        self.ftl.mapping.table.map(Content::Unit(lpn), ppns[next]);
+                        next += 1;
                     }
-                    self.ftl.mapping.table.map(Content::Unit(lpn), ppns[next]);
-                    next += 1;
                 }
             }
             scratch.runs = runs;
-            debug_assert_eq!(next, ppns.len());
+            debug_assert_eq!(next, scratch.ppns[index].len());
         }
         full
     }
@@ -775,9 +891,19 @@ const WARMING_ENTRIES_MAX: u64 = 1 << 20;
 struct Scratch {
     /// PPNs that each class gets.
     ppns: Vec<Vec<Ppn>>,
+    /// The first PPNs of those that belong together.
+    chunks: Vec<Vec<Ppn>>,
+    /// Places of a block, while they are given away.
+    places: Vec<u32>,
     /// What of them follows one another.
     parts: ordered::Parts,
     runs: Vec<(Lpn, Lpn)>,
+}
+
+fn shuffle(ppns: &mut [Ppn], random: &mut Xoshiro256PlusPlus) {
+    for at in (1..ppns.len()).rev() {
+        ppns.swap(at, below(random, at as u32 + 1) as usize);
+    }
 }
 
 /// A uniform number below `n`, `n` at least 1 (Lemire's multiplication, bias below 2^-32 n).

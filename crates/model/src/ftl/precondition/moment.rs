@@ -47,11 +47,11 @@ impl Drive {
         (start - 1).max(self.ftl.blocks.urgent.min(start))
     }
 
-    /// Free blocks that collection keeps in a plane with these kinds of data: `start`, or what
-    /// writes that leave no time let it have.
-    pub(super) fn free_at_work(&self, classes: &[PlaneClass]) -> usize {
+    /// Free blocks that collection keeps in a plane: `start`, or what writes that leave no time let
+    /// it have.
+    pub(super) fn free_at_work(&self, saturated: bool) -> usize {
         let start = self.ftl.blocks.start;
-        match classes.iter().any(|class| class.saturated) {
+        match saturated {
             // A collection wins as many pages as are written meanwhile.
             true if self.config.gc.paced => self.free_under_way(),
             // Collection that the host comes before is left behind until it is urgent.
@@ -90,7 +90,7 @@ impl Drive {
             && self.config.gc.collects_first()
             && !self.ftl.mapping.tables_follow_collections();
         if saturated && !first && !(one && self.config.gc.paced) {
-            let free_blocks = self.free_at_work(classes);
+            let free_blocks = self.free_at_work(saturated);
             return Moment { free_blocks, host: phase, collected: chance, hot };
         }
         let share = match saturated {
@@ -195,23 +195,27 @@ impl Drive {
 
     /// Fills open blocks as they are found at `moment`; what they lose or gain comes from the full
     /// ones.
+    ///
+    /// They are counted in chunks of so many units.
     pub(super) fn stagger(
         &self,
         compositions: &mut [BlockComposition],
         moment: &Moment,
+        chunk: u32,
         random: &mut Xoshiro256PlusPlus,
     ) {
+        let units_per_block = self.shape.units_per_block / chunk;
+        let units_per_page = self.shape.units_per_page / chunk;
         let open = compositions.iter().take_while(|c| c.role != BlockRole::Full).count();
         let (open, full) = compositions.split_at_mut(open);
         if full.is_empty() {
             return;
         }
         let cursor = below(random, full.len() as u32) as usize;
-        let mut spread =
-            Spread { blocks: full, cursor, units_per_block: self.shape.units_per_block };
+        let mut spread = Spread { blocks: full, cursor, units_per_block };
         for frontier in open {
             let share = moment.share_of(frontier.role);
-            let written = self.written_at(share);
+            let written = self.written_at(share) / chunk;
             let before = u32::from(frontier.written).max(1);
             frontier.written = written as u16;
             for class in 0..CLASSES_MAX {
@@ -222,7 +226,7 @@ impl Drive {
             }
             frontier.written = frontier
                 .written
-                .max((frontier.valid_units().next_multiple_of(self.shape.units_per_page)) as u16);
+                .max((frontier.valid_units().next_multiple_of(units_per_page)) as u16);
         }
     }
 }

@@ -26,6 +26,7 @@ fn pool(blocks: u32, units_per_block: u32, rho: f64, split: &[(f64, f64)]) -> Po
                 weight,
                 order: Order::UNIFORM,
                 hot: HotShare::default(),
+                trims_per_write: 0.0,
             })
             .collect(),
         victim: GREEDY,
@@ -528,7 +529,13 @@ fn impossible_pools_are_refused() {
     assert_eq!(refused(Pool { classes: vec![], ..good.clone() }), PoolError::Classes(0));
     assert_eq!(refused(Pool { victim: choices(0), ..good.clone() }), PoolError::NoChoice);
     let class = |units, weight| Pool {
-        classes: vec![Class { units, weight, order: Order::UNIFORM, hot: HotShare::default() }],
+        classes: vec![Class {
+            units,
+            weight,
+            order: Order::UNIFORM,
+            hot: HotShare::default(),
+            trims_per_write: 0.0,
+        }],
         ..good.clone()
     };
     assert_eq!(refused(class(10, -1.0)), PoolError::Weight(-1.0));

@@ -1,0 +1,134 @@
+//! A drive that is written before a run, without time, where no formula says how its load leaves
+//! it: requests of several sizes or that begin anywhere, traces, flows that share a range and
+//! differ. Each flow's own requests, from streams of their own, by turns.
+
+use super::{Progress, RunError, Runner};
+use crate::experiment::Settle;
+use crate::workload::history::{History, Pace};
+use crate::workload::{Addresses, BlockSize, FlowSpec, Source};
+use mynah_model::io::NamespaceId;
+use mynah_stamp::Time;
+
+/// How often what is occupied is written over: after that one unit in twenty still lies where it
+/// was put down before.
+const TURNS: f64 = 3.0;
+/// Accesses between two looks at how far it is.
+const LOOK_EVERY: u64 = 1 << 16;
+/// Accesses for each unit that is to be written after which nothing more is expected of flows.
+const ACCESSES_MAX: u64 = 64;
+
+impl Runner {
+    /// Writes the drive as its flows do, if nothing simpler tells how they leave it.
+    pub(super) fn write_as_flows_do(
+        &mut self,
+        mut progress: impl FnMut(Progress) -> bool,
+    ) -> Result<(), RunError> {
+        if !self.is_to_be_written() {
+            return Ok(());
+        }
+        let classes = self.occupancy.iter().flat_map(|of| &of.classes);
+        let saturated = classes.clone().any(|class| class.saturated && class.weight > 0.0);
+        let units: u64 = classes.map(|class| class.units).sum();
+        let wanted = (units as f64 * TURNS) as u64;
+        let unit_sectors = self.drive.config().mapping.unit_bytes / 512;
+        let pace = Pace { cache_sectors: wanted * u64::from(unit_sectors), saturated };
+        let mut past = vec![];
+        for (index, flow) in self.specs.iter().enumerate().filter(|(_, flow)| flow.modifies()) {
+            let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
+            past.push(History::endless(flow, capacity, self.seed, index as u32, pace)?);
+        }
+        let mut writer = self.drive.begin_writing(saturated);
+        let (mut at, mut left, mut accesses, mut written) = (0, past[0].turns, 0u64, 0);
+        while written < wanted && accesses < wanted.saturating_mul(ACCESSES_MAX) {
+            if left == 0 {
+                at = (at + 1) % past.len();
+                left = past[at].turns;
+            }
+            left -= 1;
+            accesses += 1;
+            let Some(access) = past[at].next() else { break };
+            let before = written;
+            written = self.drive.write_at_once(&mut writer, access);
+            if before < wanted / 2 && written >= wanted / 2 {
+                writer.mark();
+            }
+            if accesses.is_multiple_of(LOOK_EVERY) {
+                let done = written as f64 / wanted as f64;
+                if !progress(Progress { done, now: Time::ZERO, completed: accesses }) {
+                    break;
+                }
+            }
+        }
+        if let Some(error) = past.iter_mut().find_map(History::take_error) {
+            return Err(error.into());
+        }
+        let waf = self.drive.end_writing(writer);
+        if let Some(found) = &mut self.preconditioned {
+            found.expected_waf = waf.or(found.expected_waf);
+            found.settled = true;
+        }
+        self.written = true;
+        Ok(())
+    }
+
+    /// Whether the drive is to be written: it starts from the steady state of its own flows, can be
+    /// written, and how they leave it is not known otherwise.
+    fn is_to_be_written(&self) -> bool {
+        let starts = self.warms_cache && self.aged_by.is_none() && self.preconditioned.is_some();
+        let as_said = self.settle == Settle::Off && !self.runs_alone;
+        let known = |namespace| {
+            let ours = self.specs.iter().filter(move |flow| flow.namespace == namespace);
+            let writers: Vec<&FlowSpec> = ours.filter(|flow| flow.modifies()).collect();
+            is_known(&writers, self.drive.config().mapping.unit_bytes / 512, |flow| {
+                flow.range(self.drive.namespace_sectors(namespace).unwrap_or(0)).ok()
+            })
+        };
+        let namespaces = 1..=self.drive.config().namespaces.len() as u32;
+        starts && !as_said && self.drive.can_be_written() && !namespaces.map(NamespaceId).all(known)
+    }
+}
+
+/// Whether it is known how these flows leave a namespace.
+fn is_known(
+    writers: &[&FlowSpec],
+    unit_sectors: u32,
+    range: impl Fn(&FlowSpec) -> Option<(u64, u64)>,
+) -> bool {
+    let each = |flow: &&FlowSpec| match &flow.source {
+        Source::KeyValue(_) => true,
+        // Others have said how its writes are distributed.
+        Source::Trace(trace) => trace.writes.is_some(),
+        Source::Synthetic(synthetic) => {
+            let small = match &synthetic.block {
+                BlockSize::Fixed(sectors) => *sectors <= unit_sectors,
+                BlockSize::Range { max, .. } => *max <= unit_sectors,
+                BlockSize::Split(parts) => parts.iter().all(|part| part.0 <= unit_sectors),
+                BlockSize::Normal { .. } => false,
+            };
+            let in_order = matches!(synthetic.addresses, Addresses::Sequential { .. });
+            let trims = synthetic.mix.trim > 0.0;
+            let aligned = synthetic.align_sectors >= u64::from(unit_sectors)
+                || u64::from(unit_sectors).is_multiple_of(synthetic.align_sectors);
+            match in_order {
+                true => !trims,
+                false => small && aligned || flow.written_together(unit_sectors) > 1,
+            }
+        }
+    };
+    // Flows that share addresses, and do not write them alike.
+    let apart = |one: &FlowSpec, other: &FlowSpec| {
+        let (Some((first, count)), Some((second, others))) = (range(one), range(other)) else {
+            return false;
+        };
+        let meet = first < second + others && second < first + count;
+        meet && one.written_together(unit_sectors) != other.written_together(unit_sectors)
+    };
+    let pairs = writers
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| writers[at + 1..].iter().map(move |other| (*one, *other)));
+    let only_trims = |flow: &&FlowSpec| flow.trims_only();
+    writers.iter().all(each)
+        && !(writers.len() > 1 && writers.iter().any(only_trims))
+        && !pairs.into_iter().any(|(one, other)| apart(one, other))
+}

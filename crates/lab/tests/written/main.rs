@@ -1,0 +1,60 @@
+//! What a drive's computed steady state says, against a drive that was really written.
+//!
+//! The oracle fills the drive in order, runs the load itself on it until twice its capacity has been
+//! written, and keeps that state. The other drive starts as every simulation does. Both are asked
+//! the same: reads of several sizes, sequential reads, writes, mixes, two traces, and to go on with
+//! the load. Nothing of how a steady state is computed goes into the first.
+//!
+//! A sample runs with the tests. The whole, some two CPU hours, which goes on where it was broken
+//! off:
+//!
+//! ```text
+//! MYNAH_WRITTEN=FILE cargo test --release -p mynah-lab --test written -- --ignored --nocapture
+//! ```
+//!
+//! `MYNAH_DRIVES=a,b` and `MYNAH_LOADS=c,d` take some of them. Results: `docs/validation.md`.
+
+mod case;
+mod drives;
+mod loads;
+mod probes;
+mod table;
+
+use case::Case;
+use drives::Cut;
+use loads::Load;
+
+/// Every drive under every load, what is on record left out.
+fn matrix(cases: impl Iterator<Item = (Cut, Load)>) {
+    let mut table = table::Table::open();
+    for (cut, load) in cases {
+        if !table.wants(&cut, &load) {
+            continue;
+        }
+        let rows = Case { cut: &cut, load: &load }.compare();
+        table.add(rows);
+    }
+    table.judge();
+}
+
+#[test]
+fn computed_states_are_those_of_written_drives() {
+    let few = ["uniform", "trims", "sizes"];
+    let loads = || loads::all().into_iter().filter(|load| few.contains(&load.name));
+    let all = drives::sample().into_iter();
+    matrix(all.flat_map(|cut| loads().map(move |load| (cut.clone(), load))));
+}
+
+#[test]
+#[ignore = "some two CPU hours"]
+fn all_drives_under_all_loads() {
+    let shipped = drives::shipped().into_iter();
+    let shipped =
+        shipped.flat_map(|cut| loads::all().into_iter().map(move |load| (cut.clone(), load)));
+    let random = (1..=20).map(Cut::random);
+    let random = random.flat_map(|(cut, drawn)| {
+        let all = loads::all();
+        drawn.map(|at| (cut.clone(), all[at % all.len()].clone()))
+    });
+    matrix(shipped.chain(random));
+}

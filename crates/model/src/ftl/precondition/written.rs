@@ -1,0 +1,330 @@
+//! A drive that is written without time: its host's requests are performed on the tables, one after
+//! the other, with the collections that they cause. No event is simulated, so that some ten million
+//! units a second are written.
+//!
+//! What takes time, and so is not as in a run: which planes are busy (writes that may go anywhere go
+//! round), what waits in the cache, and the writes of mapping tables. The run before the measurement
+//! makes up for these.
+
+use crate::cache::warm::Access;
+use crate::config::Placement;
+use crate::drive::Drive;
+use crate::ftl::blocks::Stream;
+use crate::ftl::collection::Victim;
+use crate::ftl::mapping::table::Content;
+use crate::io::Operation;
+use crate::number::{Lpn, Mvpn, Plane, Ppn, Run};
+
+/// Accesses that are looked at ahead.
+const AHEAD: usize = 64;
+/// Pages of a victim that are looked at ahead.
+const PAGES_AHEAD: u32 = 12;
+
+/// Parts of pages on their way, and collections.
+pub struct Writer {
+    /// Of each plane: what the host has written, cold and hot.
+    host: Vec<[Vec<Lpn>; 2]>,
+    planes: Vec<Moving>,
+    /// Collection begins below so many free blocks, and is not paced unless it says so.
+    free: usize,
+    paced: bool,
+    ahead: Vec<Access>,
+    units: u64,
+    /// Units programmed of the host's, and moved; and as many before the last [`Writer::mark`].
+    programmed: [u64; 2],
+    marked: [u64; 2],
+}
+
+impl Writer {
+    /// What is measured begins.
+    pub fn mark(&mut self) {
+        self.marked = self.programmed;
+    }
+
+    /// Write amplification since then.
+    fn waf(&self) -> Option<f64> {
+        let [host, moved] = [0, 1].map(|at| (self.programmed[at] - self.marked[at]) as f64);
+        (host > 0.0).then(|| (host + moved) / host)
+    }
+}
+
+/// A plane's collection.
+#[derive(Clone, Default)]
+struct Moving {
+    victim: Option<Victim>,
+    /// What has been read of it, cold and hot.
+    read: [Vec<(Lpn, Ppn)>; 2],
+}
+
+impl Drive {
+    /// Whether it can be written without time: not where log blocks are merged, units have a place
+    /// for ever, or there are pairs, which only commands write.
+    pub fn can_be_written(&self) -> bool {
+        let in_blocks = self.ftl.scheme.fills_open_blocks() && !self.ftl.scheme.is_in_place();
+        in_blocks && self.ftl.pairs().is_none() && self.ftl.blocks.superblocks.is_none()
+    }
+
+    /// Begins to write a drive that has been preconditioned: as fast as it takes it, or so slowly
+    /// that collections have time.
+    pub fn begin_writing(&mut self, saturated: bool) -> Writer {
+        let planes = self.shape.planes as usize;
+        let paced = self.config.gc.paced && saturated;
+        let free = match paced {
+            true => self.ftl.blocks.start,
+            false => self.free_at_work(saturated),
+        };
+        Writer {
+            host: vec![[vec![], vec![]]; planes],
+            planes: vec![Moving::default(); planes],
+            free,
+            paced,
+            ahead: Vec::with_capacity(AHEAD),
+            units: 0,
+            programmed: [0; 2],
+            marked: [0; 2],
+        }
+    }
+
+    /// Performs `access` soon. Reads change nothing. Returns how many units have been written.
+    pub fn write_at_once(&mut self, writer: &mut Writer, access: Access) -> u64 {
+        if matches!(access.operation, Operation::Read | Operation::Flush | Operation::Other) {
+            return writer.units;
+        }
+        for lpn in self.units_of(&access) {
+            self.ftl.mapping.table.prefetch(lpn);
+        }
+        writer.ahead.push(access);
+        if writer.ahead.len() == AHEAD {
+            self.perform(writer);
+        }
+        writer.units
+    }
+
+    /// Ends it: what is on its way stays where it was, and what collection is in the middle of goes
+    /// on in the run. Returns the write amplification since the mark, if anything was written.
+    pub fn end_writing(&mut self, mut writer: Writer) -> Option<f64> {
+        self.perform(&mut writer);
+        let waf = writer.waf();
+        for (plane, moving) in (0..).map(Plane).zip(writer.planes) {
+            if let Some(victim) = moving.victim {
+                self.ftl.planes[plane].collection.stopped_at(victim);
+            }
+        }
+        self.ftl.blocks.forget_erases(self.config.wear.initial);
+        self.restart_counters();
+        self.resume_work();
+        self.settle();
+        waf
+    }
+
+    fn units_of(&self, access: &Access) -> Run<Lpn> {
+        let sectors = u64::from(self.shape.unit_sectors);
+        let Some(space) = self.ftl.namespaces.get(access.namespace.0 as usize - 1) else {
+            return Lpn(0).run(0);
+        };
+        let trims = access.operation == Operation::Trim;
+        let end = access.sector + u64::from(access.sectors);
+        // A unit is trimmed as a whole, and written in part.
+        let (first, end) = match trims {
+            true => (access.sector.div_ceil(sectors), end / sectors),
+            false => (access.sector / sectors, end.div_ceil(sectors)),
+        };
+        let end = end.min(u64::from(space.units));
+        (space.base + first.min(end) as u32).run(end.saturating_sub(first) as u32)
+    }
+
+    fn perform(&mut self, writer: &mut Writer) {
+        let accesses = std::mem::take(&mut writer.ahead);
+        for access in &accesses {
+            for lpn in self.units_of(access) {
+                if access.operation == Operation::Trim {
+                    if let Some(ppn) = self.ftl.mapping.table.unmap(lpn) {
+                        self.ftl.blocks.remove_valid(self.shape.block_of_ppn(ppn), 1);
+                    }
+                    continue;
+                }
+                writer.units += 1;
+                let hot = match &mut self.ftl.hotness {
+                    Some(hotness) => hotness.write(lpn),
+                    None => false,
+                };
+                let plane = match self.config.placement {
+                    Placement::Static => self.ftl.plane_of(Content::Unit(lpn)),
+                    Placement::Striped | Placement::LeastLoaded => self.place_in_turn(lpn),
+                };
+                let waiting = &mut writer.host[plane.index()][usize::from(hot)];
+                waiting.push(lpn);
+                let stream = if hot { Stream::HotHost } else { Stream::Host };
+                if waiting.len() == self.units_in_program(plane, stream) {
+                    let units = std::mem::take(waiting);
+                    self.program_at_once(writer, plane, stream, &units);
+                    writer.host[plane.index()][usize::from(hot)] = units;
+                    writer.host[plane.index()][usize::from(hot)].clear();
+                }
+            }
+        }
+        writer.ahead = accesses;
+        writer.ahead.clear();
+    }
+
+    fn units_in_program(&self, plane: Plane, stream: Stream) -> usize {
+        let pages = self.shape.pages_in_program(self.ftl.blocks.next_page(plane, stream));
+        (pages * self.shape.units_per_page) as usize
+    }
+
+    /// Programs what the host has written, and collects as much as that asks for.
+    fn program_at_once(
+        &mut self,
+        writer: &mut Writer,
+        plane: Plane,
+        stream: Stream,
+        units: &[Lpn],
+    ) {
+        while !self.ftl.blocks.can_program(plane, stream) {
+            if !self.collect_at_once(writer, plane, u32::MAX) {
+                // There is no place: it stays where it was.
+                return;
+            }
+        }
+        let pages = self.units_in_program(plane, stream) as u32 / self.shape.units_per_page;
+        writer.programmed[0] += units.len() as u64;
+        let mut next = units.iter();
+        for _ in 0..pages {
+            let first = self.ftl.blocks.take_page(plane, stream);
+            for ppn in first.run(self.shape.units_per_page) {
+                match next.next() {
+                    Some(&lpn) => self.map_at_once(lpn, ppn),
+                    None => self.ftl.mapping.table.clear_ppn(ppn),
+                }
+            }
+        }
+        let below = self.ftl.blocks.free_blocks(plane) < writer.free;
+        let moving = &mut writer.planes[plane.index()];
+        match (&mut moving.victim, writer.paced) {
+            (Some(victim), true) => {
+                let moves = victim.host_page_programmed();
+                self.collect_at_once(writer, plane, moves);
+            }
+            (None, true) if below => self.begin_at_once(writer, plane),
+            (_, false) => {
+                while self.ftl.blocks.free_blocks(plane) < writer.free
+                    && self.collect_at_once(writer, plane, u32::MAX)
+                {}
+            }
+            _ => {}
+        }
+    }
+
+    fn map_at_once(&mut self, lpn: Lpn, ppn: Ppn) {
+        if let Some(before) = self.ftl.mapping.table.map(Content::Unit(lpn), ppn) {
+            self.ftl.blocks.remove_valid(self.shape.block_of_ppn(before), 1);
+        }
+        self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
+    }
+
+    fn begin_at_once(&mut self, writer: &mut Writer, plane: Plane) {
+        if let Some(block) = self.ftl.blocks.take_victim(plane) {
+            let units = self.ftl.blocks.valid(block);
+            writer.planes[plane.index()].victim = Some(Victim::new(&self.shape, block, units));
+        }
+    }
+
+    /// Moves so many pages of the plane's victim, the erase counted as one; of a new one, if there
+    /// is none. False: nothing is worth collecting.
+    fn collect_at_once(&mut self, writer: &mut Writer, plane: Plane, moves: u32) -> bool {
+        if writer.planes[plane.index()].victim.is_none() {
+            self.begin_at_once(writer, plane);
+        }
+        let mut moves = moves;
+        while moves > 0 {
+            let Some(victim) = &mut writer.planes[plane.index()].victim else { return false };
+            if let Some(page) = victim.next_page() {
+                moves = moves.saturating_sub(self.move_page(writer, plane, page));
+                continue;
+            }
+            let block = victim.block();
+            writer.planes[plane.index()].victim = None;
+            for hot in [false, true] {
+                self.program_collected(writer, plane, hot);
+            }
+            let is_empty = self.ftl.blocks.valid(block) == 0;
+            match is_empty {
+                true => self.ftl.blocks.put_free(block),
+                // There was no place for it.
+                false => self.ftl.blocks.put_back(block),
+            }
+            return is_empty;
+        }
+        true
+    }
+
+    /// Reads what is valid in a page of a victim; how many pages are programmed with that.
+    fn move_page(&mut self, writer: &mut Writer, plane: Plane, page: Ppn) -> u32 {
+        let ahead = page + PAGES_AHEAD * self.shape.units_per_page;
+        for ppn in ahead.run(self.shape.units_per_page) {
+            self.ftl.mapping.table.prefetch_content(ppn);
+        }
+        let mut programs = 0;
+        for ppn in page.run(self.shape.units_per_page) {
+            match self.ftl.mapping.table.content(ppn) {
+                None => {}
+                Some(Content::TranslationPage(table)) => {
+                    programs += 1;
+                    self.move_translation_page(plane, table);
+                }
+                Some(Content::Unit(lpn)) => {
+                    let hot = self.ftl.is_hot(Content::Unit(lpn));
+                    let stream = if hot { Stream::HotCollected } else { Stream::Collected };
+                    let room = self.units_in_program(plane, stream);
+                    let read = &mut writer.planes[plane.index()].read[usize::from(hot)];
+                    read.push((lpn, ppn));
+                    if read.len() >= room {
+                        // What was written again meanwhile is not moved.
+                        let table = &self.ftl.mapping.table;
+                        read.retain(|&(lpn, from)| table.ppn(lpn) == Some(from));
+                        if read.len() >= room {
+                            programs += 1;
+                            self.program_collected(writer, plane, hot);
+                        }
+                    }
+                }
+            }
+        }
+        programs
+    }
+
+    fn move_translation_page(&mut self, plane: Plane, table: Mvpn) {
+        if !self.ftl.blocks.can_program(plane, Stream::Collected) {
+            return;
+        }
+        let units = self.shape.units_per_page;
+        let to = self.ftl.blocks.take_page(plane, Stream::Collected);
+        to.run(units).for_each(|ppn| self.ftl.mapping.table.clear_ppn(ppn));
+        if let Some(before) = self.ftl.mapping.table.map(Content::TranslationPage(table), to) {
+            self.ftl.blocks.remove_valid(self.shape.block_of_ppn(before), units);
+        }
+        self.ftl.blocks.add_valid(self.shape.block_of_ppn(to), units);
+    }
+
+    /// Programs what has been read of a victim, in a page that may stay empty in part.
+    fn program_collected(&mut self, writer: &mut Writer, plane: Plane, hot: bool) {
+        let mut read = std::mem::take(&mut writer.planes[plane.index()].read[usize::from(hot)]);
+        read.retain(|&(lpn, from)| self.ftl.mapping.table.ppn(lpn) == Some(from));
+        let stream = if hot { Stream::HotCollected } else { Stream::Collected };
+        if !read.is_empty() && self.ftl.blocks.can_program(plane, stream) {
+            writer.programmed[1] += read.len() as u64;
+            let mut units = read.iter();
+            for _ in 0..self.units_in_program(plane, stream) as u32 / self.shape.units_per_page {
+                let first = self.ftl.blocks.take_page(plane, stream);
+                for ppn in first.run(self.shape.units_per_page) {
+                    match units.next() {
+                        Some(&(lpn, _)) => self.map_at_once(lpn, ppn),
+                        None => self.ftl.mapping.table.clear_ppn(ppn),
+                    }
+                }
+            }
+        }
+        read.clear();
+        writer.planes[plane.index()].read[usize::from(hot)] = read;
+    }
+}
