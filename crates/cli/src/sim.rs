@@ -330,7 +330,8 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
             flow.limits = Limits::default();
         }
         simulation::limit_rounds(std::slice::from_mut(&mut flow), every);
-    } else if asks_for_precision(args) && simulation::is_endless(&flow) {
+    } else if simulation::is_endless(&flow) && (asks_for_precision(args) || flow.modifies()) {
+        // What a drive does to writes comes in bursts: some drives show nothing in so many requests.
         flow.limits.auto = true;
         remarks.push("no limit: until its figures are known (--precision, --runtime)".to_owned());
     } else if simulation::limit(&mut flow) {

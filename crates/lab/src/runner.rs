@@ -270,8 +270,8 @@ pub struct Runner {
     trace_writes: Vec<TraceWrites>,
     settle: Settle,
     settled: Option<Settled>,
-    /// Its flows' requests were performed on the drive, without time.
-    written: bool,
+    /// Its flows' requests were performed on the drive, without time, or its collections ended.
+    readied: bool,
     /// It is a part of a run with other flows, by itself.
     runs_alone: bool,
     occupancy: Vec<Occupancy>,
@@ -435,7 +435,7 @@ impl Runner {
             trace_writes: vec![],
             settle: Settle::Off,
             settled: None,
-            written: false,
+            readied: false,
             runs_alone: options.only.is_some(),
             occupancy: vec![],
             scattered: false,
@@ -620,7 +620,7 @@ impl Runner {
 
     /// Whether the drive has settled.
     pub(crate) fn has_settled(&self) -> bool {
-        self.settled.is_some() || self.written
+        self.settled.is_some() || self.readied
     }
 
     /// Whether what preconditioning assumed takes more than [`Runner::occupancy`] to describe.

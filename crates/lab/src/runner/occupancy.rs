@@ -226,11 +226,32 @@ fn partition(ranges: &[UpdateClass], occupied: u64, beyond: Beyond) -> Vec<Updat
         if trims > 0.0 {
             class.trims_per_write = trims / class.weight;
         }
-        if first < occupied || class.weight > 0.0 {
-            classes.push(class);
+        if first >= occupied && class.weight == 0.0 {
+            continue;
+        }
+        // What is alike on both sides of a cut is one.
+        match classes.last_mut() {
+            Some(last) if is_alike(last, &class) => {
+                last.units += class.units;
+                last.weight += class.weight;
+                last.units_per_s += class.units_per_s;
+            }
+            _ => classes.push(class),
         }
     }
     classes
+}
+
+/// Whether two ranges follow one another, and all their units are written alike and at random.
+fn is_alike(one: &UpdateClass, other: &UpdateClass) -> bool {
+    let each = |class: &UpdateClass| class.weight / class.units as f64;
+    one.first + one.units == other.first
+        && one.weight > 0.0
+        && (each(one) / each(other) - 1.0).abs() < 1e-9
+        && !one.order.is_ordered()
+        && !other.order.is_ordered()
+        && (one.write_share, one.saturated) == (other.write_share, other.saturated)
+        && (one.together, one.trims_per_write) == (other.together, other.trims_per_write)
 }
 
 #[cfg(test)]

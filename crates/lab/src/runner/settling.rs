@@ -33,6 +33,8 @@ const BLOCKS_MIN: u64 = 4;
 /// The standard error of write amplification with which a drive may begin a run: more than one of
 /// which something is to be said.
 const ERROR_MAX: f64 = 0.05;
+/// How far apart two figures of write amplification have to be to be noted.
+const NOTED: f64 = 0.05;
 /// Longer than any settling lasts, and shorter than time.
 pub(super) const FOR_EVER: Span = Span::from_secs(90 * 24 * 3600);
 
@@ -127,9 +129,11 @@ impl Runner {
             }
             return Ok(self);
         }
+        // Flows that follow others are not there yet.
         let flows: Vec<FlowSpec> = match &self.aged_by {
             Some(writes) => writes.clone(),
-            None => self.specs.iter().map(endless).collect(),
+            None if self.begins_at_rest() => vec![],
+            None => self.stages.flows().map(|flow| endless(&self.specs[flow])).collect(),
         };
         self.warm_cache()?;
         let faults = self.drive.config().faults.clone();
@@ -139,10 +143,19 @@ impl Runner {
         let mut drive = self.drive.into_drive();
         let watched = drive.keeps_activity();
         drive.keep_activity(false);
-        if faults != lasting {
+        // Of what flows that are to come will leave there may be collections to end.
+        if faults != lasting || flows.is_empty() {
             drive.begin_anew(lasting);
         }
         let mut inner = Runner::on(drive, &flows, &options, When::Before)?;
+        if flows.is_empty() {
+            inner.drain()?;
+            let mut drive = inner.drive.into_drive();
+            drive.keep_activity(watched);
+            drive.begin_anew(faults);
+            let drive = Taped::new(drive, self.seed);
+            return Ok(Runner { drive, warmed: 0, readied: true, ..self });
+        }
         inner.keys = self.keys.take();
         let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
         let settled = inner.settle_for(self.settle, expected, progress);
@@ -159,19 +172,48 @@ impl Runner {
         inner.end_keys()?;
         let mut keys = inner.keys.take();
         let mut drive = inner.drive.into_drive();
+        let collected = drive.blocks_turned_over();
         drive.keep_activity(watched);
         drive.begin_anew(faults);
         if let Some(keys) = &mut keys {
             keys.stopped(&drive.take_lost_pairs());
         }
-        Ok(Runner {
+        let mut runner = Runner {
             drive: Taped::new(drive, self.seed),
             keys,
-            settled: Some(settled),
             // The settling has warmed the cache further.
             warmed: 0,
             ..self
-        })
+        };
+        runner.believe(&settled, collected);
+        runner.settled = Some(settled);
+        Ok(runner)
+    }
+
+    /// When all blocks have been turned over, the write amplification that the drive has settled at
+    /// counts, and not the one that was computed.
+    fn believe(&mut self, settled: &Settled, collected: u64) {
+        let geometry = self.drive.config().geometry;
+        let blocks = u64::from(geometry.planes()) * u64::from(geometry.blocks_per_plane);
+        let Some(found) = self.preconditioned.as_mut().filter(|_| self.aged_by.is_none()) else {
+            return;
+        };
+        let (Some(waf), Some(computed)) = (settled.end.waf_collection, found.expected_waf) else {
+            return;
+        };
+        if settled.end.verdict != Verdict::Steady || collected < blocks {
+            return;
+        }
+        if (waf / computed - 1.0).abs() > NOTED {
+            self.notes.push(format!(
+                "write amplification of collection was computed to be {computed:.2}; the drive has \
+                 settled at {waf:.2}, with all its blocks turned over"
+            ));
+        }
+        found.expected_waf = Some(waf);
+        if let Some(search) = &mut self.search {
+            search.starts_steady(Some(waf));
+        }
     }
 
     /// Lets what is under way of flows of keys come to its end: a key that is being stored anew is
@@ -199,9 +241,16 @@ impl Runner {
         Span::from_ps((now.as_ps() as f64 * (least + (most - least) * share)) as u64)
     }
 
+    /// Whether the first flows do not write, and others, which follow them, do.
+    fn begins_at_rest(&self) -> bool {
+        !self.stages.flows().any(|flow| self.specs[flow].modifies())
+            && self.specs.iter().any(FlowSpec::modifies)
+    }
+
     /// Why the drive does not settle under the flows, if it does not.
     fn cannot_settle(&self) -> Option<&'static str> {
-        let mut sources = self.specs.iter().map(|flow| &flow.source);
+        let sources = self.specs.iter().map(|flow| &flow.source);
+        let mut first = self.stages.flows().map(|flow| &self.specs[flow].source);
         let writes = |source: &Source| match source {
             Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
             Source::Trace(_) => true,
@@ -213,14 +262,14 @@ impl Runner {
             Some("what is overwritten where it lies is always at rest")
         } else if self.aged_by.is_some() {
             None
-        } else if !sources.clone().any(writes) {
+        } else if !sources.into_iter().any(writes) {
             Some("no flow writes")
         } else if self.specs.iter().filter_map(FlowSpec::key_value).any(|it| it.mix.changes_keys())
         {
             Some(
                 "a flow stores new keys or deletes some, and would not find those that it begins with",
             )
-        } else if sources.any(|source| matches!(source, Source::Trace(_))) {
+        } else if first.any(|source| matches!(source, Source::Trace(_))) {
             Some(
                 "a trace ends, and cannot go on for as long as that takes (--precondition \
                  steady:random settles under random writes)",

@@ -67,7 +67,7 @@ impl Runner {
             found.expected_waf = waf.or(found.expected_waf);
             found.settled = true;
         }
-        self.written = true;
+        self.readied = true;
         Ok(())
     }
 

@@ -116,7 +116,7 @@ impl History {
         match &mut spec.source {
             Source::Trace(trace) => {
                 trace.repeat = u32::MAX;
-                spec.limits = Limits::default();
+                (spec.limits, spec.jobs) = (Limits::default(), 1);
             }
             Source::Synthetic(synthetic) => synthetic.mode = Mode::Closed { depth: 1 },
             Source::KeyValue(_) => {}

@@ -18,6 +18,17 @@ fn off_max(quantity: &str) -> [f64; 2] {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Values(pub(crate) Vec<(String, f64)>);
 
+impl Values {
+    /// Of the same figures twice.
+    pub(crate) fn mean([one, other]: [Values; 2]) -> Values {
+        let both = one.0.into_iter().filter_map(|(name, first)| {
+            let (_, second) = other.0.iter().find(|(of, _)| *of == name)?;
+            Some((name, (first + second) / 2.0))
+        });
+        Values(both.collect())
+    }
+}
+
 /// A question, and both answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {

@@ -12,6 +12,8 @@ const LONGEST: u32 = 6;
 pub struct Layout {
     /// Free blocks of a plane, in the mean.
     pub free_blocks: f64,
+    /// Blocks of a plane that are neither free nor open nor being emptied, in the mean.
+    pub closed_blocks: f64,
     /// The mean share of valid units in the blocks that are neither free nor open.
     pub valid_units: f64,
     /// Its standard deviation from block to block.
@@ -61,6 +63,7 @@ impl Drive {
         let free: usize = self.shape.all_planes().map(|plane| blocks.free_blocks(plane)).sum();
         Layout {
             free_blocks: free as f64 / planes,
+            closed_blocks: shares.len() as f64 / planes,
             valid_units: mean,
             valid_deviation: (squares / count).sqrt(),
             plane_deviation,

@@ -333,6 +333,11 @@ impl Ftl {
         self.blocks.free_blocks(plane)
     }
 
+    /// Valid units of all blocks.
+    pub(crate) fn valid_units(&self) -> u64 {
+        self.blocks.valid_units()
+    }
+
     /// Asks for what will be looked at when a unit is overwritten: the count of valid units where
     /// it is.
     #[inline]

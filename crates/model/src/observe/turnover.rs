@@ -47,6 +47,8 @@ pub struct Turnover {
     pub planes: Vec<PlaneTurnover>,
     /// Free blocks of the drive when counting began, and now.
     pub free_blocks: [u64; 2],
+    /// Valid units in all its blocks when counting began, and now.
+    pub valid_units: [u64; 2],
     /// What had happened at moments in between, oldest first, about as many collected blocks
     /// apart from one another.
     pub marks: Vec<Mark>,
@@ -71,6 +73,7 @@ impl Turnover {
         Turnover {
             planes: planes.collect(),
             free_blocks: [earlier.free_blocks[1], self.free_blocks[1]],
+            valid_units: [earlier.valid_units[1], self.valid_units[1]],
             marks: later.map(less).collect(),
             now: less(&self.now),
         }
@@ -82,6 +85,8 @@ impl Turnover {
 pub(crate) struct TurnoverBooks {
     /// Free blocks and blocks collected of each plane: when counting began, and since then.
     free_before: Vec<u32>,
+    /// Valid units when counting began.
+    valid_before: u64,
     collected: Vec<u64>,
     all: u64,
     /// What was counted when counting began.
@@ -93,12 +98,18 @@ pub(crate) struct TurnoverBooks {
 }
 
 impl TurnoverBooks {
-    fn new(free_before: Vec<u32>, counters: &Counters, shape: &Shape) -> TurnoverBooks {
+    fn new(
+        free_before: Vec<u32>,
+        valid_before: u64,
+        counters: &Counters,
+        shape: &Shape,
+    ) -> TurnoverBooks {
         // Marks that lie closer than planes collect in turn say little.
         let every = u64::from(shape.planes).div_ceil(8).max(1);
         TurnoverBooks {
             collected: vec![0; free_before.len()],
             free_before,
+            valid_before,
             all: 0,
             from: mark(counters, 0),
             marks: Vec::new(),
@@ -159,6 +170,7 @@ impl Drive {
                 books.free_before.iter().map(|&free| u64::from(free)).sum(),
                 self.shape.all_planes().map(|plane| self.ftl.free_blocks(plane) as u64).sum(),
             ],
+            valid_units: [books.valid_before, self.ftl.valid_units()],
             marks: books.marks.clone(),
             now: books.since(mark(&self.kernel.observe.counters, books.all)),
         }
@@ -171,8 +183,9 @@ impl Drive {
 
     pub(crate) fn restart_turnover(&mut self) {
         let free = self.shape.all_planes().map(|plane| self.ftl.free_blocks(plane) as u32);
+        let (free, valid) = (free.collect(), self.ftl.valid_units());
         self.kernel.observe.turnover =
-            TurnoverBooks::new(free.collect(), &self.kernel.observe.counters, &self.shape);
+            TurnoverBooks::new(free, valid, &self.kernel.observe.counters, &self.shape);
     }
 
     /// A block of `plane` has been emptied, and is free again.
@@ -191,7 +204,7 @@ mod tests {
         let config = crate::testing::small();
         let shape = Shape::new(&config);
         let mut counters = Counters::default();
-        let mut books = TurnoverBooks::new(vec![4; 8], &counters, &shape);
+        let mut books = TurnoverBooks::new(vec![4; 8], 0, &counters, &shape);
         for block in 0..10_000u64 {
             counters.flash_units_programmed += 30;
             counters.gc_units_moved += 20;

@@ -41,6 +41,8 @@ pub(super) struct Rules {
     /// ...and ends at this number.
     pub(super) keep_free: u32,
     pub(super) units_per_block: u16,
+    /// Units of a program: what is moved of a block fills whole ones.
+    pub(super) units_per_program: u16,
 }
 
 /// An open block.
@@ -439,6 +441,7 @@ impl Engine {
                 frontier = self.replace_open(frontier);
             }
             self.append(&moving, &mut frontier);
+            let frontier = self.padded(frontier);
             self.set_frontier(is_hot, frontier);
         }
         self.empty(victim);
@@ -559,7 +562,13 @@ impl Engine {
         self.score[victim] = valid | OPEN;
         self.score[frontier.block] = FREE;
         self.free.push(frontier.block);
-        Open { block: victim, written: valid }
+        self.padded(Open { block: victim, written: valid })
+    }
+
+    /// An open block whose last program stays empty in part.
+    fn padded(&self, open: Open) -> Open {
+        let written = open.written.next_multiple_of(self.rules.units_per_program);
+        Open { written: written.min(self.rules.units_per_block), ..open }
     }
 
     /// Copies the victim's units to a frontier that is not empty, going on in a free block
@@ -577,7 +586,7 @@ impl Engine {
         }
         self.append(&moving, &mut frontier);
         self.empty(victim);
-        frontier
+        self.padded(frontier)
     }
 
     /// What of `victim` is rewritten in order is on its way.

@@ -74,6 +74,9 @@ pub struct Pool {
     pub collect_below: u32,
     /// Collection ends when this many blocks are free; at least `collect_below`.
     pub keep_free: u32,
+    /// Units that one program takes: what is moved of a collected block fills whole programs, the
+    /// last of them perhaps in part. 1: no room is lost so.
+    pub units_per_program: u32,
     /// Seed of every random choice.
     pub seed: u64,
 }
@@ -110,6 +113,9 @@ pub enum PoolError {
     /// The block's size.
     #[error("a block has 1 to {MAX_UNITS_PER_BLOCK} units, not {0}")]
     UnitsPerBlock(u32),
+    /// A program's size.
+    #[error("a program has from 1 unit to those of a block, not {0}")]
+    UnitsPerProgram(u32),
     /// No class, or too many.
     #[error("a pool has 1 to {MAX_CLASSES} classes, not {0}")]
     Classes(usize),
@@ -247,6 +253,7 @@ impl Pool {
             collect_below: self.collect_below,
             keep_free: self.keep_free,
             units_per_block: self.units_per_block as u16,
+            units_per_program: self.units_per_program as u16,
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let weights: Vec<f64> = self.classes.iter().map(|class| class.weight).collect();
@@ -298,6 +305,9 @@ impl Pool {
     fn validate(&self) -> Result<(), PoolError> {
         if !(1..=MAX_UNITS_PER_BLOCK).contains(&self.units_per_block) {
             return Err(PoolError::UnitsPerBlock(self.units_per_block));
+        }
+        if !(1..=self.units_per_block).contains(&self.units_per_program) {
+            return Err(PoolError::UnitsPerProgram(self.units_per_program));
         }
         if !(1..=MAX_CLASSES).contains(&self.classes.len()) {
             return Err(PoolError::Classes(self.classes.len()));
@@ -379,7 +389,10 @@ impl Pool {
             ..*class
         });
         let victim = self.victim.scaled(ratio);
-        let pool = Pool { units_per_block, victim, classes: classes.collect(), ..self.clone() };
+        // Of blocks so large little is lost.
+        let units_per_program = ((f64::from(self.units_per_program) * ratio) as u32).max(1);
+        let classes = classes.collect();
+        let pool = Pool { units_per_block, victim, classes, units_per_program, ..self.clone() };
         if pool.validate().is_ok() { pool } else { self.clone() }
     }
 

@@ -438,6 +438,11 @@ impl Blocks {
         u32::from(self.valid[block] & !INELIGIBLE)
     }
 
+    /// Valid units of all blocks.
+    pub(crate) fn valid_units(&self) -> u64 {
+        self.valid.iter().map(|&valid| u64::from(valid & !INELIGIBLE)).sum()
+    }
+
     /// Asks for how often a block was erased, which will soon be looked at.
     #[inline]
     pub(crate) fn prefetch_erases(&self, block: Block) {

@@ -629,6 +629,8 @@ impl Drive {
             frontiers: self.config.gc.frontiers,
             collect_below: kept,
             keep_free: kept,
+            units_per_program: (self.shape.units_per_program / chunk)
+                .min(self.shape.units_per_block / chunk),
             seed: self.config.seed,
         }
     }

@@ -204,6 +204,10 @@ impl Drive {
             (Some(victim), true) => {
                 let moves = victim.host_page_programmed();
                 self.collect_at_once(writer, plane, moves);
+                let ended = writer.planes[plane.index()].victim.is_none();
+                if ended && self.ftl.blocks.free_blocks(plane) < writer.free {
+                    self.begin_at_once(writer, plane);
+                }
             }
             (None, true) if below => self.begin_at_once(writer, plane),
             (_, false) => {
