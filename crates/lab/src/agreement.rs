@@ -138,8 +138,10 @@ mod tests {
         static PREDICTED: LazyLock<Result> = LazyLock::new(|| {
             let simulation = Simulation::on("enterprise-tlc").unwrap();
             let flow = "rw=randrw bs=16k rate_iops=2000 number_ios=200";
+            // Reads that take longer than what a machine is late by.
             let simulation = simulation
                 .set("geometry.blocks_per_plane=64")
+                .and_then(|simulation| simulation.set("firmware.read=120us"))
                 .and_then(|simulation| simulation.flow("host", flow))
                 .unwrap();
             simulation.run().unwrap().result

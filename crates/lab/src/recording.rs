@@ -151,9 +151,15 @@ pub struct OccupancyRange {
     #[serde(default)]
     pub units_per_s: f64,
     /// Units that are written together.
+    #[serde(default = "one")]
     pub together: u32,
     /// Units that are trimmed for each that is written.
+    #[serde(default)]
     pub trims_per_write: f64,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// The schema of recordings of drives without key-value namespaces.

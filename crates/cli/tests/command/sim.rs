@@ -900,7 +900,10 @@ fn zipf_is_preconditioned_as_it_is_written() {
         let run = ["--rw", "randwrite", "--bs", "16k", "--iodepth", "16", "--json", "-"];
         let more = ["--random_distribution", distribution, "--number_ios", "40000"];
         let value = result(&done(sim(folder.path(), &[&run[..], &more].concat())));
-        assert_eq!(value["notes"].as_array().unwrap().len(), 0, "{}", value["notes"]);
+        // The cache takes the most popular ones, which is not part of what is computed; that is said.
+        let notes = value["notes"].as_array().unwrap();
+        let of_waf = |note: &Value| note.as_str().unwrap().starts_with("write amplification");
+        assert!(notes.iter().all(of_waf), "{}", value["notes"]);
         value["device"]["waf"].as_f64().unwrap()
     };
     // Rewrites of few places leave blocks that are nearly empty.

@@ -15,6 +15,8 @@ use mynah_model::warm::Access;
 const ROUNDS: u64 = 16;
 const LEAST: u64 = 1 << 14;
 const MOST: u64 = 1 << 25;
+/// Writes of a trace that are kept to be performed over and over.
+const TRACE_MOST: usize = 1 << 24;
 
 /// How many mapping units the past may touch to warm the data cache of a drive.
 pub(crate) fn units_most(config: &Config) -> u64 {
@@ -31,6 +33,9 @@ pub(crate) struct History {
     saturated: bool,
     /// Where a sequential flow is: it has just come round to where it begins.
     round: Option<Round>,
+    /// What a trace writes and trims, to be done over and over, and what of it is next.
+    once: Vec<(Operation, u64, u32)>,
+    next: usize,
     /// Requests by turns with other flows.
     pub(crate) turns: u32,
 }
@@ -92,6 +97,8 @@ impl History {
             saturated: pace.saturated && flow.schedule == super::Schedule::default(),
             round,
             turns,
+            once: vec![],
+            next: 0,
         }))
     }
 
@@ -113,19 +120,33 @@ impl History {
             schedule: super::Schedule::default(),
             ..flow.clone()
         };
+        let mut number = flow.jobs;
         match &mut spec.source {
             Source::Trace(trace) => {
-                trace.repeat = u32::MAX;
-                (spec.limits, spec.jobs) = (Limits::default(), 1);
+                (trace.repeat, spec.limits) = (1, Limits::default());
+                (spec.jobs, number) = (1, 0);
             }
             Source::Synthetic(synthetic) => synthetic.mode = Mode::Closed { depth: 1 },
             Source::KeyValue(_) => {}
         }
         let turns = flow.depth().unwrap_or(1).saturating_mul(flow.jobs).clamp(1, 1 << 16);
-        let number = if matches!(spec.source, Source::Trace(_)) { 0 } else { flow.jobs };
-        let generator = spec.generator(capacity_sectors, run_seed, index, number)?;
+        let mut generator = spec.generator(capacity_sectors, run_seed, index, number)?;
+        let mut once = vec![];
+        if matches!(spec.source, Source::Trace(_)) {
+            while let Some(planned) = generator.next().filter(|_| once.len() < TRACE_MOST) {
+                let Planned { operation, sector, sectors, .. } = planned;
+                if matches!(operation, Operation::Read | Operation::Flush | Operation::Other) {
+                    continue;
+                }
+                once.push((operation, sector, sectors));
+            }
+            if let Some(error) = generator.take_error() {
+                return Err(error);
+            }
+        }
         let saturated = pace.saturated;
-        Ok(History { flow: FlowId(index as u16), spec, generator, saturated, round: None, turns })
+        let flow = FlowId(index as u16);
+        Ok(History { flow, spec, generator, saturated, round: None, turns, once, next: 0 })
     }
 
     /// What ended it, if it was an error.
@@ -135,6 +156,11 @@ impl History {
 
     /// The next access.
     pub(crate) fn next(&mut self) -> Option<Access> {
+        let (flow, namespace, saturated) = (self.flow, self.spec.namespace, self.saturated);
+        if let Some(&(operation, sector, sectors)) = self.once.get(self.next) {
+            self.next = (self.next + 1) % self.once.len();
+            return Some(Access { flow, namespace, operation, sector, sectors, saturated });
+        }
         let Planned { operation, mut sector, sectors, .. } = self.generator.next()?;
         if let Some(round) = &mut self.round {
             if round.next + u64::from(sectors) > round.span {

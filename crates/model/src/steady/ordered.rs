@@ -182,7 +182,7 @@ impl PoolState {
 
 /// Takes `count` units from the blocks that hold the fewest of the class; returns what is left to
 /// take.
-fn take_from_few(blocks: &mut [BlockComposition], class: usize, mut count: u64) -> u64 {
+pub(super) fn take_from_few(blocks: &mut [BlockComposition], class: usize, mut count: u64) -> u64 {
     let mut by_units: Vec<usize> = (0..blocks.len()).collect();
     by_units.sort_by_key(|&block| blocks[block].valid[class]);
     for block in by_units {
@@ -195,7 +195,7 @@ fn take_from_few(blocks: &mut [BlockComposition], class: usize, mut count: u64) 
 
 /// Gives `count` units to as few blocks as possible, to those first that hold some of the class;
 /// returns what is left to give.
-fn give_to_few(blocks: &mut [BlockComposition], class: usize, mut count: u64) -> u64 {
+pub(super) fn give_to_few(blocks: &mut [BlockComposition], class: usize, mut count: u64) -> u64 {
     let mut by_room: Vec<usize> = (0..blocks.len()).collect();
     by_room.sort_by_key(|&block| (blocks[block].valid[class] == 0, blocks[block].valid_units()));
     for block in by_room {

@@ -221,6 +221,8 @@ pub struct PoolState {
     pub host_writes: u64,
     /// Units copied to get here, in simulated units.
     pub copied: u64,
+    /// Which classes are never rewritten.
+    pub(crate) never: Vec<bool>,
     /// What is where, if some of it is rewritten in order.
     pub(crate) ordered: Option<Ordered>,
 }
@@ -427,7 +429,7 @@ impl Pool {
                 simulated: 0,
             });
         }
-        resample::correct(&mut blocks, &[units], rng).expect("validated to fit");
+        resample::correct(&mut blocks, &[units], &[], rng).expect("validated to fit");
         blocks.iter().map(|block| vec![block.valid[0]]).collect()
     }
 
@@ -479,8 +481,13 @@ impl Pool {
             steady: true,
             host_writes: 0,
             copied: 0,
+            never: self.never(),
             ordered: None,
         }
+    }
+
+    fn never(&self) -> Vec<bool> {
+        self.classes.iter().map(|class| class.weight == 0.0).collect()
     }
 
     /// Host writes in a window.
@@ -554,6 +561,7 @@ impl Pool {
             steady: windows.steady(),
             host_writes: tally.host_writes,
             copied: tally.copied,
+            never: self.never(),
             ordered,
         }
     }

@@ -3,6 +3,7 @@
 use rand::Rng;
 
 use super::engine::below;
+use super::ordered::{give_to_few, take_from_few};
 use super::pool::{BlockComposition, BlockRole, MAX_CLASSES, PoolError, PoolState};
 
 impl PoolState {
@@ -41,7 +42,9 @@ impl PoolState {
     }
 
     /// As [`PoolState::compositions_for`], with exactly `units[class]` valid units of each
-    /// class: the difference is spread evenly over the blocks, from a random one on.
+    /// class: the difference is spread evenly over the blocks, from a random one on. Of data that
+    /// are never rewritten it is in as few blocks as possible, so that blocks that hold nothing else
+    /// stay whole.
     pub fn compositions_with_units(
         &self,
         blocks: usize,
@@ -52,7 +55,7 @@ impl PoolState {
             return Err(PoolError::Classes(units.len()));
         }
         let mut chosen = self.compositions_for(blocks, rng);
-        correct(&mut chosen, units, rng)?;
+        correct(&mut chosen, units, &self.never, rng)?;
         Ok(chosen)
     }
 
@@ -94,7 +97,7 @@ impl PoolState {
         self.units_per_block = units_per_block;
         self.units = units.to_vec();
         match &self.ordered {
-            None => correct(&mut self.blocks, units, rng),
+            None => correct(&mut self.blocks, units, &self.never, rng),
             // It matters which blocks are corrected: `PoolState::fit`, for each plane.
             Some(_) => Ok(()),
         }
@@ -116,9 +119,23 @@ pub(super) fn has_room(blocks: &[BlockComposition], units: &[u64]) -> Result<(),
 pub(super) fn correct(
     blocks: &mut [BlockComposition],
     units: &[u64],
+    never: &[bool],
     rng: &mut impl Rng,
 ) -> Result<(), PoolError> {
     has_room(blocks, units)?;
+    let open = blocks.iter().take_while(|block| block.role != BlockRole::Full).count();
+    let of_never = |class: &usize| never.get(*class).is_some_and(|&never| never);
+    let sum = |blocks: &[BlockComposition], class: usize| {
+        blocks.iter().map(|block| u64::from(block.valid[class])).sum::<u64>()
+    };
+    for class in (0..units.len()).filter(of_never) {
+        let more = sum(blocks, class).saturating_sub(units[class]);
+        take_from_few(&mut blocks[open..], class, more);
+    }
+    for class in (0..units.len()).filter(of_never) {
+        let less = units[class].saturating_sub(sum(blocks, class));
+        give_to_few(&mut blocks[open..], class, less);
+    }
     let mut missing = [0_i64; MAX_CLASSES];
     for (class, (missing, &wanted)) in missing.iter_mut().zip(units).enumerate() {
         let have: u64 = blocks.iter().map(|block| u64::from(block.valid[class])).sum();

@@ -16,6 +16,11 @@ pub(super) fn chunk_of(classes: &[PlaneClass]) -> u32 {
     if !ordered && written.all(alike) { first.together } else { 1 }
 }
 
+/// The same, counted in chunks of so many.
+pub(super) fn in_chunks(units: &[u64], chunk: u32) -> Vec<u64> {
+    units.iter().map(|&units| units / u64::from(chunk)).collect()
+}
+
 /// Counts in units what was counted in chunks, and gives each class what it has more: `counts` of
 /// them in all.
 pub(super) fn enlarge(compositions: &mut [BlockComposition], chunk: u32, counts: &[u64]) {

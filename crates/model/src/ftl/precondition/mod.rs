@@ -28,8 +28,9 @@ use crate::steady::pool::{
     BlockComposition, BlockRole, Class, HotShare, Pool, PoolError, PoolState,
 };
 use crate::validate::ConfigError;
-use chunks::{chunk_of, enlarge, lay_chunks};
+use chunks::{chunk_of, enlarge, in_chunks, lay_chunks};
 use deal::{Hands, Mapped};
+use moment::Moment;
 use mynah_stamp::Time;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -297,13 +298,12 @@ impl Drive {
                 .collect();
             units += counts.iter().sum::<u64>();
             let chunk = chunk_of(&here);
-            let chunks: Vec<u64> = counts.iter().map(|&units| units / u64::from(chunk)).collect();
             let key: Vec<ClassKey> =
                 here.iter().map(|class| (class.first, class.end, class.heat)).collect();
             let at = match states.iter().position(|(known, _)| *known == key) {
                 Some(at) => at,
                 None => {
-                    let pool = self.pool_of_plane(plane, &here, &chunks, chunk);
+                    let pool = self.pool_of_plane(plane, &here, &in_chunks(&counts, chunk), chunk);
                     let mut state = pool.settle()?;
                     if together {
                         state.waf = self.of_superblocks(&pool).settle()?.waf;
@@ -320,20 +320,8 @@ impl Drive {
             let mut drawn = if in_step { alike.clone() } else { random.clone() };
             let moment = self.moment(&here, &counts, state, &mut drawn);
             let blocks = self.ftl.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
-            let compositions = match &state.ordered {
-                None => {
-                    let mut all = state.compositions_with_units(blocks, &chunks, &mut drawn)?;
-                    self.stagger(&mut all, &moment, chunk, &mut drawn);
-                    enlarge(&mut all, chunk, &counts);
-                    all
-                }
-                Some(ordered) => {
-                    let mut all = state.compositions_in_order(ordered, blocks);
-                    self.stagger_open(&mut all, &moment);
-                    state.fit(ordered, &mut all, &counts, &mut drawn)?;
-                    all
-                }
-            };
+            let compositions =
+                self.compositions(state, blocks, (&counts, chunk), &moment, &mut drawn)?;
             if !in_step {
                 random = drawn;
             }
@@ -355,6 +343,29 @@ impl Drive {
         self.warm_tables(classes, heats, waf, &mut random);
         let written = classes.iter().any(|class| class.class.weight > 0.0);
         Ok(Preconditioned { units, expected_waf: written.then_some(waf), settled })
+    }
+
+    /// The blocks of a plane that settles into `state`, of which `blocks` are not free, at this
+    /// moment. It holds `counts` units of each class, which `state` counts in chunks.
+    fn compositions(
+        &self,
+        state: &PoolState,
+        blocks: usize,
+        (counts, chunk): (&[u64], u32),
+        moment: &Moment,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Result<Vec<BlockComposition>, PreconditionError> {
+        let Some(ordered) = &state.ordered else {
+            let chunks = in_chunks(counts, chunk);
+            let mut all = state.compositions_with_units(blocks, &chunks, random)?;
+            self.stagger(&mut all, moment, chunk, random);
+            enlarge(&mut all, chunk, counts);
+            return Ok(all);
+        };
+        let mut all = state.compositions_in_order(ordered, blocks);
+        self.stagger_open(&mut all, moment);
+        state.fit(ordered, &mut all, counts, random)?;
+        Ok(all)
     }
 
     /// The classes of all units: those of ranges, or those of their heat.
@@ -754,32 +765,40 @@ impl Drive {
                 let rest = std::mem::take(ppns);
                 ppns.extend(whole.chain(rest));
             }
-            if class.lies == Lies::Anywhere {
-                hands.give(class.of_drive, plane, std::mem::take(ppns));
-                continue;
-            }
-            let mut mapped = Mapped::new(
-                ppns.len() as u64,
-                self.units_on_plane(plane, *class, heats),
-                class.together,
-            );
-            let ppns = &scratch.ppns[index];
-            let mut next = 0;
-            let mut runs = std::mem::take(&mut scratch.runs);
-            runs.clear();
-            self.groups_on_plane(plane, *class, |from, to| runs.push((from, to)));
-            for &(from, to) in &runs {
-                for lpn in from.upto(to) {
-                    if self.is_of(lpn, class.heat, heats) && mapped.draw(random) {
-                        self.ftl.mapping.table.map(Content::Unit(lpn), ppns[next]);
-                        next += 1;
-                    }
+            match class.lies {
+                Lies::Anywhere => hands.give(class.of_drive, plane, std::mem::take(ppns)),
+                Lies::InPlane | Lies::InOrder => {
+                    self.map_in_plane(plane, *class, index, heats, scratch, random);
                 }
             }
-            scratch.runs = runs;
-            debug_assert_eq!(next, scratch.ppns[index].len());
         }
         full
+    }
+
+    /// Maps the units of `class` that belong to `plane` to the places of this class, in order.
+    fn map_in_plane(
+        &mut self,
+        plane: Plane,
+        class: PlaneClass,
+        index: usize,
+        heats: &[(NamespaceId, Heat)],
+        scratch: &mut Scratch,
+        random: &mut Xoshiro256PlusPlus,
+    ) {
+        let ppns = &scratch.ppns[index];
+        let units = self.units_on_plane(plane, class, heats);
+        let mut mapped = Mapped::new(ppns.len() as u64, units, class.together);
+        let mut next = 0;
+        let runs = &mut scratch.runs;
+        runs.clear();
+        self.groups_on_plane(plane, class, |from, to| runs.push((from, to)));
+        for lpn in runs.iter().flat_map(|&(from, to)| from.upto(to)) {
+            if self.is_of(lpn, class.heat, heats) && mapped.draw(random) {
+                self.ftl.mapping.table.map(Content::Unit(lpn), ppns[next]);
+                next += 1;
+            }
+        }
+        debug_assert_eq!(next, ppns.len());
     }
 
     /// Lets the cached mapping tables see as many uses, drawn at random, as it takes for

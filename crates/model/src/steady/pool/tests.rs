@@ -417,7 +417,6 @@ fn a_longer_run_finds_the_same_waf() {
                     collect_below: pool.collect_below,
                     keep_free: pool.keep_free,
                     units_per_program: 1,
-                    units_per_program: 1,
                     units_per_block: 64,
                 },
                 1024,
@@ -667,6 +666,7 @@ proptest! {
             frontiers,
             collect_below,
             keep_free: pool.keep_free,
+            units_per_program: 1,
             units_per_block: units_per_block as u16,
         };
         let weights: Vec<f64> = pool.classes.iter().map(|class| class.weight).collect();
