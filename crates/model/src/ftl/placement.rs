@@ -45,12 +45,9 @@ impl Drive {
     pub(crate) fn place_in_turn(&mut self, lpn: Lpn) -> Plane {
         let namespace = self.ftl.namespace_index(lpn);
         let Stripe { mut at, mut left } = self.ftl.stripes[namespace];
-        match left {
-            0 => {
-                at = self.next_with_room(&self.ftl.namespaces[namespace].planes, at);
-                left = self.shape.units_per_page;
-            }
-            _ => {}
+        if left == 0 {
+            at = self.next_with_room(&self.ftl.namespaces[namespace].planes, at);
+            left = self.shape.units_per_page;
         }
         self.ftl.stripes[namespace] = Stripe { at, left: left - 1 };
         self.ftl.namespaces[namespace].planes[at as usize]
