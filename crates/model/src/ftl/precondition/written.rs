@@ -1,6 +1,5 @@
 //! A drive that is written without time: its host's requests are performed on the tables, one after
-//! the other, with the collections that they cause. No event is simulated, so that some ten million
-//! units a second are written.
+//! the other, with the collections that they cause. No event is simulated.
 //!
 //! What takes time, and so is not as in a run: which planes are busy (writes that may go anywhere go
 //! round), what waits in the cache, and the writes of mapping tables. The run before the measurement
