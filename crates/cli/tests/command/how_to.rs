@@ -101,6 +101,43 @@ fn run(section: &Section, folder: &Path) -> Vec<String> {
     printed
 }
 
+/// What a section says that its runs show, of the files that they have left.
+fn claims(title: &str, folder: &Path, printed: &[String]) {
+    let json = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap()
+    };
+    match title {
+        "Choose over-provisioning" => {
+            assert!(printed[0].contains("steadiness of all: steady"), "{}", printed[0]);
+            let table = std::fs::read_to_string(folder.join("op.csv")).unwrap();
+            let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+            let names = rows.next().unwrap();
+            let column =
+                |what: &dyn Fn(&str) -> bool| names.iter().position(|it| what(it)).unwrap();
+            let (iops, waf) =
+                (column(&|it| it.contains("iops")), column(&|it| it.ends_with("waf")));
+            let values: Vec<[f64; 2]> =
+                rows.map(|row| [iops, waf].map(|at| row[at].parse().unwrap())).collect();
+            let [[iops_7, waf_7], [iops_15, waf_15], _] = values[..] else { panic!("{table}") };
+            assert!((0.22..0.36).contains(&(waf_15 / waf_7)), "{waf_7} {waf_15}");
+            assert!((3.0..4.3).contains(&(iops_15 / iops_7)), "{iops_7} {iops_15}");
+        }
+        "Find out why p99.9 is bad" => {
+            let read = |name: &str| json(name)["flows"][0]["read"]["lat_ns"].clone();
+            let tail = |name: &str| read(name)["percentiles"]["99.9"].as_f64().unwrap();
+            let (before, better) = (tail("before.json"), tail("better.json"));
+            assert!(before > 3e6 && better < before / 3.5, "{before} {better}");
+            let mean = |name: &str| read(name)["mean"].as_f64().unwrap();
+            let falls = 1.0 - mean("better.json") / mean("before.json");
+            assert!((0.08..0.25).contains(&falls), "{falls}");
+            for name in ["before.json", "better.json"] {
+                assert_eq!(json(name)["steadiness"]["verdict"], "steady", "{name}");
+            }
+        }
+        _ => {}
+    }
+}
+
 #[test]
 fn its_commands_do_what_the_page_says() {
     let sections = sections();
@@ -108,6 +145,7 @@ fn its_commands_do_what_the_page_says() {
     for section in &sections {
         let folder = tempfile::tempdir().unwrap();
         let printed = run(section, folder.path());
+        claims(&section.title, folder.path(), &printed);
         for (after, shown) in &section.shown {
             let printed = &printed[after - 1];
             let mut rest = printed.lines().map(plain);

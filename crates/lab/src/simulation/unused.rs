@@ -43,9 +43,92 @@ pub(super) fn notes(
     notes
 }
 
+/// What happened in a run, as far as settings depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Happened {
+    /// Commands that read, write, trim and flush.
+    pub(super) commands: [u64; 4],
+    pub(super) flash_reads: u64,
+    pub(super) programs: u64,
+    pub(super) erases: u64,
+    pub(super) dram_used: bool,
+    /// The drive settled under a load before: what it did there has shaped where it began.
+    pub(super) settled: bool,
+}
+
+/// Settings that say how long something takes, or what interrupts it, and what that is. Of others
+/// nobody can say that they changed nothing: they are part of where a drive begins.
+fn did_nothing(key: &str, happened: &Happened) -> Option<&'static str> {
+    let Happened { commands: [reads, writes, trims, flushes], .. } = *happened;
+    let is = |name: &str| {
+        key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let rules: [(&[&str], bool, &str); 8] = [
+        (&["firmware.read"], reads == 0, "no command read"),
+        (&["firmware.write"], writes == 0 && !happened.settled, "no command wrote"),
+        (&["firmware.trim"], trims == 0 && !happened.settled, "no command trimmed"),
+        (&["firmware.flush"], flushes == 0, "no command flushed"),
+        (&["flash.read"], happened.flash_reads == 0 && !happened.settled, "no page was read"),
+        (
+            &["flash.program", "scheduler.suspend_program", "scheduler.cache_program"],
+            happened.programs == 0 && !happened.settled,
+            "no page was programmed",
+        ),
+        (
+            &["flash.erase", "scheduler.suspend_erase"],
+            happened.erases == 0 && !happened.settled,
+            "no block was erased",
+        ),
+        (&["cache.dram"], !happened.dram_used && !happened.settled, "the cache was not used"),
+    ];
+    let met = rules.iter().find(|(keys, nothing, _)| *nothing && keys.iter().any(|it| is(it)));
+    met.map(|(_, _, why)| *why)
+}
+
+/// What there is to say of settings, `KEY=VALUE` each, that were changed for a run in which this
+/// happened.
+pub(super) fn settings(changes: &[String], happened: &Happened) -> Vec<String> {
+    let keys = changes.iter().filter_map(|change| change.split_once('='));
+    let note = |(key, _): (&str, &str)| {
+        let key = key.trim();
+        let why = did_nothing(key, happened)?;
+        Some(format!("the setting {key} did nothing: {why}"))
+    };
+    keys.filter_map(note).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_that_met_nothing_are_said() {
+        let changes = [
+            "scheduler.suspend_erase.latency=20us",
+            "flash.erase=1ms",
+            "firmware.write=3us",
+            "firmware.read=9us",
+            "gc.victim=fifo",
+        ];
+        let changes = changes.map(str::to_owned);
+        let reads = Happened { commands: [10, 0, 0, 0], flash_reads: 10, ..Happened::default() };
+        let said = settings(&changes, &reads);
+        assert_eq!(
+            said,
+            [
+                "the setting scheduler.suspend_erase.latency did nothing: no block was erased",
+                "the setting flash.erase did nothing: no block was erased",
+                "the setting firmware.write did nothing: no command wrote",
+            ]
+        );
+        let writes = Happened { commands: [0, 9, 0, 0], erases: 1, programs: 9, ..reads };
+        assert_eq!(
+            settings(&changes, &writes),
+            ["the setting firmware.read did nothing: no command read"]
+        );
+        // Before the run it has erased blocks, and they are where the run begins.
+        assert!(settings(&changes[..2], &Happened { settled: true, ..reads }).is_empty());
+    }
 
     fn faults(specs: &[&str]) -> Vec<Fault> {
         specs.iter().map(|spec| fault::parse(spec).unwrap()).collect()
