@@ -116,7 +116,10 @@ pub(crate) fn shipped() -> Vec<Cut> {
             ],
         ),
         Cut::new("samsung-48l-tlc", &["geometry.channels=2", "geometry.pages_per_block=48"]),
-        Cut::new("qlc-p4320", &["geometry.channels=3", "geometry.pages_per_block=48"]),
+        Cut::new(
+            "qlc-p4320",
+            &["geometry.channels=2", "geometry.pages_per_block=192", "cache.size=8MiB"],
+        ),
         Cut::new(
             "sata-850-pro",
             &[

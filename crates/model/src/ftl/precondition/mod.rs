@@ -759,7 +759,10 @@ impl Drive {
             let ppns = &mut scratch.ppns[index];
             shuffle(ppns, random);
             let chunks = &mut scratch.chunks[index];
-            shuffle(chunks, random);
+            // What was written once lies block by block as it was written.
+            if class.lies != Lies::InOrder {
+                shuffle(chunks, random);
+            }
             if !chunks.is_empty() {
                 let whole = chunks.iter().flat_map(|first| first.run(class.together));
                 let rest = std::mem::take(ppns);
@@ -775,7 +778,8 @@ impl Drive {
         full
     }
 
-    /// Maps the units of `class` that belong to `plane` to the places of this class, in order.
+    /// Maps the units of `class` that belong to `plane` to the places of this class, in order. Of
+    /// what was written once, pages that are there as a whole come first, to whole pages.
     fn map_in_plane(
         &mut self,
         plane: Plane,
@@ -792,6 +796,21 @@ impl Drive {
         let runs = &mut scratch.runs;
         runs.clear();
         self.groups_on_plane(plane, class, |from, to| runs.push((from, to)));
+        if class.lies == Lies::InOrder {
+            let in_pages = scratch.chunks[index].len() * class.together as usize;
+            let page = self.shape.units_per_page;
+            runs.retain(|&(from, to)| {
+                let mut run = from.upto(to);
+                let fits = to - from == page && next + page as usize <= in_pages;
+                let is_whole = fits && run.all(|lpn| self.is_of(lpn, class.heat, heats));
+                for lpn in from.upto(if is_whole { to } else { from }) {
+                    self.ftl.mapping.table.map(Content::Unit(lpn), ppns[next]);
+                    next += 1;
+                }
+                !is_whole
+            });
+            mapped = Mapped::new((ppns.len() - next) as u64, units - next as u64, 1);
+        }
         for lpn in runs.iter().flat_map(|&(from, to)| from.upto(to)) {
             if self.is_of(lpn, class.heat, heats) && mapped.draw(random) {
                 self.ftl.mapping.table.map(Content::Unit(lpn), ppns[next]);
