@@ -3,7 +3,7 @@
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use mynah_lab::calibrate::inverse::Phase;
 use mynah_lab::simulation::Step;
-use mynah_lab::summary::units::count;
+use mynah_lab::summary::units::{bytes, count};
 use mynah_runtime::host::load::Progress;
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Nothing is shown before this.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes whose programming takes so long that it is said before.
+const ANNOUNCED_FROM: u64 = 100 << 30;
 /// Ticks of a full bar.
 const FULL: u64 = 10_000;
 
@@ -51,13 +53,23 @@ pub(crate) struct Bar {
     flow: String,
     /// What is said in place of the run's steps.
     title: Option<&'static str>,
+    /// What takes long is said beforehand, terminal or not.
+    announces: bool,
+    /// What the bar is for.
+    stage: &'static str,
 }
 
 impl Bar {
     /// A bar that appears when the run takes longer than expected.
     pub(crate) fn new(quiet: bool) -> Bar {
         if quiet || !std::io::stderr().is_terminal() {
-            return Bar { bar: None, flow: String::new(), title: None };
+            return Bar {
+                bar: None,
+                flow: String::new(),
+                title: None,
+                announces: !quiet,
+                stage: "",
+            };
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -68,7 +80,7 @@ impl Bar {
                 late.set_draw_target(ProgressDrawTarget::stderr());
             }
         });
-        Bar { bar: Some(bar), flow: String::new(), title: None }
+        Bar { bar: Some(bar), flow: String::new(), title: None, announces: true, stage: "" }
     }
 
     /// A bar that is there at once, and says what all of it is for.
@@ -81,7 +93,7 @@ impl Bar {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Bar { bar, flow: String::new(), title: Some(title) }
+        Bar { bar, flow: String::new(), title: Some(title), announces: false, stage: "" }
     }
 
     /// Shows `step`; false if the run is to end.
@@ -90,14 +102,32 @@ impl Bar {
             Step::Preparing | Step::Alone(_) => RUNNING.store(false, Ordering::Relaxed),
             _ => RUNNING.store(true, Ordering::Relaxed),
         }
+        if let Step::Writing(writing) = step
+            && self.announces
+            && writing.programmed_max >= ANNOUNCED_FROM
+        {
+            self.announces = false;
+            let text = format!(
+                "writing the drive {} times over, as its flows do: at most {} are programmed for it \
+                 (--precondition steady:random does without)",
+                writing.turns,
+                bytes(writing.programmed_max as f64)
+            );
+            match &self.bar {
+                Some(bar) => bar.println(text),
+                None => eprintln!("{text}"),
+            }
+        }
         if let Some(bar) = &self.bar {
             match step {
+                Step::Writing(writing) => {
+                    let position = (writing.done * FULL as f64) as u64;
+                    self.enter("writing the drive", position);
+                }
                 Step::Preparing => self.wait("building and preconditioning the drive"),
                 Step::Settling(progress) => {
-                    if bar.length() != Some(FULL) {
-                        self.start("settling the drive (--settle)");
-                    }
-                    bar.set_position((progress.done * FULL as f64) as u64);
+                    let position = (progress.done * FULL as f64) as u64;
+                    self.enter("settling the drive (--settle)", position);
                 }
                 Step::Started => self.start("simulating"),
                 Step::Alone(flow) => {
@@ -164,6 +194,17 @@ impl Bar {
             }
         }
         !INTERRUPTED.load(Ordering::Relaxed)
+    }
+
+    /// The bar is for `what` now, and here.
+    fn enter(&mut self, what: &'static str, position: u64) {
+        if self.stage != what {
+            self.stage = what;
+            self.start(what);
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
+        }
     }
 
     fn start(&self, what: &str) {

@@ -272,7 +272,7 @@ fn settle(
         ..RunOptions::default()
     };
     let runner = Runner::new(config, &flows, &options)?;
-    let runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
+    let runner = runner.settled(|before| watch(before.into()))?;
     Ok(runner.into_prepared())
 }
 

@@ -127,6 +127,26 @@ pub struct Progress {
     pub completed: u64,
 }
 
+/// What happens to a drive before a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Before {
+    /// It is written, without time.
+    Writing(Writing),
+    /// It settles under the load.
+    Settling(Progress),
+}
+
+/// How far a drive has been written, and how much that takes at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Writing {
+    /// 0 to 1.
+    pub done: f64,
+    /// How often what is occupied is to be written over.
+    pub turns: f64,
+    /// Bytes of the flash that are programmed for it at most.
+    pub programmed_max: u64,
+}
+
 /// What a run measured.
 pub struct Outcome {
     /// Latencies and stages.

@@ -26,7 +26,9 @@ use crate::result::{
 };
 use crate::rows::{RequestRows, RowSink};
 use crate::runner::enclosure;
-use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy, random_writes};
+use crate::runner::{
+    Before, Outcome, Progress, RunError, RunOptions, Runner, Writing, occupancy, random_writes,
+};
 use crate::saved_state::{self, SavedStateError};
 use crate::series::Sampler;
 use crate::steady;
@@ -168,6 +170,8 @@ impl SimulationError {
 pub enum Step<'a> {
     /// The drive is being built and preconditioned.
     Preparing,
+    /// The drive is written as its flows do, without time.
+    Writing(Writing),
     /// The drive settles under the load, before anything is measured.
     Settling(Progress),
     /// The drive is ready; the run begins.
@@ -180,6 +184,15 @@ pub enum Step<'a> {
     Alone(&'a str),
     /// It runs.
     RunningAlone(Progress),
+}
+
+impl From<Before> for Step<'_> {
+    fn from(before: Before) -> Self {
+        match before {
+            Before::Writing(writing) => Step::Writing(writing),
+            Before::Settling(progress) => Step::Settling(progress),
+        }
+    }
 }
 
 /// A drive, flows in front of it, and how they are to be run.
@@ -542,7 +555,7 @@ impl Simulation {
         if let Some(path) = &self.save_state {
             runner.save_state(PendingFile::create_private(path)?, self.name.clone());
         }
-        let mut runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
+        let mut runner = runner.settled(|before| watch(before.into()))?;
         if let Some(path) = &self.record {
             let file = PendingFile::create_private(path)?;
             runner.warm_cache()?;
@@ -694,7 +707,7 @@ impl Simulation {
             };
             let options = RunOptions { only: Some(index), settle, ..self.options.clone() };
             let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
-            let runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
+            let runner = runner.settled(|before| watch(before.into()))?;
             let outcome = runner.run(|progress| watch(Step::RunningAlone(progress)))?;
             if outcome.interrupted {
                 return Ok(None);

@@ -25,6 +25,7 @@ fn pool(blocks: u32, units_per_block: u32, shares: &[(f64, f64)], rho: f64) -> P
         collect_below: keep_free,
         keep_free,
         units_per_program: 1,
+        paced: false,
         seed: 1,
     }
 }

@@ -11,7 +11,7 @@
 //! seed gives the same bytes everywhere.
 
 use super::job::Job;
-use super::{Progress, RunError, RunOptions, Runner, Taped};
+use super::{Before, Progress, RunError, RunOptions, Runner, Taped};
 use crate::experiment::Settle;
 use crate::result::{Grounds, Steadiness, Verdict};
 use crate::workload::{FlowSpec, Limits, Schedule, Source, When, seed};
@@ -24,6 +24,9 @@ use mynah_stamp::{Span, Time};
 
 /// Events after which settling ends by itself: some five CPU seconds.
 const EVENTS_MAX: u64 = 20_000_000;
+/// Events that a settling takes in any case, some half a CPU second, if all blocks have not been turned
+/// over before: what was computed may be off by more than a few blocks show.
+const EVENTS_MIN: u64 = 2_000_000;
 /// A settling that has been found to be at its end goes on for a part of its time, from this to this.
 const PART_AFTER: [f64; 2] = [0.125, 0.375];
 /// Completions between two looks at the drive.
@@ -114,10 +117,7 @@ impl Runner {
     ///
     /// # Errors
     /// See [`RunError`]. A drive that has no steady state under these flows is found here.
-    pub fn settled(
-        mut self,
-        mut progress: impl FnMut(Progress) -> bool,
-    ) -> Result<Runner, RunError> {
+    pub fn settled(mut self, mut progress: impl FnMut(Before) -> bool) -> Result<Runner, RunError> {
         self.write_as_flows_do(&mut progress)?;
         if self.settle == Settle::Off {
             return Ok(self);
@@ -158,6 +158,7 @@ impl Runner {
         }
         inner.keys = self.keys.take();
         let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
+        let progress = |settling| progress(Before::Settling(settling));
         let settled = inner.settle_for(self.settle, expected, progress);
         let settled = settled.map_err(|error| match error {
             RunError::NeverDone { .. } => RunError::NoSteadyState(Box::new(error)),
@@ -296,6 +297,8 @@ impl Runner {
             Settle::Auto | Settle::Off => Time::MAX,
         };
         let first_event = self.drive.events_processed();
+        let geometry = self.drive.config().geometry;
+        let blocks = u64::from(geometry.planes()) * u64::from(geometry.blocks_per_plane);
         self.start()?;
         let mut judge = Judge::new(&self.drive, expected);
         let mut next_look = LOOK_EVERY;
@@ -318,7 +321,8 @@ impl Runner {
             let events = self.drive.events_processed() - first_event;
             if until == Time::MAX {
                 let judged = judge.look(&self.drive);
-                end = judged.filter(|judged| judged.verdict == Verdict::Steady);
+                let is_long = events >= EVENTS_MIN || self.drive.blocks_turned_over() >= blocks;
+                end = judged.filter(|judged| is_long && judged.verdict == Verdict::Steady);
                 if end.is_some() || events >= EVENTS_MAX {
                     until = now + self.more_time(now);
                 }

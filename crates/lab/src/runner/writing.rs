@@ -2,16 +2,18 @@
 //! it: requests of several sizes or that begin anywhere, traces, flows that share a range and
 //! differ. Each flow's own requests, from streams of their own, by turns.
 
-use super::{Progress, RunError, Runner};
+use super::{Before, RunError, Runner, Writing};
 use crate::experiment::Settle;
 use crate::workload::history::{History, Pace};
 use crate::workload::{Addresses, BlockSize, FlowSpec, Source};
 use mynah_model::io::NamespaceId;
-use mynah_stamp::Time;
 
 /// How often what is occupied is written over: after that one unit in twenty still lies where it
 /// was put down before.
 const TURNS: f64 = 3.0;
+/// Units that are programmed for it at most, some CPU minute. How often that writes a large
+/// drive over depends on its write amplification.
+const PROGRAMMED_MAX: u64 = 800_000_000;
 /// Accesses between two looks at how far it is.
 const LOOK_EVERY: u64 = 1 << 16;
 /// Accesses for each unit that is to be written after which nothing more is expected of flows.
@@ -21,7 +23,7 @@ impl Runner {
     /// Writes the drive as its flows do, if nothing simpler tells how they leave it.
     pub(super) fn write_as_flows_do(
         &mut self,
-        mut progress: impl FnMut(Progress) -> bool,
+        mut progress: impl FnMut(Before) -> bool,
     ) -> Result<(), RunError> {
         if !self.is_to_be_written() {
             return Ok(());
@@ -31,6 +33,9 @@ impl Runner {
         let units: u64 = classes.map(|class| class.units).sum();
         let wanted = (units as f64 * TURNS) as u64;
         let unit_sectors = self.drive.config().mapping.unit_bytes / 512;
+        let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
+        let at_most = PROGRAMMED_MAX.min((wanted as f64 * expected.unwrap_or(1.0) * 2.0) as u64);
+        let programmed_max = at_most * u64::from(unit_sectors) * 512;
         let pace = Pace { cache_sectors: wanted * u64::from(unit_sectors), saturated };
         let mut past = vec![];
         for (index, flow) in self.specs.iter().enumerate().filter(|(_, flow)| flow.modifies()) {
@@ -39,7 +44,10 @@ impl Runner {
         }
         let mut writer = self.drive.begin_writing(saturated);
         let (mut at, mut left, mut accesses, mut written) = (0, past[0].turns, 0u64, 0);
-        while written < wanted && accesses < wanted.saturating_mul(ACCESSES_MAX) {
+        let mut marked = false;
+        let mut interrupted =
+            !progress(Before::Writing(Writing { done: 0.0, turns: TURNS, programmed_max }));
+        while !interrupted && written < wanted && accesses < wanted.saturating_mul(ACCESSES_MAX) {
             if left == 0 {
                 at = (at + 1) % past.len();
                 left = past[at].turns;
@@ -47,14 +55,24 @@ impl Runner {
             left -= 1;
             accesses += 1;
             let Some(access) = past[at].next() else { break };
-            let before = written;
             written = self.drive.write_at_once(&mut writer, access);
-            if before < wanted / 2 && written >= wanted / 2 {
+            let half = written >= wanted / 2 || writer.programmed() >= at_most / 2;
+            if half && !marked {
                 writer.mark();
+                marked = true;
             }
             if accesses.is_multiple_of(LOOK_EVERY) {
-                let done = written as f64 / wanted as f64;
-                if !progress(Progress { done, now: Time::ZERO, completed: accesses }) {
+                let of_programs = writer.programmed() as f64 / at_most as f64;
+                let done = f64::max(written as f64 / wanted as f64, of_programs).min(1.0);
+                interrupted =
+                    !progress(Before::Writing(Writing { done, turns: TURNS, programmed_max }));
+                if of_programs >= 1.0 {
+                    let turns = written as f64 / units as f64;
+                    self.notes.push(format!(
+                        "before the run the drive was written {turns:.1} times over, and not \
+                         {TURNS:.0}: then {:.0} million units had been programmed",
+                        writer.programmed() as f64 / 1e6
+                    ));
                     break;
                 }
             }

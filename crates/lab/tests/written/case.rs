@@ -88,6 +88,25 @@ impl Case<'_> {
         turn_ms
     }
 
+    /// Figures of the written drive that goes on, over so many times that it is written over.
+    pub(crate) fn in_the_long_run(&self, turns: f64) -> Values {
+        let folder = tempfile::tempdir().unwrap();
+        let written = folder.path().join("written");
+        let ms = self.write(&written) * turns;
+        let mut goes_on = self.for_ms(ms);
+        goes_on.options.load_state = Some(written);
+        goes_on.options.ramp_time = Span::from_ps((ms * 1e9 / 16.0) as u64);
+        goes_on.options.seed = 2000;
+        of_result(&self.run(&goes_on))
+    }
+
+    /// A run that ends when its figures are known, as users start one.
+    pub(crate) fn until_known(&self, seed: u64) -> RunResult {
+        let mut simulation = self.with_load("runtime=auto");
+        simulation.options.seed = seed;
+        self.run(&simulation)
+    }
+
     pub(crate) fn compare(&self) -> Vec<Row> {
         let folder = tempfile::tempdir().unwrap();
         let [written, computed] = ["written", "computed"].map(|name| folder.path().join(name));
@@ -151,7 +170,7 @@ impl Case<'_> {
 }
 
 /// What a probe says: WAF where it wrote much, I/Os a second, mean latency and p99.
-fn of_result(result: &RunResult) -> Values {
+pub(crate) fn of_result(result: &RunResult) -> Values {
     let sides = || result.flows.iter().flat_map(|flow| [&flow.read, &flow.write, &flow.trim]);
     let ios: f64 = sides().map(|side: &Side| side.ios as f64).sum();
     let of = |value: fn(&Latency) -> f64| {

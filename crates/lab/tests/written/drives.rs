@@ -81,6 +81,24 @@ pub(crate) fn sample() -> [Cut; 2] {
     ]
 }
 
+/// Two dies with few blocks.
+pub(crate) fn small() -> Cut {
+    let changes = [
+        "geometry.channels=2",
+        "geometry.chips_per_channel=1",
+        "geometry.dies_per_chip=1",
+        "geometry.blocks_per_plane=200",
+        "geometry.pages_per_block=48",
+        "cache.size=2MiB",
+    ];
+    Cut { name: "small".to_owned(), ..Cut::new("enterprise-tlc", &changes) }
+}
+
+/// The shipped drive of this name, cut.
+pub(crate) fn of(name: &str) -> Cut {
+    shipped().into_iter().find(|cut| cut.name == name).unwrap()
+}
+
 /// The shipped drives of flash.
 pub(crate) fn shipped() -> Vec<Cut> {
     vec![

@@ -12,13 +12,14 @@
 //! MYNAH_WRITTEN=FILE cargo test --release -p mynah-lab --test written -- --ignored --nocapture
 //! ```
 //!
-//! `MYNAH_DRIVES=a,b` and `MYNAH_LOADS=c,d` take some of them. Results: `docs/validation.md`.
+//! The same command runs what is said of verdicts (`verdicts`). `MYNAH_DRIVES=a,b` and `MYNAH_LOADS=c,d` take some of them. Results: `docs/validation.md`.
 
 mod case;
 mod drives;
 mod loads;
 mod probes;
 mod table;
+mod verdicts;
 
 use case::Case;
 use drives::Cut;
@@ -57,4 +58,10 @@ fn all_drives_under_all_loads() {
         drawn.map(|at| (cut.clone(), all[at % all.len()].clone()))
     });
     matrix(shipped.chain(random));
+}
+
+#[test]
+#[ignore = "some minutes"]
+fn verdicts_can_be_relied_on() {
+    verdicts::judge();
 }

@@ -43,6 +43,9 @@ pub(super) struct Rules {
     pub(super) units_per_block: u16,
     /// Units of a program: what is moved of a block fills whole ones.
     pub(super) units_per_program: u16,
+    /// Collection takes as long as the host takes to fill a block: on average it is done when half
+    /// of that is full.
+    pub(super) paced: bool,
 }
 
 /// An open block.
@@ -310,16 +313,23 @@ impl Engine {
             return self.run_by_heat(host_writes, copied_max);
         }
         let mut left = host_writes;
+        // Where the host's block is when collections are done.
+        let done = if self.rules.paced { self.rules.units_per_block / 2 } else { 0 };
         loop {
             while self.host.written == self.rules.units_per_block {
                 if !self.refill(copied_max) {
                     return false;
                 }
             }
+            if self.rules.paced && self.host.written == done && !self.make_room(copied_max) {
+                return false;
+            }
             if left == 0 {
                 return true;
             }
-            let room = u64::from(self.rules.units_per_block - self.host.written);
+            let written = self.host.written;
+            let upto = if written < done { done } else { self.rules.units_per_block };
+            let room = u64::from(upto - written);
             let batch = room.min(left);
             self.write(batch as u16);
             left -= batch;
@@ -468,10 +478,10 @@ impl Engine {
     }
 
     /// Opens a block in place of the host's full frontier and collects if that leaves too few
-    /// free ones. False: stopped early.
+    /// free ones, and collection is not paced. False: stopped early.
     fn refill(&mut self, copied_max: u64) -> bool {
         self.host = self.replace_open(self.host);
-        self.make_room(copied_max)
+        self.rules.paced || self.make_room(copied_max)
     }
 
     /// Collects if too few blocks are free. False: stopped early.

@@ -77,6 +77,9 @@ pub struct Pool {
     /// Units that one program takes: what is moved of a collected block fills whole programs, the
     /// last of them perhaps in part. 1: no room is lost so.
     pub units_per_program: u32,
+    /// Collection keeps pace with the host: a victim is emptied while a block is filled. Without a
+    /// frontier of its own for hot data; those do not wait.
+    pub paced: bool,
     /// Seed of every random choice.
     pub seed: u64,
 }
@@ -256,6 +259,7 @@ impl Pool {
             keep_free: self.keep_free,
             units_per_block: self.units_per_block as u16,
             units_per_program: self.units_per_program as u16,
+            paced: self.is_paced(),
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let weights: Vec<f64> = self.classes.iter().map(|class| class.weight).collect();
@@ -273,13 +277,18 @@ impl Pool {
             engine = engine.with_heat(self.classes.iter().map(|class| class.hot));
         }
         let windows = self.run_to_rest(&mut engine);
-        if self.is_ordered() && !windows.cut_short {
-            // What the host's block holds is known only if it holds something.
+        if (self.is_ordered() || self.is_paced()) && !windows.cut_short {
+            // What the host's block holds is known only if it holds something, and that collections
+            // are done only if it is half full.
             let half = u64::from(self.units_per_block / 2);
             let written = u64::from(engine.host_frontier().written);
             engine.run(half.saturating_sub(written), u64::MAX);
         }
         self.snapshot(&engine, windows)
+    }
+
+    fn is_paced(&self) -> bool {
+        self.paced && !matches!(self.frontiers, WriteFrontiers::HotCold(_))
     }
 
     /// Whether some of the data is rewritten in order.
@@ -336,8 +345,9 @@ impl Pool {
         if self.victim == (VictimPolicy::DChoices { d: 0 }) {
             return Err(PoolError::NoChoice);
         }
-        // A frontier of its own may take a block before the first victim is free.
-        let least = self.open_blocks();
+        // A frontier of its own may take a block before the first victim is free, and so may the
+        // host where that takes time.
+        let least = self.open_blocks().max(if self.is_paced() { 2 } else { 1 });
         let (collect_below, keep_free) = (self.collect_below, self.keep_free);
         if collect_below < least || keep_free < collect_below {
             return Err(PoolError::Thresholds { least, collect_below, keep_free });

@@ -153,7 +153,9 @@ impl Bench<'_> {
         simulation.options.precondition = self.precondition;
         simulation.flows = vec![target.limited(self.requests)];
         let measured = simulation.run_watched(&mut |step| match step {
-            Step::Running(_) | Step::Settling(_) => (self.watch)(Phase::Inside, 0),
+            Step::Running(_) | Step::Settling(_) | Step::Writing(_) => {
+                (self.watch)(Phase::Inside, 0)
+            }
             _ => true,
         });
         let measured = measured.map_err(|error| at_target(error, target))?;

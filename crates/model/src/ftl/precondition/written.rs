@@ -40,6 +40,11 @@ impl Writer {
         self.marked = self.programmed;
     }
 
+    /// Units programmed so far, of the host and of collections.
+    pub fn programmed(&self) -> u64 {
+        self.programmed[0] + self.programmed[1]
+    }
+
     /// Write amplification since then.
     fn waf(&self) -> Option<f64> {
         let [host, moved] = [0, 1].map(|at| (self.programmed[at] - self.marked[at]) as f64);

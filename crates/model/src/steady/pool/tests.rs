@@ -34,6 +34,7 @@ fn pool(blocks: u32, units_per_block: u32, rho: f64, split: &[(f64, f64)]) -> Po
         collect_below: keep_free,
         keep_free,
         units_per_program: 1,
+        paced: false,
         seed: 7,
     }
 }
@@ -417,6 +418,7 @@ fn a_longer_run_finds_the_same_waf() {
                     collect_below: pool.collect_below,
                     keep_free: pool.keep_free,
                     units_per_program: 1,
+                    paced: false,
                     units_per_block: 64,
                 },
                 1024,
@@ -583,6 +585,7 @@ fn generations_of_tickets_may_run_out() {
         collect_below: 2,
         keep_free: 2,
         units_per_program: 1,
+        paced: false,
         units_per_block: 3,
     };
     let filled = [vec![3, 0], vec![2, 1], vec![0, 3]];
@@ -620,9 +623,10 @@ proptest! {
         ],
         below in 1_u32..4,
         gap in 0_u32..4,
+        paced: bool,
         seed: u64,
     ) {
-        let collect_below = below + u32::from(frontiers != WriteFrontiers::One);
+        let collect_below = below + u32::from(paced || frontiers != WriteFrontiers::One);
         let mut pool = Pool {
             blocks,
             units_per_block,
@@ -632,6 +636,7 @@ proptest! {
             collect_below,
             keep_free: collect_below + gap,
             units_per_program: 1,
+            paced,
             seed,
         };
         let total: u64 = shares.iter().map(|share| share.0).sum();
@@ -667,6 +672,7 @@ proptest! {
             collect_below,
             keep_free: pool.keep_free,
             units_per_program: 1,
+            paced: pool.is_paced(),
             units_per_block: units_per_block as u16,
         };
         let weights: Vec<f64> = pool.classes.iter().map(|class| class.weight).collect();
