@@ -262,6 +262,11 @@ impl BatchBar {
         BatchBar { bar, shares: (0..runs).map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// Whether it is seen.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.bar.is_some()
+    }
+
     /// Whether no more runs are to begin.
     pub(crate) fn is_interrupted() -> bool {
         INTERRUPTED.load(Ordering::Relaxed)

@@ -3,12 +3,15 @@
 
 use super::load;
 use crate::args::DriveCheck;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::print;
+use crate::progress::BatchBar;
 use anstream::{AutoStream, ColorChoice};
 use mynah_lab::evidence::{self, Checks, Compared, Evidence, Measurement, Paint};
+use mynah_lab::simulation::Step;
 use mynah_lab::{SimulationError, batch, drive, output};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What misses is red.
 const RED: Paint = Paint { before: "\x1b[31m", after: "\x1b[0m" };
@@ -20,16 +23,39 @@ struct Known {
     evidence: Evidence,
 }
 
-/// Compares and prints; it cannot be interrupted.
+/// Compares and prints; interrupted, it ends after the measurements under way.
 pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
     let known = known(args)?;
     let runs: Vec<(&Known, &Measurement)> =
         known.iter().flat_map(|k| k.evidence.measurements.iter().map(move |m| (k, m))).collect();
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or_else(available, |threads| threads as usize);
-    let done = batch::run(&runs, threads, |_, (known, measurement)| {
-        Some(known.evidence.check(measurement, &known.drive, &args.set))
+    let bar = BatchBar::new(false, runs.len());
+    let left: Vec<AtomicUsize> =
+        known.iter().map(|known| AtomicUsize::new(known.evidence.measurements.len())).collect();
+    let ended = AtomicUsize::new(0);
+    let done = batch::run(&runs, threads, |index, (of, measurement)| {
+        if BatchBar::is_interrupted() {
+            return None;
+        }
+        let compared = of.evidence.check(measurement, &of.drive, &args.set);
+        bar.step(index, Step::Finished);
+        let at = known.iter().position(|known| std::ptr::eq(known, *of))?;
+        // The tables come when all are there; off a terminal a line a drive says how far it is.
+        if left[at].fetch_sub(1, Ordering::Relaxed) == 1 && known.len() > 1 && !bar.is_shown() {
+            let ended = ended.fetch_add(1, Ordering::Relaxed) + 1;
+            failure::say(format_args!(
+                "{}: compared ({ended} of {} drives)",
+                of.drive,
+                known.len()
+            ));
+        }
+        Some(compared)
     });
+    drop(bar);
+    if BatchBar::is_interrupted() {
+        return Err(Failure::Interrupted);
+    }
     let mut done = runs.iter().zip(done.into_iter().flatten());
     let mut checks = vec![];
     for Known { drive, evidence } in &known {
