@@ -11,7 +11,9 @@
 //! - The dies of a chip work at the same time; MQSim's never do.
 //! - `CMT_Sharing_Mode` SHARED is one cached mapping table for all flows; in MQSim each flow
 //!   has one of the full size.
-//! - Evicted dirty mapping entries are programmed to flash; MQSim queues them for ever.
+//! - Evicted dirty mapping entries are programmed to flash; MQSim queues them for ever. Its entries
+//!   that are written with another count as just used.
+//! - A program carries a whole page over the channel; in MQSim only what the host wrote of it.
 //! - Bus transfers take their exact time; MQSim truncates the time of two transfers to whole
 //!   nanoseconds, which above 1000 MT/s is nothing.
 //! - PCIe transfers take their exact time; MQSim truncates to whole nanoseconds.

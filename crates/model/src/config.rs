@@ -252,7 +252,8 @@ pub struct BusCycles {
 pub enum BusRounding {
     /// Exact, rounded up to a picosecond.
     Exact,
-    /// As MQSim: the time of two transfers truncated to whole nanoseconds.
+    /// As MQSim: the time of two transfers truncated to whole nanoseconds, and of host writes only
+    /// what was written is transferred, not the rest of a page.
     TruncatedNs,
 }
 

@@ -302,3 +302,70 @@ fn writes_to_few_planes() {
     }
     comparison.finish();
 }
+
+/// A text with the contents of all tags of this name replaced; whether there was one.
+fn replace_all(text: &mut String, tag: &str, value: &str) -> bool {
+    let open = format!("<{tag}>");
+    let old = std::mem::take(text);
+    for (number, part) in old.split(&open).enumerate() {
+        match number {
+            0 => text.push_str(part),
+            _ => *text += &format!("{open}{value}{}", &part[part.find('<').unwrap()..]),
+        }
+    }
+    old.contains(&open)
+}
+
+/// Mean latencies of the flows of changed files, in us, over so many seeds.
+fn changed(config: &str, changes: &str, seeds: u64) -> Vec<f64> {
+    let folder = data().join("configs").join(config);
+    let [mut drive, mut workload] = ["ssdconfig.xml", "workload.xml"]
+        .map(|file| std::fs::read_to_string(folder.join(file)).unwrap());
+    for change in changes.split(' ') {
+        let (tag, value) = change.split_once('=').unwrap();
+        let value = value.replace('+', ",");
+        let there = [&mut drive, &mut workload].map(|text| replace_all(text, tag, &value));
+        assert!(there.contains(&true), "{tag}");
+    }
+    let mut means: Vec<f64> = vec![];
+    for seed in 1..=seeds {
+        let files = (("ssdconfig.xml", drive.as_bytes()), ("workload.xml", workload.as_bytes()));
+        let import = mqsim::parse(files.0, files.1, true).unwrap();
+        let scenario = &import.scenarios[0];
+        let options =
+            RunOptions { seed, precondition: scenario.precondition, ..Default::default() };
+        let runner = Runner::new(scenario.config.clone(), &scenario.flows, &options).unwrap();
+        let Outcome { recorder, .. } = runner.run(|_| true).unwrap();
+        means.resize(scenario.flows.len(), 0.0);
+        for (flow, mean) in means.iter_mut().enumerate() {
+            let of = [Kind::Read, Kind::Write];
+            let all = of.into_iter().filter_map(|kind| recorder.latencies(flow, kind));
+            let (mut ios, mut sum) = (0, 0.0);
+            for latencies in all.filter(|latencies| latencies.count() > 0) {
+                ios += latencies.count();
+                sum += latencies.mean_ns().unwrap() * latencies.count() as f64;
+            }
+            *mean += sum / 1e3 / ios as f64 / seeds as f64;
+        }
+    }
+    means
+}
+
+/// Reads in order and at random that miss the cached mapping table, with and without entries that
+/// leave it, and mixes without a cache, on the 512 GiB of these files.
+#[test]
+fn misses_and_mixes() {
+    let mut comparison = Comparison::default();
+    let mut known: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for row in table("changed_runs.csv") {
+        let means = known
+            .entry(row["run"].clone())
+            .or_insert_with(|| changed(&row["config"], &row["changes"], 3));
+        let flow: usize = row["flow"].parse().unwrap();
+        // It prints whole microseconds.
+        let theirs = row["mean_us"].parse::<f64>().unwrap() + 0.5;
+        let name = format!("{}, flow {flow}", row["run"]);
+        comparison.close(&name, means[flow - 1], theirs, TOLERANCE);
+    }
+    comparison.finish();
+}

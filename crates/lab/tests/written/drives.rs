@@ -153,11 +153,23 @@ pub(crate) fn shipped() -> Vec<Cut> {
         ),
         Cut::new(
             "mqsim",
-            &["geometry.channels=2", "geometry.blocks_per_plane=100", "cache.size=8MiB"],
+            &[
+                "geometry.channels=2",
+                "geometry.chips_per_channel=2",
+                "geometry.blocks_per_plane=256",
+                "geometry.pages_per_block=64",
+                "cache.size=8MiB",
+            ],
         ),
         Cut::new(
             "mqsim-table3",
-            &["geometry.channels=2", "geometry.blocks_per_plane=100", "cache.size=8MiB"],
+            &[
+                "geometry.channels=2",
+                "geometry.chips_per_channel=2",
+                "geometry.blocks_per_plane=256",
+                "geometry.pages_per_block=64",
+                "cache.size=8MiB",
+            ],
         ),
         Cut::new(
             "eemu-baseline",

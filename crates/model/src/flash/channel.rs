@@ -5,7 +5,7 @@ use super::Flash;
 use super::above::Above;
 use super::choice::Pick;
 use super::die::OperationKind;
-use super::queues::CLASS_COLLECTION;
+use super::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use super::work::WorkKind;
 use crate::config::BusArbitration;
 use crate::kernel::Kernel;
@@ -348,20 +348,19 @@ impl Flash {
         let chips = self.shape.dies_per_channel / dies_per_chip;
         for step in 0..chips {
             let chip = (turn + step) % chips;
-            let mut best: Option<(OperationKind, u64, Die, Pick)> = None;
+            // As on a die: what many may wait for goes first.
+            let rank = |pick: &Pick| (pick.kind as u8, pick.class != CLASS_TABLES, pick.order);
+            let mut best: Option<(Die, Pick)> = None;
             for die in chip * dies_per_chip..(chip + 1) * dies_per_chip {
                 if ready & 1 << die == 0 {
                     continue;
                 }
                 let Some(pick) = self.pick(kernel, above, first_die + die) else { continue };
-                let before = |(kind, order, ..): &(OperationKind, u64, Die, Pick)| {
-                    (pick.kind as u8, pick.order) < (*kind as u8, *order)
-                };
-                if best.as_ref().is_none_or(before) {
-                    best = Some((pick.kind, pick.order, first_die + die, pick));
+                if best.as_ref().is_none_or(|(_, best)| rank(&pick) < rank(best)) {
+                    best = Some((first_die + die, pick));
                 }
             }
-            if let Some((.., die, pick)) = best {
+            if let Some((die, pick)) = best {
                 self.channels[channel].turn = (chip + 1) % chips;
                 return self.start(kernel, above, die, pick);
             }

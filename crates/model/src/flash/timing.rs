@@ -93,6 +93,12 @@ impl FlashTimes {
         flash
     }
 
+    /// Whether the bus is MQSim's.
+    #[inline]
+    pub(crate) fn as_mqsim(&self) -> bool {
+        self.truncated
+    }
+
     /// Time on the bus for `bytes` of a page's data.
     #[inline]
     pub(crate) fn transfer(&self, bytes: u32) -> Span {

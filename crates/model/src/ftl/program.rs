@@ -140,9 +140,12 @@ impl Drive {
             return self.flash.queues_emptied(die);
         };
         let planes = usize::from(operation.planes);
-        let transfer = match !self.ftl.plain_programs && self.ftl.scheme.is_in_place() {
-            true => Some(self.changes_of(operation)),
-            false => None,
+        let transfer = if !self.ftl.plain_programs && self.ftl.scheme.is_in_place() {
+            Some(self.changes_of(operation))
+        } else if self.flash.times().as_mqsim() && stream.is_host() {
+            Some(self.written_of(operation))
+        } else {
+            None
         };
         let command = self.flash.program_command(planes, pages, transfer);
         let now = self.kernel.now;
@@ -169,6 +172,19 @@ impl Drive {
     fn changes_of(&self, operation: &DieOperation) -> Span {
         let times = self.flash.times();
         operation.parts().map(|unit| times.transfer(self.ftl.bytes_changed(unit))).sum()
+    }
+
+    /// Transfer time of what hosts have written of units, and no more: as MQSim, whose write
+    /// transactions are as large as what they were made for (NVM_PHY_ONFI_NVDDR2.cpp).
+    #[cold]
+    fn written_of(&self, operation: &DieOperation) -> Span {
+        let times = self.flash.times();
+        let bits = self.shape.unit_sectors.min(64);
+        let bytes = |unit: WriteIndex| {
+            let written = self.ftl.units[unit].written.count_ones().min(bits);
+            self.shape.unit_bytes / bits * if written == 0 { bits } else { written }
+        };
+        operation.parts().map(|unit| times.transfer(bytes(unit))).sum()
     }
 
     /// Takes units out of a plane's queue, gives them the plane's next page and maps them

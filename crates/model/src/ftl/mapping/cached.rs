@@ -49,6 +49,7 @@ pub(crate) struct Mapping {
 struct Cached {
     config: CachedTable,
     /// Entries in a translation page.
+    per_page: u32,
     by_page: Divisor,
     /// One table for all, or one for each namespace.
     tables: Vec<Cmt>,
@@ -97,8 +98,16 @@ impl Mapping {
                 let capacity = (bytes / entry_bytes) as usize;
                 Some(Cached {
                     config: cached,
+                    per_page: plan.entries_per_page,
                     by_page: Divisor::new(plan.entries_per_page),
-                    tables: (0..tables).map(|_| Cmt::new(cached.granularity, capacity)).collect(),
+                    tables: (0..tables)
+                        .map(|_| match (cached.write_back, cached.granularity) {
+                            (false, CmtGranularity::Entry) => {
+                                Cmt::new(cached.granularity, capacity).written_apart()
+                            }
+                            _ => Cmt::new(cached.granularity, capacity),
+                        })
+                        .collect(),
                     flights: Flights::new(),
                     departing: vec![false; plan.translation_pages as usize],
                 })
@@ -285,7 +294,8 @@ impl Drive {
         let location = self.ftl.mapping.table.translation_ppn(page);
         // A page that is being updated, or was never written, is in DRAM.
         let in_dram = location.is_none() || cached.flights.is_in_dram(page);
-        if in_dram || cached.departing[page] {
+        let departing = cached.departing[page] && !cached.flights.contains(page);
+        if in_dram || departing {
             self.remember(lpn, page, false);
             return true;
         }
@@ -489,7 +499,7 @@ impl Drive {
         if !cached.config.write_back {
             cached.departing[page] = true;
             if location.is_some() && !known {
-                self.read_for_update(page, MAPPING_TABLE);
+                self.read_for_no_write(page);
             }
             return;
         }
@@ -502,6 +512,32 @@ impl Drive {
             true => self.read_for_update(page, MAPPING_TABLE),
             false => self.program_translation_page(page, MAPPING_TABLE),
         }
+    }
+
+    /// Reads what MQSim reads of a translation page before it would program it. Who wants one of its
+    /// entries until it is there waits for that.
+    fn read_for_no_write(&mut self, page: Mvpn) {
+        let Some(cached) = &mut self.ftl.mapping.cached else { return };
+        let bytes = match cached.config.granularity {
+            CmtGranularity::Page => self.shape.page_bytes,
+            CmtGranularity::Entry => {
+                let spaces = &self.ftl.namespaces;
+                let found = spaces.iter().position(|space| space.has_translation_page(page));
+                let Some(namespace) = found else { return };
+                let space = &spaces[namespace];
+                let first = (page - space.translation_base) * cached.per_page;
+                let end = (first + cached.per_page).min(space.units);
+                let entries = (space.base + first).upto(space.base + end);
+                let per_sector = (cached.per_page / (self.shape.page_bytes / 512)).max(1);
+                512 * cached.table_of(namespace).write_back(page, entries, per_sector)
+            }
+        };
+        let Some(cached) = &mut self.ftl.mapping.cached else { return };
+        let token = match cached.flights.begin(page) {
+            true => Token::Load { page },
+            false => Token::Update { page },
+        };
+        self.read_translation_page(token, page, bytes, MAPPING_TABLE);
     }
 
     pub(crate) fn translation_read_for_update(&mut self, page: Mvpn) {

@@ -107,6 +107,8 @@ pub(crate) struct Cmt {
     used: Recency,
     /// First dirty entry of each translation page that has one.
     dirty: HashMap<Mvpn, u32, FxBuildHasher>,
+    /// What is written with an entry that leaves is cleaned by [`Cmt::write_back`], not at once.
+    written_apart: bool,
 }
 
 impl Cmt {
@@ -119,7 +121,13 @@ impl Cmt {
             free: Vec::new(),
             used: Recency::EMPTY,
             dirty: HashMap::default(),
+            written_apart: false,
         }
+    }
+
+    /// The same for MQSim, where [`Cmt::write_back`] follows.
+    pub(crate) fn written_apart(self) -> Cmt {
+        Cmt { written_apart: true, ..self }
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -270,6 +278,31 @@ impl Cmt {
         }
     }
 
+    /// Writes `units`, those of `translation_page`, as MQSim does
+    /// (`generate_flash_writeback_request_for_mapping_data` in
+    /// Address_Mapping_Unit_Page_Level.cpp): dirty ones become clean and count as just used, one
+    /// after the other. Returns how many sectors have entries that are cached and were clean; it
+    /// reads these.
+    pub(crate) fn write_back(
+        &mut self,
+        translation_page: Mvpn,
+        units: impl Iterator<Item = Lpn>,
+        entries_per_sector: u32,
+    ) -> u32 {
+        let (mut sectors, mut last) = (0, u32::MAX);
+        for (position, unit) in (0..).zip(units) {
+            let Some(at) = self.index.get(self.key(unit, translation_page)) else { continue };
+            if self.entries[at as usize].dirty {
+                self.set_clean(at, translation_page);
+                self.used.renew(&mut self.entries, at);
+            } else if position / entries_per_sector != last {
+                last = position / entries_per_sector;
+                sectors += 1;
+            }
+        }
+        sectors
+    }
+
     /// The entries from the least recently used on: key, translation page, and whether it
     /// differs from flash.
     pub(crate) fn entries(&self) -> Vec<(u32, Mvpn, bool)> {
@@ -292,15 +325,18 @@ impl Cmt {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Cmt::new(self.granularity, self.capacity);
+        let new = Cmt::new(self.granularity, self.capacity);
+        *self = Cmt { written_apart: self.written_apart, ..new };
     }
 
     /// Removes the least recently used entry; returns its translation page if it was dirty.
     fn evict(&mut self) -> Option<Mvpn> {
         let at = self.used.oldest()?;
         let Entry { key, dirty, translation_page, .. } = self.entries[at as usize];
-        if dirty {
-            self.clean(translation_page);
+        match self.written_apart {
+            true if dirty => self.set_clean(at, translation_page),
+            false if dirty => self.clean(translation_page),
+            _ => {}
         }
         self.index.remove(key);
         self.used.remove(&mut self.entries, at);

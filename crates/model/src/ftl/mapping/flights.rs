@@ -51,7 +51,6 @@ impl<W> Flights<W> {
     }
 
     /// Whether anything is going on with a page.
-    #[cfg(test)]
     pub(crate) fn contains(&self, page: Mvpn) -> bool {
         self.flights.contains_key(&page)
     }
@@ -65,6 +64,15 @@ impl<W> Flights<W> {
         let mut waiters = self.spare.pop().unwrap_or_default();
         waiters.push(waiter);
         self.flights.insert(page, Flight { loading: true, waiters, ..Flight::default() });
+        true
+    }
+
+    /// A page is read though nobody waits for it yet; false if something is going on with it.
+    pub(crate) fn begin(&mut self, page: Mvpn) -> bool {
+        if self.flights.contains_key(&page) {
+            return false;
+        }
+        self.flights.insert(page, Flight { loading: true, ..Flight::default() });
         true
     }
 
