@@ -46,9 +46,9 @@ pub(crate) use key_table::KeySpace;
 use keys::Keys;
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
-use mynah_model::io::{Brief, Completed, Control, FlowId, Queue, QueueId, Request};
+use mynah_model::io::{Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, Request};
 use mynah_model::keys::PairCounts;
-use mynah_model::precondition::{Occupancy, Preconditioned};
+use mynah_model::precondition::{Heat, Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
 use mynah_stamp::{Span, Time};
 use patience::Patience;
@@ -108,11 +108,15 @@ impl RunOptions {
     /// What lies beyond what flows say is occupied. Who wants the drive not to settle takes it as
     /// the flows describe it, and who fills it, too.
     pub fn beyond(&self) -> Beyond {
-        let as_said = self.settle == Settle::Off && self.only.is_none();
-        match self.precondition == Precondition::Fill || as_said {
+        match self.precondition == Precondition::Fill || self.starts_as_said() {
             true => Beyond::Nothing,
             false => Beyond::Written,
         }
+    }
+
+    /// Whether nothing is to happen before the run.
+    fn starts_as_said(&self) -> bool {
+        self.settle == Settle::Off && self.only.is_none()
     }
 }
 
@@ -312,6 +316,26 @@ pub struct Runner {
     warmed: u64,
 }
 
+/// Whether some units are never written, among others that are.
+fn has_gaps(heats: &[(NamespaceId, Heat)]) -> bool {
+    heats.iter().any(|(_, heat)| heat.weights.contains(&0.0))
+}
+
+/// Says so where what flows write of a namespace is known of some, and not of others.
+fn note_of_shares(flows: &[FlowSpec]) -> Option<String> {
+    let writers = || flows.iter().filter(|flow| flow.modifies());
+    let rated = |flow: &&FlowSpec| flow.sectors_written_per_s().is_some();
+    let one = writers().filter(rated).find_map(|rated_one| {
+        let beside = |other: &&FlowSpec| other.namespace == rated_one.namespace;
+        writers().filter(|other| !rated(other)).find(beside)
+    })?;
+    Some(format!(
+        "how much {} writes is not known before the run: the drive starts as if it wrote as much as \
+         the flows beside it (rate_iops says it)",
+        one.name
+    ))
+}
+
 impl Runner {
     /// Builds and preconditions the drive, and puts the flows in front of it.
     ///
@@ -363,6 +387,9 @@ impl Runner {
             _ => (vec![], vec![]),
         };
         notes.extend(trace_writes.iter().map(TraceWrites::note));
+        if precondition == Precondition::Steady {
+            notes.extend(note_of_shares(flows));
+        }
         if aged_by.is_some() {
             notes.push(
                 "the drive starts as random writes all over it leave it in the long run, whatever \
@@ -377,6 +404,13 @@ impl Runner {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(drive.fill(&occupancy)?),
+            // What a trace never writes lies between what it writes, as it was filled: to sort them
+            // apart takes collection longer than anybody writes a drive.
+            Precondition::Steady
+                if has_gaps(&heats) && drive.can_be_written() && !options.starts_as_said() =>
+            {
+                Some(drive.fill_to_be_written(&occupancy, &heats)?)
+            }
             Precondition::Steady | Precondition::SteadyRandom => {
                 Some(drive.precondition_with(&occupancy, &heats)?)
             }
@@ -629,7 +663,13 @@ impl Runner {
     /// The write amplification that was computed for what the run writes. What random writes
     /// before it amount to says nothing of it.
     pub(crate) fn expected_waf(&self) -> Option<f64> {
-        let found = self.preconditioned.as_ref().filter(|_| self.aged_by.is_none());
+        // Of flows that write one after the other none is alone what the run is of.
+        let writes = |later: bool| {
+            self.specs.iter().any(|flow| flow.after_previous == later && flow.modifies())
+        };
+        let in_turn = writes(false) && writes(true);
+        let found = self.preconditioned.as_ref();
+        let found = found.filter(|_| self.aged_by.is_none() && !in_turn);
         found.and_then(|found| found.expected_waf)
     }
 

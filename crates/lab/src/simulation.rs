@@ -717,6 +717,23 @@ impl Simulation {
         Ok(Some(alone))
     }
 
+    /// A saved state has nothing in its cache: where that takes much of what a run writes, it is said.
+    fn note_of_empty_cache(&self, outcome: &Outcome) -> Option<String> {
+        self.options.load_state.as_ref()?;
+        let room = self.config.cache.as_ref().map_or(0, |cache| cache.bytes);
+        let [before, after] = [&outcome.counters_before, &outcome.counters];
+        let written = after.host_bytes_written - before.host_bytes_written;
+        let ramped = self.options.ramp_time > mynah_stamp::Span::ZERO;
+        (written > 0 && !ramped && room as f64 > EMPTY_CACHE_NOTED * written as f64).then(|| {
+            format!(
+                "the write cache was empty at the start, as in every saved state, and took up to {} of \
+                 the {} that were written: --ramp_time leaves the time it takes to fill out",
+                summary::units::bytes(room as f64),
+                summary::units::bytes(written as f64)
+            )
+        })
+    }
+
     fn measured(&self, outcome: Outcome, alone: Option<&[Option<f64>]>) -> Measured {
         let mut result = RunResult::new(Parts {
             drive: &self.name,
@@ -742,11 +759,13 @@ impl Simulation {
             }));
         }
         let happened = happened(&result, &outcome);
+        let empty_cache = self.note_of_empty_cache(&outcome);
         result.notes.extend(outcome.notes);
         let window = self.timeline.as_ref().map(|(_, window)| *window);
         let errors = |counters: &Counters| counters.media_errors;
         let failed = errors(&outcome.counters).saturating_sub(errors(&outcome.counters_before));
         result.notes.extend(unused::notes(window, &self.config.faults, outcome.end, failed));
+        result.notes.extend(empty_cache);
         if let Some((_, changes)) = &self.source {
             result.notes.extend(unused::settings(changes, &happened));
         }
@@ -1023,10 +1042,17 @@ fn happened(result: &RunResult, outcome: &Outcome) -> unused::Happened {
         flash_reads: after.flash_reads - before.flash_reads,
         programs: after.flash_programs - before.flash_programs,
         erases: after.erases - before.erases,
+        suspended: [
+            after.program_suspensions - before.program_suspensions,
+            after.erase_suspensions - before.erase_suspensions,
+        ],
         dram_used: after.dram_busy > before.dram_busy,
         settled: outcome.settled.is_some(),
     }
 }
+
+/// The share of what a run writes that an empty write cache has to have room for, to be noted.
+const EMPTY_CACHE_NOTED: f64 = 0.02;
 
 /// Requests of each job of a flow that says no limit.
 pub const DEFAULT_REQUESTS: u64 = 100_000;

@@ -34,7 +34,7 @@ impl Runner {
         let wanted = (units as f64 * TURNS) as u64;
         let unit_sectors = self.drive.config().mapping.unit_bytes / 512;
         let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
-        let at_most = PROGRAMMED_MAX.min((wanted as f64 * expected.unwrap_or(1.0) * 2.0) as u64);
+        let at_most = PROGRAMMED_MAX.min((wanted as f64 * expected.unwrap_or(10.0) * 2.0) as u64);
         let programmed_max = at_most * u64::from(unit_sectors) * 512;
         let pace = Pace { cache_sectors: wanted * u64::from(unit_sectors), saturated };
         let mut past = vec![];
@@ -84,6 +84,10 @@ impl Runner {
         if let Some(found) = &mut self.preconditioned {
             found.expected_waf = waf.or(found.expected_waf);
             found.settled = true;
+        }
+        let expected = self.expected_waf();
+        if let Some(search) = &mut self.search {
+            search.starts_steady(expected);
         }
         self.readied = true;
         Ok(())

@@ -51,6 +51,8 @@ pub(super) struct Happened {
     pub(super) flash_reads: u64,
     pub(super) programs: u64,
     pub(super) erases: u64,
+    /// Programs and erases that were suspended.
+    pub(super) suspended: [u64; 2],
     pub(super) dram_used: bool,
     /// The drive settled under a load before: what it did there has shaped where it began.
     pub(super) settled: bool,
@@ -59,11 +61,11 @@ pub(super) struct Happened {
 /// Settings that say how long something takes, or what interrupts it, and what that is. Of others
 /// nobody can say that they changed nothing: they are part of where a drive begins.
 fn did_nothing(key: &str, happened: &Happened) -> Option<&'static str> {
-    let Happened { commands: [reads, writes, trims, flushes], .. } = *happened;
+    let Happened { commands: [reads, writes, trims, flushes], suspended, .. } = *happened;
     let is = |name: &str| {
         key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    let rules: [(&[&str], bool, &str); 8] = [
+    let rules: [(&[&str], bool, &str); 10] = [
         (&["firmware.read"], reads == 0, "no command read"),
         (&["firmware.write"], writes == 0 && !happened.settled, "no command wrote"),
         (&["firmware.trim"], trims == 0 && !happened.settled, "no command trimmed"),
@@ -79,6 +81,8 @@ fn did_nothing(key: &str, happened: &Happened) -> Option<&'static str> {
             happened.erases == 0 && !happened.settled,
             "no block was erased",
         ),
+        (&["scheduler.suspend_program"], suspended[0] == 0, "no program was suspended"),
+        (&["scheduler.suspend_erase"], suspended[1] == 0, "no erase was suspended"),
         (&["cache.dram"], !happened.dram_used && !happened.settled, "the cache was not used"),
     ];
     let met = rules.iter().find(|(keys, nothing, _)| *nothing && keys.iter().any(|it| is(it)));
@@ -122,12 +126,17 @@ mod tests {
             ]
         );
         let writes = Happened { commands: [0, 9, 0, 0], erases: 1, programs: 9, ..reads };
+        let of_suspension =
+            "the setting scheduler.suspend_erase.latency did nothing: no erase was suspended";
         assert_eq!(
             settings(&changes, &writes),
-            ["the setting firmware.read did nothing: no command read"]
+            [of_suspension, "the setting firmware.read did nothing: no command read"]
         );
+        let suspended = Happened { suspended: [0, 1], ..writes };
+        assert_eq!(settings(&changes, &suspended).len(), 1);
         // Before the run it has erased blocks, and they are where the run begins.
-        assert!(settings(&changes[..2], &Happened { settled: true, ..reads }).is_empty());
+        let settled = Happened { settled: true, suspended: [0, 1], ..reads };
+        assert!(settings(&changes[..2], &settled).is_empty());
     }
 
     fn faults(specs: &[&str]) -> Vec<Fault> {

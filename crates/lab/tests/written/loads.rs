@@ -1,5 +1,10 @@
 //! What drives are written by.
 
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::io::Write;
+use std::sync::OnceLock;
+
 /// A load: its name, its flows without an end.
 #[derive(Clone)]
 pub(crate) struct Load {
@@ -26,8 +31,26 @@ pub(crate) fn trace(name: &str) -> String {
     format!("trace={folder}/{name}.trace trace_format=mqsim trace_remap=modulo")
 }
 
-/// Twelve loads.
-pub(crate) fn all() -> [Load; 12] {
+/// A trace of random writes to a fifth of a drive of half a gibibyte, which lies all over it.
+fn scattered() -> String {
+    static FILE: OnceLock<tempfile::NamedTempFile> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut draw = |below: u64| rng.next_u64() % below;
+        let units: Vec<u64> = (0..30_000).map(|_| draw(125_000)).collect();
+        let mut file = tempfile::NamedTempFile::with_suffix(".trace").unwrap();
+        for at in 0..45_000u64 {
+            let unit = units[draw(30_000) as usize];
+            let read = u64::from(draw(10) < 3);
+            writeln!(file, "{} 0 {} 8 {read}", at * 400_000, unit * 8).unwrap();
+        }
+        file
+    });
+    format!("trace={} trace_format=mqsim trace_remap=modulo", file.path().display())
+}
+
+/// Thirteen loads.
+pub(crate) fn all() -> [Load; 13] {
     [
         load("uniform", &["rw=randwrite bs=4k iodepth=32"]),
         load("zipf", &["rw=randwrite bs=4k iodepth=32 random_distribution=zipf:0.8"]).turned(12.0),
@@ -48,5 +71,6 @@ pub(crate) fn all() -> [Load; 12] {
             ],
         ),
         Load { name: "trace", flows: vec![trace("tpcc-part")], turns: 2.0 },
+        Load { name: "gaps", flows: vec![scattered()], turns: 3.0 },
     ]
 }

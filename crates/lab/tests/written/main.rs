@@ -40,7 +40,7 @@ fn matrix(cases: impl Iterator<Item = (Cut, Load)>) {
 
 #[test]
 fn computed_states_are_those_of_written_drives() {
-    let few = ["uniform", "trims", "sizes"];
+    let few = ["uniform", "trims", "sizes", "gaps"];
     let loads = || loads::all().into_iter().filter(|load| few.contains(&load.name));
     let all = drives::sample().into_iter();
     matrix(all.flat_map(|cut| loads().map(move |load| (cut.clone(), load))));

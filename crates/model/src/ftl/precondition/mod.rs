@@ -226,8 +226,31 @@ impl Drive {
     /// See [`PreconditionError`].
     pub fn fill(&mut self, occupancy: &[Occupancy]) -> Result<Preconditioned, PreconditionError> {
         let classes = self.begin_precondition(occupancy)?;
+        Ok(self.lay_down_in_order(&classes))
+    }
+
+    /// The same for a drive that is then written ([`Drive::begin_writing`]), with tables that know
+    /// what a long history of these writes leaves them.
+    ///
+    /// # Errors
+    /// See [`PreconditionError`].
+    pub fn fill_to_be_written(
+        &mut self,
+        occupancy: &[Occupancy],
+        heats: &[(NamespaceId, Heat)],
+    ) -> Result<Preconditioned, PreconditionError> {
+        let ranges = self.begin_precondition(occupancy)?;
+        let mut classes = self.drive_classes(ranges.clone(), heats)?;
+        self.count_writes(&mut classes, heats);
+        let filled = self.lay_down_in_order(&ranges);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x6669_6c6c);
+        self.warm_tables(&classes, heats, 1.0, &mut random);
+        Ok(filled)
+    }
+
+    fn lay_down_in_order(&mut self, classes: &[(Lpn, UpdateClass)]) -> Preconditioned {
         let mut units = 0;
-        for (first, class) in &classes {
+        for (first, class) in classes {
             for lpn in first.run(class.units as u32) {
                 let plane = self.ftl.plane_of(Content::Unit(lpn));
                 self.lay_down(lpn, plane);
@@ -235,7 +258,7 @@ impl Drive {
             }
         }
         self.restart_counters();
-        Ok(Preconditioned { units, expected_waf: None, settled: true })
+        Preconditioned { units, expected_waf: None, settled: true }
     }
 
     /// Puts the drive into the steady state of the stated writes, without taking any time.
