@@ -316,6 +316,10 @@ pub struct Runner {
     warmed: u64,
 }
 
+/// What is said of a drive that starts aged.
+const AGED_NOTE: &str = "the drive starts as random writes all over it leave it in the long run, \
+                         whatever this run writes (precondition: steady:random)";
+
 /// Whether some units are never written, among others that are.
 fn has_gaps(heats: &[(NamespaceId, Heat)]) -> bool {
     heats.iter().any(|(_, heat)| heat.weights.contains(&0.0))
@@ -387,15 +391,10 @@ impl Runner {
             _ => (vec![], vec![]),
         };
         notes.extend(trace_writes.iter().map(TraceWrites::note));
-        if precondition == Precondition::Steady {
-            notes.extend(note_of_shares(flows));
-        }
-        if aged_by.is_some() {
-            notes.push(
-                "the drive starts as random writes all over it leave it in the long run, whatever \
-                 this run writes (precondition: steady:random)"
-                    .to_owned(),
-            );
+        match precondition {
+            Precondition::Steady => notes.extend(note_of_shares(flows)),
+            Precondition::SteadyRandom => notes.push(AGED_NOTE.to_owned()),
+            Precondition::None | Precondition::Fill => {}
         }
         if let Some(keys) = keys.as_mut().filter(|_| precondition != Precondition::None) {
             keys.fill(&mut drive, flows)?;

@@ -155,7 +155,8 @@ impl Flash {
         let mut pages = 0;
         for work in operation.works() {
             let work = &self.works[work];
-            let count = above.pages_wanted(work);
+            // A page is read whole, even if nothing of it is sent.
+            let count = above.pages_wanted(work).max(1);
             let others = u64::from(count - 1);
             counters.flash_reads += others;
             counters.count_reads(work.kind, others);

@@ -665,9 +665,11 @@ impl Drive {
             keep_free: kept,
             units_per_program: (self.shape.units_per_program / chunk)
                 .min(self.shape.units_per_block / chunk),
-            // Collection that is urgent does not wait for its pace. While it is under way its
-            // frontier may have taken a block, too.
-            paced: self.config.gc.paced && self.ftl.blocks.start >= self.ftl.blocks.urgent + 2,
+            // Collection that is urgent does not wait for its pace, nor where dies have time. While
+            // it is under way its frontier may have taken a block, too.
+            paced: self.config.gc.paced
+                && self.ftl.blocks.start >= self.ftl.blocks.urgent + 2
+                && classes.iter().any(|class| class.saturated),
             seed: self.config.seed,
         }
     }
