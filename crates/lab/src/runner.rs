@@ -296,8 +296,8 @@ pub struct Runner {
     settled: Option<Settled>,
     /// Its flows' requests were performed on the drive, without time, or its collections ended.
     readied: bool,
-    /// It is a part of a run with other flows, by itself.
-    runs_alone: bool,
+    /// The drive is to be written before anything else.
+    to_be_written: bool,
     occupancy: Vec<Occupancy>,
     /// Preconditioning took more than ranges to describe.
     scattered: bool,
@@ -399,15 +399,16 @@ impl Runner {
         if let Some(keys) = keys.as_mut().filter(|_| precondition != Precondition::None) {
             keys.fill(&mut drive, flows)?;
         }
+        let to_be_written = precondition == Precondition::Steady
+            && !options.starts_as_said()
+            && writing::is_needed(&drive, flows);
         let preconditioned = match precondition {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(drive.fill(&occupancy)?),
             // What a trace never writes lies between what it writes, as it was filled: to sort them
             // apart takes collection longer than anybody writes a drive.
-            Precondition::Steady
-                if has_gaps(&heats) && drive.can_be_written() && !options.starts_as_said() =>
-            {
+            Precondition::Steady if to_be_written && has_gaps(&heats) => {
                 Some(drive.fill_to_be_written(&occupancy, &heats)?)
             }
             Precondition::Steady | Precondition::SteadyRandom => {
@@ -435,14 +436,23 @@ impl Runner {
         runner.warms_cache = precondition.is_steady();
         runner.aged_by = aged_by;
         runner.trace_writes = trace_writes;
+        runner.to_be_written = to_be_written;
         if precondition.is_steady() {
-            let expected = runner.expected_waf();
-            if let Some(search) = &mut runner.search {
-                search.starts_steady(expected);
-            }
+            runner.expects(None);
         }
         runner.settle = options.settle;
         Ok(runner)
+    }
+
+    /// The drive starts from a steady state, of which this write amplification is known now.
+    fn expects(&mut self, waf: Option<f64>) {
+        if let Some(found) = &mut self.preconditioned {
+            found.expected_waf = waf.or(found.expected_waf);
+        }
+        let expected = self.expected_waf();
+        if let Some(search) = &mut self.search {
+            search.starts_steady(expected);
+        }
     }
 
     /// Puts flows in front of a drive, as it is; they draw what is theirs then.
@@ -489,7 +499,7 @@ impl Runner {
             settle: Settle::Off,
             settled: None,
             readied: false,
-            runs_alone: options.only.is_some(),
+            to_be_written: false,
             occupancy: vec![],
             scattered: false,
             rounds: options

@@ -117,11 +117,14 @@ impl Geometry {
         self.dies() * self.planes_per_die
     }
 
+    /// Blocks in the drive.
+    pub fn blocks(&self) -> u64 {
+        u64::from(self.planes()) * u64::from(self.blocks_per_plane)
+    }
+
     /// Pages in the drive.
     pub fn pages(&self) -> u64 {
-        u64::from(self.planes())
-            * u64::from(self.blocks_per_plane)
-            * u64::from(self.pages_per_block)
+        self.blocks() * u64::from(self.pages_per_block)
     }
 
     /// Physical capacity in user bytes.

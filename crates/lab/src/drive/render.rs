@@ -79,12 +79,7 @@ pub(super) fn derived(config: &Config) -> Vec<(&'static str, String)> {
         ),
         (
             "dies, planes, blocks",
-            format!(
-                "{}, {}, {}",
-                geometry.dies(),
-                geometry.planes(),
-                u64::from(geometry.planes()) * u64::from(geometry.blocks_per_plane)
-            ),
+            format!("{}, {}, {}", geometry.dies(), geometry.planes(), geometry.blocks()),
         ),
         (
             "peak bandwidth of a channel",

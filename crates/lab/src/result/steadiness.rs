@@ -124,11 +124,10 @@ impl Grounds {
         expected: Option<f64>,
         error_max: f64,
     ) -> Grounds {
-        let geometry = drive.config().geometry;
         let programmed = after.flash_units_programmed - before.flash_units_programmed;
         let padded = (after.padded_units - before.padded_units) as f64;
         Grounds {
-            blocks: u64::from(geometry.planes()) * u64::from(geometry.blocks_per_plane),
+            blocks: drive.config().geometry.blocks(),
             expected: expected.filter(|_| padded < PADDED_MAX * programmed.max(1) as f64),
             error_max,
         }

@@ -194,9 +194,8 @@ impl Runner {
     /// When all blocks have been turned over, the write amplification that the drive has settled at
     /// counts, and not the one that was computed.
     fn believe(&mut self, settled: &Settled, collected: u64) {
-        let geometry = self.drive.config().geometry;
-        let blocks = u64::from(geometry.planes()) * u64::from(geometry.blocks_per_plane);
-        let Some(found) = self.preconditioned.as_mut().filter(|_| self.aged_by.is_none()) else {
+        let blocks = self.drive.config().geometry.blocks();
+        let Some(found) = self.preconditioned.as_ref().filter(|_| self.aged_by.is_none()) else {
             return;
         };
         let (Some(waf), Some(computed)) = (settled.end.waf_collection, found.expected_waf) else {
@@ -211,10 +210,7 @@ impl Runner {
                  settled at {waf:.2}, with all its blocks turned over"
             ));
         }
-        found.expected_waf = Some(waf);
-        if let Some(search) = &mut self.search {
-            search.starts_steady(Some(waf));
-        }
+        self.expects(Some(waf));
     }
 
     /// Lets what is under way of flows of keys come to its end: a key that is being stored anew is
@@ -297,8 +293,7 @@ impl Runner {
             Settle::Auto | Settle::Off => Time::MAX,
         };
         let first_event = self.drive.events_processed();
-        let geometry = self.drive.config().geometry;
-        let blocks = u64::from(geometry.planes()) * u64::from(geometry.blocks_per_plane);
+        let blocks = self.drive.config().geometry.blocks();
         self.start()?;
         let mut judge = Judge::new(&self.drive, expected);
         let mut next_look = LOOK_EVERY;

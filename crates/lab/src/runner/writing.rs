@@ -3,9 +3,9 @@
 //! differ. Each flow's own requests, from streams of their own, by turns.
 
 use super::{Before, RunError, Runner, Writing};
-use crate::experiment::Settle;
 use crate::workload::history::{History, Pace};
 use crate::workload::{Addresses, BlockSize, FlowSpec, Source};
+use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
 
 /// How often what is occupied is written over: after that one unit in twenty still lies where it
@@ -25,7 +25,7 @@ impl Runner {
         &mut self,
         mut progress: impl FnMut(Before) -> bool,
     ) -> Result<(), RunError> {
-        if !self.is_to_be_written() {
+        if !self.to_be_written || self.preconditioned.is_none() {
             return Ok(());
         }
         let classes = self.occupancy.iter().flat_map(|of| &of.classes);
@@ -82,32 +82,25 @@ impl Runner {
         }
         let waf = self.drive.end_writing(writer);
         if let Some(found) = &mut self.preconditioned {
-            found.expected_waf = waf.or(found.expected_waf);
             found.settled = true;
         }
-        let expected = self.expected_waf();
-        if let Some(search) = &mut self.search {
-            search.starts_steady(expected);
-        }
+        self.expects(waf);
         self.readied = true;
         Ok(())
     }
+}
 
-    /// Whether the drive is to be written: it starts from the steady state of its own flows, can be
-    /// written, and how they leave it is not known otherwise.
-    fn is_to_be_written(&self) -> bool {
-        let starts = self.warms_cache && self.aged_by.is_none() && self.preconditioned.is_some();
-        let as_said = self.settle == Settle::Off && !self.runs_alone;
-        let known = |namespace| {
-            let ours = self.specs.iter().filter(move |flow| flow.namespace == namespace);
-            let writers: Vec<&FlowSpec> = ours.filter(|flow| flow.modifies()).collect();
-            is_known(&writers, self.drive.config().mapping.unit_bytes / 512, |flow| {
-                flow.range(self.drive.namespace_sectors(namespace).unwrap_or(0)).ok()
-            })
-        };
-        let namespaces = 1..=self.drive.config().namespaces.len() as u32;
-        starts && !as_said && self.drive.can_be_written() && !namespaces.map(NamespaceId).all(known)
-    }
+/// Whether `drive` can be written as these flows do, and how they leave it is not known otherwise.
+pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
+    let known = |namespace| {
+        let ours = flows.iter().filter(move |flow| flow.namespace == namespace);
+        let writers: Vec<&FlowSpec> = ours.filter(|flow| flow.modifies()).collect();
+        is_known(&writers, drive.config().mapping.unit_bytes / 512, |flow| {
+            flow.range(drive.namespace_sectors(namespace).unwrap_or(0)).ok()
+        })
+    };
+    let namespaces = 1..=drive.config().namespaces.len() as u32;
+    drive.can_be_written() && !namespaces.map(NamespaceId).all(known)
 }
 
 /// Whether it is known how these flows leave a namespace.
@@ -153,4 +146,46 @@ fn is_known(
     writers.iter().all(each)
         && !(writers.len() > 1 && writers.iter().any(only_trims))
         && !pairs.into_iter().any(|(one, other)| apart(one, other))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use crate::runner::Runner;
+
+    /// Whether a small drive is written for these flows, and whether something is expected of it
+    /// before that.
+    fn prepared(flows: &[&str]) -> (bool, bool) {
+        let changes = ["geometry.channels=2", "geometry.blocks_per_plane=64"].map(str::to_owned);
+        let changes = [&changes[..], &["over_provisioning=20%".to_owned()]].concat();
+        let mut simulation = Simulation::on_changed("enterprise-tlc", &changes).unwrap();
+        for (at, flow) in flows.iter().enumerate() {
+            simulation = simulation.flow(&format!("flow-{at}"), flow).unwrap();
+        }
+        let Simulation { config, flows, options, .. } = simulation;
+        let runner = Runner::new(config, &flows, &options).unwrap();
+        (runner.to_be_written, runner.expected_waf().is_some())
+    }
+
+    #[test]
+    fn drives_are_written_where_nothing_else_tells_how() {
+        let end = "number_ios=10";
+        for known in [
+            "rw=randwrite bs=4k",
+            "rw=randwrite bs=4k size=50% random_distribution=zipf:0.8",
+            "rw=randwrite bs=4k random_distribution=zipf:1.2",
+            "rw=randwrite bs=4k random_distribution=hotcold:90/10 size=50%",
+            "rw=randrw rwmixread=0 rwmixtrim=20 bs=4k",
+            "rw=write bs=64k",
+        ] {
+            assert_eq!(prepared(&[&format!("{known} {end}")]), (false, true), "{known}");
+        }
+        for unknown in ["rw=randwrite bssplit=4k/50:16k/50", "rw=randwrite bs=16k blockalign=4k"] {
+            assert!(prepared(&[&format!("{unknown} {end}")]).0, "{unknown}");
+        }
+        let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/traces/tpcc-part.trace");
+        let trace = format!("trace={trace} trace_format=mqsim trace_remap=modulo");
+        // It is filled, and nothing is expected before it has been written.
+        assert_eq!(prepared(&[&trace]), (true, false));
+    }
 }
