@@ -1,7 +1,9 @@
 //! Progress on a terminal, and interruptions.
 
+use crate::failure;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use mynah_lab::calibrate::inverse::Phase;
+use mynah_lab::runner::Writing;
 use mynah_lab::simulation::Step;
 use mynah_lab::summary::units::{bytes, count};
 use mynah_runtime::host::load::Progress;
@@ -63,13 +65,7 @@ impl Bar {
     /// A bar that appears when the run takes longer than expected.
     pub(crate) fn new(quiet: bool) -> Bar {
         if quiet || !std::io::stderr().is_terminal() {
-            return Bar {
-                bar: None,
-                flow: String::new(),
-                title: None,
-                announces: !quiet,
-                stage: "",
-            };
+            return Bar::of(None, None, !quiet);
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -80,7 +76,11 @@ impl Bar {
                 late.set_draw_target(ProgressDrawTarget::stderr());
             }
         });
-        Bar { bar: Some(bar), flow: String::new(), title: None, announces: true, stage: "" }
+        Bar::of(Some(bar), None, true)
+    }
+
+    fn of(bar: Option<ProgressBar>, title: Option<&'static str>, announces: bool) -> Bar {
+        Bar { bar, flow: String::new(), title, announces, stage: "" }
     }
 
     /// A bar that is there at once, and says what all of it is for.
@@ -93,7 +93,7 @@ impl Bar {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Bar { bar, flow: String::new(), title: Some(title), announces: false, stage: "" }
+        Bar::of(bar, Some(title), false)
     }
 
     /// Shows `step`; false if the run is to end.
@@ -102,21 +102,10 @@ impl Bar {
             Step::Preparing | Step::Alone(_) => RUNNING.store(false, Ordering::Relaxed),
             _ => RUNNING.store(true, Ordering::Relaxed),
         }
-        if let Step::Writing(writing) = step
-            && self.announces
-            && writing.programmed_max >= ANNOUNCED_FROM
-        {
-            self.announces = false;
-            let text = format!(
-                "writing the drive {} times over, as its flows do: at most {} are programmed for it \
-                 (--precondition steady:random does without)",
-                writing.turns,
-                bytes(writing.programmed_max as f64)
-            );
-            match &self.bar {
-                Some(bar) => bar.println(text),
-                None => eprintln!("{text}"),
-            }
+        match step {
+            Step::Writing(writing) => self.announce(writing),
+            Step::Settling(_) => {}
+            _ => self.stage = "",
         }
         if let Some(bar) = &self.bar {
             match step {
@@ -194,6 +183,24 @@ impl Bar {
             }
         }
         !INTERRUPTED.load(Ordering::Relaxed)
+    }
+
+    /// Says once what takes long, before it does.
+    fn announce(&mut self, writing: Writing) {
+        if !self.announces || writing.programmed_max < ANNOUNCED_FROM {
+            return;
+        }
+        self.announces = false;
+        let text = format!(
+            "writing the drive {} times over, as its flows do: at most {} are programmed for it \
+             (--precondition steady:random does without)",
+            writing.turns,
+            bytes(writing.programmed_max as f64)
+        );
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => failure::say(text),
+        }
     }
 
     /// The bar is for `what` now, and here.

@@ -22,7 +22,7 @@ use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{
-    Flow, KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Side, Verdict,
+    KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Verdict,
 };
 use crate::rows::{RequestRows, RowSink};
 use crate::runner::enclosure;
@@ -758,7 +758,7 @@ impl Simulation {
                 recorder: &outcome.recorder,
             }));
         }
-        let happened = happened(&result, &outcome);
+        let happened = unused::Happened::of(&result, &outcome);
         let empty_cache = self.note_of_empty_cache(&outcome);
         result.notes.extend(outcome.notes);
         let window = self.timeline.as_ref().map(|(_, window)| *window);
@@ -1022,32 +1022,6 @@ impl Measured {
 pub fn limit_rounds(flows: &mut [FlowSpec], every: Span) {
     for flow in flows.iter_mut().filter(|flow| flow.limits == Limits::default()) {
         flow.limits.runtime = Some(every.times(steady::ROUNDS_MAX));
-    }
-}
-
-/// What of a run settings depend on.
-fn happened(result: &RunResult, outcome: &Outcome) -> unused::Happened {
-    let sides = |of: fn(&Flow) -> &Side| result.flows.iter().map(|flow| of(flow).ios).sum::<u64>();
-    let [before, after] = [&outcome.counters_before, &outcome.counters];
-    // A key-value command reads, writes or deletes pairs.
-    let pairs = u64::from(result.flows.iter().any(|flow| flow.key_value.is_some()));
-    let commands = [
-        sides(|flow| &flow.read) + pairs,
-        sides(|flow| &flow.write) + pairs,
-        sides(|flow| &flow.trim) + pairs,
-        sides(|flow| &flow.flush),
-    ];
-    unused::Happened {
-        commands,
-        flash_reads: after.flash_reads - before.flash_reads,
-        programs: after.flash_programs - before.flash_programs,
-        erases: after.erases - before.erases,
-        suspended: [
-            after.program_suspensions - before.program_suspensions,
-            after.erase_suspensions - before.erase_suspensions,
-        ],
-        dram_used: after.dram_busy > before.dram_busy,
-        settled: outcome.settled.is_some(),
     }
 }
 

@@ -26,29 +26,25 @@ struct Known {
 /// Compares and prints; interrupted, it ends after the measurements under way.
 pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
     let known = known(args)?;
-    let runs: Vec<(&Known, &Measurement)> =
-        known.iter().flat_map(|k| k.evidence.measurements.iter().map(move |m| (k, m))).collect();
+    let of_drive =
+        |(at, of): (usize, &'_ Known)| (0..of.evidence.measurements.len()).map(move |m| (at, m));
+    let runs: Vec<(usize, usize)> = known.iter().enumerate().flat_map(of_drive).collect();
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or_else(available, |threads| threads as usize);
     let bar = BatchBar::new(false, runs.len());
     let left: Vec<AtomicUsize> =
         known.iter().map(|known| AtomicUsize::new(known.evidence.measurements.len())).collect();
-    let ended = AtomicUsize::new(0);
-    let done = batch::run(&runs, threads, |index, (of, measurement)| {
+    let done = batch::run(&runs, threads, |index, &(at, measurement)| {
         if BatchBar::is_interrupted() {
             return None;
         }
-        let compared = of.evidence.check(measurement, &of.drive, &args.set);
+        let Known { drive, evidence } = &known[at];
+        let compared = evidence.check(&evidence.measurements[measurement], drive, &args.set);
         bar.step(index, Step::Finished);
-        let at = known.iter().position(|known| std::ptr::eq(known, *of))?;
         // The tables come when all are there; off a terminal a line a drive says how far it is.
         if left[at].fetch_sub(1, Ordering::Relaxed) == 1 && known.len() > 1 && !bar.is_shown() {
-            let ended = ended.fetch_add(1, Ordering::Relaxed) + 1;
-            failure::say(format_args!(
-                "{}: compared ({ended} of {} drives)",
-                of.drive,
-                known.len()
-            ));
+            let ended = left.iter().filter(|left| left.load(Ordering::Relaxed) == 0).count();
+            failure::say(format_args!("{drive}: compared ({ended} of {} drives)", known.len()));
         }
         Some(compared)
     });
@@ -56,13 +52,14 @@ pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
     if BatchBar::is_interrupted() {
         return Err(Failure::Interrupted);
     }
-    let mut done = runs.iter().zip(done.into_iter().flatten());
+    let mut done = done.into_iter().flatten();
     let mut checks = vec![];
     for Known { drive, evidence } in &known {
-        let rows: Result<Vec<(&Measurement, Vec<Compared>)>, SimulationError> = done
-            .by_ref()
-            .take(evidence.measurements.len())
-            .map(|((_, measurement), compared)| Ok((*measurement, compared?)))
+        let rows: Result<Vec<(&Measurement, Vec<Compared>)>, SimulationError> = evidence
+            .measurements
+            .iter()
+            .zip(done.by_ref())
+            .map(|(measurement, compared)| Ok((measurement, compared?)))
             .collect();
         checks.push(Checks { drive, evidence, rows: rows? });
     }

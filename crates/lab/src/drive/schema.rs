@@ -141,7 +141,8 @@ pub(super) struct Bus {
     /// Millions of transfers a second: from 200 to 533 (NV-DDR2), 1600 (NV-DDR3) or 4800
     /// (Toggle, NV-LPDDR4).
     pub(super) rate: At<TransferRate>,
-    /// How transfer times are computed. Default: exact.
+    /// How transfer times are computed. `truncated-ns` is MQSim's bus: of a page that a host has
+    /// written in part, it carries that part. Default: exact.
     pub(super) rounding: Maybe<RoundingName>,
     /// Whether a transfer carries the page's spare bytes in proportion to its data.
     /// Default: false.

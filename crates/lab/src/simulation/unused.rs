@@ -1,6 +1,8 @@
 //! What was asked for and did nothing, since the run had ended by then or nothing met it.
 
 use crate::fault;
+use crate::result::{Flow, Result as RunResult, Side};
+use crate::runner::Outcome;
 use crate::timeline::Window;
 use crate::units::Duration;
 use mynah_model::config::{Fault, FaultExtent};
@@ -56,6 +58,35 @@ pub(super) struct Happened {
     pub(super) dram_used: bool,
     /// The drive settled under a load before: what it did there has shaped where it began.
     pub(super) settled: bool,
+}
+
+impl Happened {
+    /// What happened in the run of this result.
+    pub(super) fn of(result: &RunResult, outcome: &Outcome) -> Happened {
+        let sides =
+            |of: fn(&Flow) -> &Side| result.flows.iter().map(|flow| of(flow).ios).sum::<u64>();
+        let [before, after] = [&outcome.counters_before, &outcome.counters];
+        // A key-value command reads, writes or deletes pairs.
+        let pairs = u64::from(result.flows.iter().any(|flow| flow.key_value.is_some()));
+        let commands = [
+            sides(|flow| &flow.read) + pairs,
+            sides(|flow| &flow.write) + pairs,
+            sides(|flow| &flow.trim) + pairs,
+            sides(|flow| &flow.flush),
+        ];
+        Happened {
+            commands,
+            flash_reads: after.flash_reads - before.flash_reads,
+            programs: after.flash_programs - before.flash_programs,
+            erases: after.erases - before.erases,
+            suspended: [
+                after.program_suspensions - before.program_suspensions,
+                after.erase_suspensions - before.erase_suspensions,
+            ],
+            dram_used: after.dram_busy > before.dram_busy,
+            settled: outcome.settled.is_some(),
+        }
+    }
 }
 
 /// Settings that say how long something takes, or what interrupts it, and what that is. Of others

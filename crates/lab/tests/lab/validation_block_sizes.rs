@@ -8,8 +8,7 @@ use mynah_lab::Simulation;
 use mynah_lab::experiment::Precondition;
 
 /// stonet-research/icpe24_io_scheduler_study_artifact, results/fig-1-samsung-baseline,
-/// `results_qd_iops_vary_bs`: KiB, queue depth, mean latency in us (io_uring, whose host adds 8 us
-/// to the model's one). At depths above 8 its 4 KiB row is of a host at its limit.
+/// `results_qd_iops_vary_bs`: KiB, queue depth, mean latency in us, through io_uring.
 const MEASURED: [(u32, u32, f64); 12] = [
     (4, 1, 54.02),
     (4, 8, 83.17),

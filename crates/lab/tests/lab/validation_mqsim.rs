@@ -229,61 +229,70 @@ fn figure_12_with_a_fetch_size_of_16() {
     figure_12("fig12_qfs16.csv", 16);
 }
 
-/// A file with the contents of some tags replaced.
-fn with_tags(file: &Path, tags: &[(&str, &str)]) -> String {
-    let mut text = std::fs::read_to_string(file).unwrap();
-    for (tag, value) in tags {
-        let start = text.find(&format!("<{tag}>")).unwrap_or_else(|| panic!("{tag}"));
-        let start = start + tag.len() + 2;
-        let end = start + text[start..].find('<').unwrap();
-        text.replace_range(start..end, value);
+/// A text with the contents of all tags of this name replaced; whether there was one.
+fn replace(text: &mut String, tag: &str, value: &str) -> bool {
+    let open = format!("<{tag}>");
+    let old = std::mem::take(text);
+    for (number, part) in old.split(&open).enumerate() {
+        match number {
+            0 => text.push_str(part),
+            _ => *text += &format!("{open}{value}{}", &part[part.find('<').unwrap()..]),
+        }
     }
-    text
+    old.contains(&open)
+}
+
+/// A case's files, drive and workload, with tags replaced wherever they occur.
+fn with_tags<'a>(case: &str, tags: impl Iterator<Item = (&'a str, &'a str)>) -> [String; 2] {
+    let folder = data().join("configs").join(case);
+    let mut files = ["ssdconfig.xml", "workload.xml"]
+        .map(|file| std::fs::read_to_string(folder.join(file)).unwrap());
+    for (tag, value) in tags {
+        let there = files.each_mut().map(|text| replace(text, tag, value));
+        assert!(there.contains(&true), "{tag}");
+    }
+    files
+}
+
+/// Requests of each flow of these files, and the sum of their latencies in us.
+fn requests([drive, workload]: &[String; 2], seed: u64) -> Vec<(u64, f64)> {
+    let files = (("ssdconfig.xml", drive.as_bytes()), ("workload.xml", workload.as_bytes()));
+    let import = mqsim::parse(files.0, files.1, true).unwrap();
+    let scenario = &import.scenarios[0];
+    let options = RunOptions { seed, precondition: scenario.precondition, ..RunOptions::default() };
+    let runner = Runner::new(scenario.config.clone(), &scenario.flows, &options).unwrap();
+    let Outcome { recorder, .. } = runner.run(|_| true).unwrap();
+    let of_flow = |flow| {
+        let kinds = [Kind::Read, Kind::Write].into_iter();
+        let all = kinds.filter_map(|kind| recorder.latencies(flow, kind));
+        all.fold((0, 0.0), |(ios, sum_us), latencies| {
+            let us = latencies.mean_ns().map_or(0.0, |ns| ns / 1e3 * latencies.count() as f64);
+            (ios + latencies.count(), sum_us + us)
+        })
+    };
+    (0..scenario.flows.len()).map(of_flow).collect()
 }
 
 /// Requests, and their mean latency in us, of writes to a few planes, over so many seeds.
 fn writes(row: &BTreeMap<String, String>, seeds: u64) -> (f64, f64) {
-    let folder = data().join("configs/w_write4k_qd4_one_plane");
     let value = |column: &str| row[column].as_str();
-    let geometry = [
+    let ids = value("ids").chars().map(String::from).collect::<Vec<_>>().join(",");
+    let tags = [
         ("Flash_Channel_Count", value("channels")),
         ("Chip_No_Per_Channel", value("chips")),
         ("Die_No_Per_Chip", value("dies")),
         ("Plane_No_Per_Die", value("planes")),
+        ("Device_Level_Data_Caching_Mode", value("mode")),
+        ("Read_Percentage", value("read_percent")),
+        ("Average_No_of_Reqs_in_Queue", value("depth")),
+        ("Average_Request_Size", value("sectors")),
+        ("Channel_IDs", &ids),
+        ("Plane_IDs", &ids),
     ];
-    let drive = with_tags(&folder.join("ssdconfig.xml"), &geometry);
-    let ids = value("ids").chars().map(String::from).collect::<Vec<_>>().join(",");
-    let (mut requests, mut sum_us) = (0u64, 0.0);
-    for seed in 1..=seeds {
-        let seed = seed.to_string();
-        let tags = [
-            ("Device_Level_Data_Caching_Mode", value("mode")),
-            ("Read_Percentage", value("read_percent")),
-            ("Average_No_of_Reqs_in_Queue", value("depth")),
-            ("Average_Request_Size", value("sectors")),
-            ("Channel_IDs", &ids),
-            ("Plane_IDs", &ids),
-            ("Seed", &seed),
-        ];
-        let workload = with_tags(&folder.join("workload.xml"), &tags);
-        let files = (("ssdconfig.xml", drive.as_bytes()), ("workload.xml", workload.as_bytes()));
-        let import = mqsim::parse(files.0, files.1, true).unwrap();
-        let scenario = &import.scenarios[0];
-        let options = RunOptions {
-            seed: import.seed,
-            precondition: scenario.precondition,
-            ..RunOptions::default()
-        };
-        let runner = Runner::new(scenario.config.clone(), &scenario.flows, &options).unwrap();
-        let Outcome { recorder, .. } = runner.run(|_| true).unwrap();
-        for kind in [Kind::Read, Kind::Write] {
-            if let Some(latencies) = recorder.latencies(0, kind) {
-                requests += latencies.count();
-                sum_us += latencies.mean_ns().unwrap() / 1e3 * latencies.count() as f64;
-            }
-        }
-    }
-    (requests as f64 / seeds as f64, sum_us / requests as f64)
+    let files = with_tags("w_write4k_qd4_one_plane", tags.into_iter());
+    let all = (1..=seeds).flat_map(|seed| requests(&files, seed));
+    let (ios, sum_us) = all.fold((0, 0.0), |(ios, sum), of| (ios + of.0, sum + of.1));
+    (ios as f64 / seeds as f64, sum_us / ios as f64)
 }
 
 /// MQSim's cache lets as much be on its way to flash as a page for each plane of the drive holds;
@@ -303,49 +312,17 @@ fn writes_to_few_planes() {
     comparison.finish();
 }
 
-/// A text with the contents of all tags of this name replaced; whether there was one.
-fn replace_all(text: &mut String, tag: &str, value: &str) -> bool {
-    let open = format!("<{tag}>");
-    let old = std::mem::take(text);
-    for (number, part) in old.split(&open).enumerate() {
-        match number {
-            0 => text.push_str(part),
-            _ => *text += &format!("{open}{value}{}", &part[part.find('<').unwrap()..]),
-        }
-    }
-    old.contains(&open)
-}
-
 /// Mean latencies of the flows of changed files, in us, over so many seeds.
 fn changed(config: &str, changes: &str, seeds: u64) -> Vec<f64> {
-    let folder = data().join("configs").join(config);
-    let [mut drive, mut workload] = ["ssdconfig.xml", "workload.xml"]
-        .map(|file| std::fs::read_to_string(folder.join(file)).unwrap());
-    for change in changes.split(' ') {
-        let (tag, value) = change.split_once('=').unwrap();
-        let value = value.replace('+', ",");
-        let there = [&mut drive, &mut workload].map(|text| replace_all(text, tag, &value));
-        assert!(there.contains(&true), "{tag}");
-    }
+    let changes = changes.replace('+', ",");
+    let tags = changes.split(' ').map(|change| change.split_once('=').unwrap());
+    let files = with_tags(config, tags);
     let mut means: Vec<f64> = vec![];
     for seed in 1..=seeds {
-        let files = (("ssdconfig.xml", drive.as_bytes()), ("workload.xml", workload.as_bytes()));
-        let import = mqsim::parse(files.0, files.1, true).unwrap();
-        let scenario = &import.scenarios[0];
-        let options =
-            RunOptions { seed, precondition: scenario.precondition, ..Default::default() };
-        let runner = Runner::new(scenario.config.clone(), &scenario.flows, &options).unwrap();
-        let Outcome { recorder, .. } = runner.run(|_| true).unwrap();
-        means.resize(scenario.flows.len(), 0.0);
-        for (flow, mean) in means.iter_mut().enumerate() {
-            let of = [Kind::Read, Kind::Write];
-            let all = of.into_iter().filter_map(|kind| recorder.latencies(flow, kind));
-            let (mut ios, mut sum) = (0, 0.0);
-            for latencies in all.filter(|latencies| latencies.count() > 0) {
-                ios += latencies.count();
-                sum += latencies.mean_ns().unwrap() * latencies.count() as f64;
-            }
-            *mean += sum / 1e3 / ios as f64 / seeds as f64;
+        let flows = requests(&files, seed);
+        means.resize(flows.len(), 0.0);
+        for (mean, (ios, sum_us)) in means.iter_mut().zip(flows) {
+            *mean += sum_us / ios as f64 / seeds as f64;
         }
     }
     means

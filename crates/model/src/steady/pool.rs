@@ -6,8 +6,9 @@
 //! holds. All planes of a drive that serve the same mixture of writes settle into the same
 //! statistics, so one state serves them all ([`PoolState::compositions_with_units`]).
 //!
-//! Host writes come one at a time and collection finishes at once, so the pool has `keep_free` free
-//! blocks at rest. Ages are counted in units programmed. Wear, idle collection and TRIM are not
+//! Host writes come one at a time and collection finishes at once, when the host takes a block, or
+//! when it has filled half of one where that takes as long ([`Pool::paced`]). So the pool has
+//! `keep_free` free blocks at rest. Ages are counted in units programmed. Wear, idle collection and TRIM are not
 //! modelled.
 //!
 //! Steady means: write amplification of the last three windows differs by no more than
