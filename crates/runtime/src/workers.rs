@@ -24,13 +24,15 @@ impl Bell {
         }
     }
 
+    /// Read before it is said to be read: between the two nobody rings, so that a ring is never taken
+    /// with the one before it and still thought to be outstanding.
     fn silence(&self) {
-        if self.rung.swap(false, Ordering::AcqRel)
-            && rustix::io::read(&self.descriptor, &mut [0; 8]).is_err()
+        // Nothing to read: the ringer is between its two steps, and the engine will wake once more.
+        if self.rung.load(Ordering::Acquire)
+            && rustix::io::read(&self.descriptor, &mut [0; 8]).is_ok()
         {
-            // Nothing there yet: the ringer is between its two steps. The engine will wake once
-            // more for nothing, and then has to read it.
-            self.rung.store(true, Ordering::Release);
+            // What was sent by those who did not ring since it was rung is seen from here on.
+            self.rung.swap(false, Ordering::AcqRel);
         }
     }
 }
@@ -152,5 +154,21 @@ mod tests {
         }
         assert_eq!(sum, (0..100).map(|n| n * n).sum::<u64>());
         assert!(workers.finished().is_none());
+    }
+
+    /// Results that come while others are taken.
+    #[test]
+    fn no_ring_is_lost() {
+        let workers = Workers::new("test", 2, |n: u64| n).unwrap();
+        let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
+        for round in 0..50_000 {
+            (0..3).for_each(|n| workers.submit(n));
+            let mut count = 0;
+            while count < 3 {
+                let mut descriptors = [PollFd::new(&workers.bell.descriptor, PollFlags::IN)];
+                assert_eq!(poll(&mut descriptors, Some(&limit)), Ok(1), "round {round}: {count}");
+                count += std::iter::from_fn(|| workers.finished()).count();
+            }
+        }
     }
 }
