@@ -5,7 +5,7 @@
 //! the same: reads of several sizes, sequential reads, writes, mixes, two traces, and to go on with
 //! the load. Nothing of how a steady state is computed goes into the first.
 //!
-//! A sample runs with the tests. The whole, some two CPU hours, which goes on where it was broken
+//! A sample runs with the tests. The whole, one CPU hour, which goes on where it was broken
 //! off:
 //!
 //! ```text
@@ -47,7 +47,7 @@ fn computed_states_are_those_of_written_drives() {
 }
 
 #[test]
-#[ignore = "some two CPU hours"]
+#[ignore = "one CPU hour"]
 fn all_drives_under_all_loads() {
     let shipped = drives::shipped().into_iter();
     let shipped =
