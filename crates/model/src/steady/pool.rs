@@ -282,7 +282,8 @@ impl Pool {
             // What the host's block holds is known only if it holds something, and that collections
             // are done only if it is half full.
             let half = u64::from(self.units_per_block / 2);
-            let written = u64::from(engine.host_frontier().written);
+            // Collections that share the host's block may have filled it: then the next one counts.
+            let written = u64::from(engine.host_frontier().written % rules.units_per_block);
             engine.run(half.saturating_sub(written), u64::MAX);
         }
         self.snapshot(&engine, windows)

@@ -549,6 +549,20 @@ fn trims_leave_the_share_that_was_written_last() {
     }
 }
 
+/// Collections write into the host's block here, and fill it.
+#[test]
+fn a_paced_pool_ends_with_its_collections_done() {
+    for seed in 0..300 {
+        let mut paced = pool(9, 2, 0.8, UNIFORM);
+        (paced.frontiers, paced.victim) = (WriteFrontiers::One, VictimPolicy::Random);
+        (paced.collect_below, paced.keep_free) = (4, 4);
+        (paced.paced, paced.seed) = (true, seed);
+        paced.classes[0].units = (paced.room() as f64 * 0.95) as u64;
+        let state = paced.settle().unwrap();
+        assert!(!state.steady || state.free_blocks >= 4, "{seed}: {}", state.free_blocks);
+    }
+}
+
 #[test]
 fn impossible_pools_are_refused() {
     let good = pool(64, 16, 0.8, HOT_COLD);
