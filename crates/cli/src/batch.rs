@@ -140,6 +140,7 @@ fn run_rest(
         };
         let ended = match measured {
             Ok(measured) if measured.interrupted => return None,
+            Err(SimulationError::Run(RunError::Interrupted)) => return None,
             Ok(mut measured) => {
                 measured.result.run = meter.finish();
                 (Ended::Done(Box::new(measured.result)), None)

@@ -5,6 +5,7 @@ use miette::{Diagnostic, MietteHandlerOpts, Report};
 use mynah_lab::SimulationError;
 use mynah_lab::ledger::LedgerError;
 use mynah_lab::output::OutputError;
+use mynah_lab::runner::RunError;
 use std::io;
 use std::process::ExitCode;
 
@@ -67,6 +68,10 @@ impl Failure {
 
 impl From<SimulationError> for Failure {
     fn from(error: SimulationError) -> Failure {
+        if let SimulationError::Run(RunError::Interrupted) = &error {
+            say(&error);
+            return Failure::Interrupted;
+        }
         if let SimulationError::Option(error) = &error {
             // On the command line options have dashes.
             let option = crate::args::flag(error.option);

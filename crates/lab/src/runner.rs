@@ -140,6 +140,15 @@ pub enum Before {
     Settling(Progress),
 }
 
+/// What a run of several drives is at.
+#[derive(Clone, Copy, Debug)]
+pub enum Phase {
+    /// One of them is made ready.
+    Before(Before),
+    /// All of them run.
+    Running(Progress),
+}
+
 /// How far a drive has been written, and how much that takes at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Writing {

@@ -27,7 +27,8 @@ use crate::result::{
 use crate::rows::{RequestRows, RowSink};
 use crate::runner::enclosure;
 use crate::runner::{
-    Before, Outcome, Progress, RunError, RunOptions, Runner, Writing, occupancy, random_writes,
+    Before, Outcome, Phase, Progress, RunError, RunOptions, Runner, Writing, occupancy,
+    random_writes,
 };
 use crate::saved_state::{self, SavedStateError};
 use crate::series::Sampler;
@@ -153,6 +154,7 @@ impl SimulationError {
                         | RunError::State(SavedStateError::Output(_))
                         | RunError::Recording(_)
                         | RunError::TooLong(_)
+                        | RunError::Interrupted
                         | RunError::Stuck(..)
                         | RunError::Input(..)
                 )
@@ -623,8 +625,11 @@ impl Simulation {
             return Err(RunError::Enclosure(format!("{what} is of one drive")).into());
         }
         watch(Step::Started);
-        let ran = enclosure::run(&self.config, &self.flows, &self.options, enclosure, |progress| {
-            watch(Step::Running(progress))
+        let ran = enclosure::run(&self.config, &self.flows, &self.options, enclosure, |phase| {
+            watch(match phase {
+                Phase::Before(before) => before.into(),
+                Phase::Running(progress) => Step::Running(progress),
+            })
         });
         let (outcome, notes) = ran?;
         watch(Step::Finished);
@@ -707,7 +712,10 @@ impl Simulation {
             };
             let options = RunOptions { only: Some(index), settle, ..self.options.clone() };
             let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
-            let runner = runner.settled(|before| watch(before.into()))?;
+            let runner = match runner.settled(|before| watch(before.into())) {
+                Err(RunError::Interrupted) => return Ok(None),
+                runner => runner?,
+            };
             let outcome = runner.run(|progress| watch(Step::RunningAlone(progress)))?;
             if outcome.interrupted {
                 return Ok(None);

@@ -10,6 +10,7 @@ use crate::table::Table;
 use mynah_lab::SimulationError;
 use mynah_lab::output::PendingFile;
 use mynah_lab::rows::{RequestBatch, RowSink};
+use mynah_lab::runner::RunError;
 use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::Step;
 use mynah_lab::timeline::Window;
@@ -193,8 +194,11 @@ pub(crate) fn here(
     if end.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    let measured = guarded(py, || measure(simulation, command, end, &AtomicBool::new(true)))?;
-    Ok((!measured.interrupted).then(|| Measured::of(measured)))
+    let ended = guarded(py, || match measure(simulation, command, end, &AtomicBool::new(true)) {
+        Err(SimulationError::Run(RunError::Interrupted)) => Ok(None),
+        ended => ended.map(Some),
+    })?;
+    Ok(ended.filter(|measured| !measured.interrupted).map(Measured::of))
 }
 
 /// Starts a run on a thread of its own; the channel has been let go of when it is over.

@@ -55,7 +55,7 @@ impl Subsystem {
         }
         let data = match what {
             cns::NAMESPACE if id == NAMESPACE_ALL => self.common_namespace(),
-            cns::NAMESPACE => self.namespace_page(self.reported(context.controller, id)?)?,
+            cns::NAMESPACE => self.namespace_page(self.reported(context.controller, id)?),
             cns::CONTROLLER => self.controller_page(controller),
             cns::ACTIVE_NAMESPACES => {
                 self.list_after(id, |namespace| namespace.is_attached(controller.id()))?
@@ -70,7 +70,7 @@ impl Subsystem {
                 independent_namespace(namespace, left)
             }
             cns::ALLOCATED_NAMESPACES => self.list_after(id, |_| true)?,
-            cns::ALLOCATED_NAMESPACE => self.namespace_page(self.existing(id)?)?,
+            cns::ALLOCATED_NAMESPACE => self.namespace_page(self.existing(id)?),
             cns::NAMESPACE_CONTROLLERS => {
                 let namespace = self.existing(id)?.ok_or(invalid())?;
                 self.controller_list(of_controller, |it| namespace.is_attached(it.id()))
@@ -361,14 +361,13 @@ impl Subsystem {
         }
     }
 
-    fn namespace_page(&self, namespace: Option<&Namespace>) -> Result<Vec<u8>, Status> {
-        let Some(namespace) = namespace else { return Ok(vec![0; IDENTIFY_BYTES]) };
-        if let Some(spaces) = namespace.key_spaces() {
-            return Ok(self.key_spaces_page(namespace, spaces));
+    fn namespace_page(&self, namespace: Option<&Namespace>) -> Vec<u8> {
+        let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
+        if let Some(pairs) = namespace.pairs() {
+            return self.pairs_page(namespace, pairs.bytes(), pairs.used_bytes());
         }
-        if namespace.holds_pairs() {
-            // It has no such page.
-            return Err(Status::COMMAND_SET_INVALID.do_not_retry());
+        if let Some(pairs) = namespace.key_spaces().map(KeySpaces::pairs) {
+            return self.pairs_page(namespace, pairs.bytes(), pairs.used_bytes());
         }
         let per_unit =
             self.namespaces.space().unit_sectors().div_ceil(namespace.format().block_sectors());
@@ -399,19 +398,22 @@ impl Subsystem {
             ..self.namespace_template()
         };
         page.lba_formats = Format::lba_formats();
-        Ok(page.as_bytes().to_vec())
+        page.as_bytes().to_vec()
     }
 
-    /// A namespace of key spaces: hosts of Samsung's set take its size, and what of it is used, for
-    /// numbers of blocks of 512 bytes (`KADI::get_freespace` of OpenMPDK).
-    fn key_spaces_page(&self, namespace: &Namespace, spaces: &KeySpaces) -> Vec<u8> {
-        let blocks = spaces.pairs().bytes() / SECTOR_BYTES;
+    /// A namespace of pairs, as one of blocks of 512 bytes. The Key Value command set has no such page,
+    /// but its hosts ask for it first: SPDK fails the whole controller at an error, and takes a namespace
+    /// without capacity (NCAP) for one that is not active (`nvme_ctrlr_identify_ns_async_done`,
+    /// `spdk_nvme_ns_is_active`). Hosts of Samsung's set read size and use from it
+    /// (`KADI::get_freespace` of OpenMPDK).
+    fn pairs_page(&self, namespace: &Namespace, bytes: u64, used: u64) -> Vec<u8> {
+        let blocks = (bytes / SECTOR_BYTES).max(1);
         let page = IdentifyNamespace {
             size: U64::new(blocks),
             capacity: U64::new(blocks),
-            utilisation: U64::new(spaces.pairs().used_bytes().div_ceil(SECTOR_BYTES).min(blocks)),
+            utilisation: U64::new(used.div_ceil(SECTOR_BYTES).min(blocks)),
             multipath: u8::from(namespace.is_shared()),
-            bytes: U128::new(u128::from(spaces.pairs().bytes())),
+            bytes: U128::new(u128::from(bytes)),
             reservations: 0xff,
             ana_group: U32::new(GROUP),
             attributes: u8::from(namespace.protection() as u8 != 0),

@@ -5,7 +5,7 @@ use crate::support::*;
 use mynah_device::{Queue, Timing};
 use mynah_wire::nvme::identify::{
     IdentifyController, IdentifyIndependentNamespace, IdentifyKeyValueController,
-    IdentifyKeyValueNamespace, KEY_VALUE_VERSION_1_3, cns,
+    IdentifyKeyValueNamespace, IdentifyNamespace, KEY_VALUE_VERSION_1_3, cns,
 };
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -60,12 +60,18 @@ fn identify_tells_of_pairs() {
     let of_set = page(&mut world, admin, cns::COMMAND_SET_CONTROLLER, 0, 1);
     let of_set = IdentifyKeyValueController::read_from_bytes(&of_set).unwrap();
     assert_eq!(of_set.version.get(), KEY_VALUE_VERSION_1_3);
+    // The page of blocks is what SPDK and xNVMe ask for of every namespace.
+    for kind in [cns::NAMESPACE, cns::ALLOCATED_NAMESPACE] {
+        let page = page(&mut world, admin, kind, 1, 0);
+        let page = IdentifyNamespace::read_from_bytes(&page).unwrap();
+        let blocks = [page.size.get(), page.capacity.get(), page.utilisation.get()];
+        assert_eq!(blocks, [BYTES / 512, BYTES / 512, 2]);
+        assert_eq!(page.lba_formats[usize::from(page.format)].data_shift, 9);
+    }
     let independent = page(&mut world, admin, cns::INDEPENDENT_NAMESPACE, 1, 0);
     let independent = IdentifyIndependentNamespace::read_from_bytes(&independent).unwrap();
     assert_eq!(independent.status, 1);
     for (what, namespace, set, expected) in [
-        (cns::NAMESPACE, 1, 0, Status::COMMAND_SET_INVALID),
-        (cns::ALLOCATED_NAMESPACE, 1, 0, Status::COMMAND_SET_INVALID),
         (cns::COMMAND_SET_NAMESPACE, 1, 0, Status::COMMAND_SET_INVALID),
         (cns::COMMAND_SET_NAMESPACE, 2, 1, Status::COMMAND_SET_INVALID),
         (cns::COMMAND_SET_NAMESPACE, 1, 2, Status::COMMAND_SET_INVALID),

@@ -5,7 +5,7 @@
 //! passes the uplink does so in order of time, whichever drive's it is.
 
 use super::job::{Arrivals, Job};
-use super::{Outcome, Progress, RunError, RunOptions, Runner};
+use super::{Outcome, Phase, Progress, RunError, RunOptions, Runner};
 use crate::enclosure::{Enclosure, Uplink, Way};
 use crate::recorder::Recorder;
 use crate::workload::{FlowSpec, Schedule};
@@ -88,7 +88,7 @@ pub(crate) fn run(
     flows: &[FlowSpec],
     options: &RunOptions,
     enclosure: Enclosure,
-    mut progress: impl FnMut(Progress) -> bool,
+    mut watch: impl FnMut(Phase) -> bool,
 ) -> Result<(Outcome, Vec<String>), RunError> {
     let Some(ethernet) = config.ethernet.clone() else {
         return Err(RunError::Enclosure(
@@ -105,7 +105,7 @@ pub(crate) fn run(
         let config = Config { seed: config.seed.wrapping_add(number.into()), ..config.clone() };
         let own = RunOptions { seed, ..options.clone() };
         let runner = Runner::new(config, flows, &own)?;
-        let runner = runner.settled(|_| true)?;
+        let runner = runner.settled(|before| watch(Phase::Before(before)))?;
         nodes.push(Node::new(runner.into_drive_and_jobs()?));
     }
     let mut run = Run {
@@ -125,7 +125,7 @@ pub(crate) fn run(
         sizes: BTreeMap::new(),
     };
     run.start(flows)?;
-    let interrupted = run.go(flows, &mut progress)?;
+    let interrupted = run.go(flows, &mut |progress| watch(Phase::Running(progress)))?;
     Ok(run.outcome(interrupted))
 }
 

@@ -22,6 +22,11 @@ pub enum RunError {
     #[error("several drives behind a switch: {0}")]
     #[diagnostic(help("leave `drives` and `[switch]` out for one drive alone"))]
     Enclosure(String),
+    /// Somebody has ended it while the drive was being made ready.
+    #[error(
+        "interrupted before the run began, while the drive was made ready: nothing was measured"
+    )]
+    Interrupted,
     /// The drive cannot be built.
     #[error("the drive cannot be built: {0}")]
     #[diagnostic(help("change `{}` in the drive file, or with --set", .0.key))]

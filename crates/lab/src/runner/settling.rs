@@ -113,7 +113,7 @@ impl Judge {
 
 impl Runner {
     /// Lets the drive settle under the flows, as the options say, before anything is measured.
-    /// `progress` may end it: with what has come of it by then the run would go on.
+    /// `progress` may end it, and the run with it.
     ///
     /// # Errors
     /// See [`RunError`]. A drive that has no steady state under these flows is found here.
@@ -329,7 +329,7 @@ impl Runner {
                 _ => events as f64 / EVENTS_MAX as f64,
             };
             if !progress(Progress { done, now, completed: self.completed }) {
-                break;
+                return Err(RunError::Interrupted);
             }
         }
         Ok(Settled {

@@ -45,9 +45,16 @@ impl Runner {
         let mut writer = self.drive.begin_writing(saturated);
         let (mut at, mut left, mut accesses, mut written) = (0, past[0].turns, 0u64, 0);
         let mut marked = false;
-        let mut interrupted =
-            !progress(Before::Writing(Writing { done: 0.0, turns: TURNS, programmed_max }));
-        while !interrupted && written < wanted && accesses < wanted.saturating_mul(ACCESSES_MAX) {
+        let mut goes_on = |done| match progress(Before::Writing(Writing {
+            done,
+            turns: TURNS,
+            programmed_max,
+        })) {
+            true => Ok(()),
+            false => Err(RunError::Interrupted),
+        };
+        goes_on(0.0)?;
+        while written < wanted && accesses < wanted.saturating_mul(ACCESSES_MAX) {
             if left == 0 {
                 at = (at + 1) % past.len();
                 left = past[at].turns;
@@ -64,8 +71,7 @@ impl Runner {
             if accesses.is_multiple_of(LOOK_EVERY) {
                 let of_programs = writer.programmed() as f64 / at_most as f64;
                 let done = f64::max(written as f64 / wanted as f64, of_programs).min(1.0);
-                interrupted =
-                    !progress(Before::Writing(Writing { done, turns: TURNS, programmed_max }));
+                goes_on(done)?;
                 if of_programs >= 1.0 {
                     let turns = written as f64 / units as f64;
                     self.notes.push(format!(

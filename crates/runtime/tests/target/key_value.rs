@@ -43,7 +43,7 @@ fn namespaces() -> Vec<Namespace> {
 }
 
 /// Serves a drive with namespaces of both kinds while `work` is at work.
-fn served(options: ServeOptions, work: impl FnOnce(&Up)) {
+pub(crate) fn served(options: ServeOptions, work: impl FnOnce(&Up)) {
     let group = Group::start(vec![plan(ServeOptions { namespaces: namespaces(), ..options })]);
     let group = group.expect("it can be served");
     let up = group.drives().next().expect("one").clone();

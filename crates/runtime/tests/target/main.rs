@@ -1,5 +1,6 @@
 //! A served drive, and hosts of all kinds.
 
+mod as_spdk;
 mod client;
 mod faults;
 mod greedy;

@@ -93,9 +93,12 @@ fn place(entry: &SubmissionEntry, behind: usize, transfer_bytes: u32) -> Result<
             if remote.bytes == 0 {
                 return Ok(Place::None);
             }
-            if remote.bytes > transfer_bytes
-                || remote.address.checked_add(remote.bytes.into()).is_none()
-            {
+            let is_too_long = remote.bytes > transfer_bytes;
+            // What the command itself says of its length decides what is wrong.
+            if is_too_long && direction == Transfer::FromHost {
+                return Ok(Place::None);
+            }
+            if is_too_long || remote.address.checked_add(remote.bytes.into()).is_none() {
                 return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
             }
             Ok(match direction {
@@ -155,6 +158,8 @@ pub(super) mod tests {
             assert_eq!((pointer.address.get(), pointer.reserved), (0, [0; 3]));
         }
         let over = Capsule::parse(keyed(write, 7, REMOTE).as_bytes(), (1 << 20) - 1).unwrap();
+        assert_eq!(over.place, Ok(Place::None));
+        let over = Capsule::parse(keyed(read, 7, REMOTE).as_bytes(), (1 << 20) - 1).unwrap();
         assert_eq!(over.place, Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()));
         let wraps = Remote { address: u64::MAX, ..REMOTE };
         let wraps = Capsule::parse(keyed(write, 7, wraps).as_bytes(), 1 << 20).unwrap();

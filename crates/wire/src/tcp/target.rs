@@ -595,9 +595,8 @@ impl Connection {
             }
             SGL_TRANSPORT if data.bytes() > 0 => Err(Status::SGL_TYPE_INVALID.do_not_retry()),
             SGL_TRANSPORT if length == 0 => Ok(Place::None),
-            SGL_TRANSPORT if length > self.settings.transfer_bytes => {
-                Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())
-            }
+            // More than is ever taken. What the command itself says of its length decides what is wrong.
+            SGL_TRANSPORT if length > self.settings.transfer_bytes => Ok(Place::None),
             SGL_TRANSPORT => Ok(Place::Transport(length)),
             _ => Err(Status::SGL_TYPE_INVALID.do_not_retry()),
         }

@@ -10,6 +10,7 @@ use crate::batch;
 use crate::calibrate::CalibrateError;
 use crate::drive;
 use crate::experiment::Precondition;
+use crate::runner::RunError;
 use crate::simulation::{Simulation, SimulationError, Step};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -158,6 +159,9 @@ impl Bench<'_> {
             }
             _ => true,
         });
+        if let Err(SimulationError::Run(RunError::Interrupted)) = measured {
+            return Ok(None);
+        }
         let measured = measured.map_err(|error| at_target(error, target))?;
         if measured.interrupted {
             return Ok(None);
