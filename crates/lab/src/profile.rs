@@ -39,4 +39,4 @@ pub use path::{ClockRelation, Contradiction, HOST_STAGES, Joined, PathError, Pat
 pub use queue_models::StageModel;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};
 pub use text::Shown;
-pub use verdict::{Beyond, Cause, Limits, Outcome, StageVerdict, Verdict, bytes_per_s};
+pub use verdict::{Beyond, Cause, CauseShare, Limits, Outcome, StageVerdict, Verdict, bytes_per_s};

@@ -666,7 +666,7 @@ impl Simulation {
         }
         if let Some(path) = &self.profile {
             let file = PendingFile::create(path)?;
-            observers.profile = Some(ProfileLog::create(&file, &self.name, &names(), has_link)?);
+            observers.profile = Some(ProfileLog::create(&file, &self.name, &self.flows, has_link)?);
             pending.push(file);
             any = true;
         }

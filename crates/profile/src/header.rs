@@ -92,6 +92,14 @@ pub struct Header {
     /// What a host's connections said of themselves; not there: they were not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// For how long I/Os were counted, from the beginning of the first to the end of the last, whether
+    /// their records are still there or not; not there: not known beyond the records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_ns: Option<u64>,
+    /// Whether all of the load waits for answers before it asks for more (a closed loop); not there: not
+    /// known, as at a target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_loop: Option<bool>,
 }
 
 /// What the connections of a run said of themselves (Linux's TCP_INFO), while it went on: over all of
@@ -171,6 +179,8 @@ impl Header {
             sessions: vec![],
             choice: None,
             network: None,
+            counted_ns: None,
+            closed_loop: None,
         }
     }
 

@@ -175,7 +175,7 @@ impl Both {
             let header = mynah_runtime::profile::host_header("bench");
             let ring = Ring::create(&place, &header, RING_BYTES).expect("a place for it");
             let chooser = Chooser::new(choice(of), &header.kinds).expect("a choice");
-            both.profile = Some(HostProfile::new(ring, chooser, Span::ZERO));
+            both.profile = Some(HostProfile::new(ring, chooser, Span::ZERO, Default::default()));
             both.flights = Some(Flights::new(both.host.slots()));
             both.host.tell_transfers();
         }

@@ -13,7 +13,9 @@ mod requests;
 mod ring;
 mod target;
 
-pub use host::{Ended, Flight, Flights, HostProfile, HostProfiles, ProfileError, host_header};
+pub use host::{
+    Ended, Flight, Flights, HostProfile, HostProfiles, Period, ProfileError, host_header,
+};
 pub use query::{Queries, Scope};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
 pub use target::{FunctionNotes, Owner, Profiled, TargetProfile};

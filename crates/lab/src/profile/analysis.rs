@@ -113,6 +113,9 @@ pub struct Analysis {
     /// When the first I/O began, and when the last one ended.
     pub(super) first: Time,
     pub(super) last: Time,
+    /// The first and the last number of those of each queue that are here: also I/Os without a record
+    /// have numbers.
+    numbers: BTreeMap<(u16, u16), (u32, u32)>,
     /// I/Os whose stages do not add up to the whole, and by how much at most, in picoseconds.
     pub(super) uneven: u64,
     pub(super) residual_max: u128,
@@ -240,6 +243,7 @@ impl Analysis {
             torn: 0,
             first: Time::MAX,
             last: Time::ZERO,
+            numbers: BTreeMap::new(),
             uneven: 0,
             residual_max: 0,
             joined: None,
@@ -278,6 +282,9 @@ impl Analysis {
         self.first = self.first.min(head.begin);
         let end = head.begin.as_ps().saturating_add(head.total.as_ps());
         self.last = self.last.max(Time::from_ps(end));
+        let numbers = self.numbers.entry((head.connection, head.queue));
+        let (first, last) = numbers.or_insert((head.nth, head.nth));
+        (*first, *last) = ((*first).min(head.nth), (*last).max(head.nth));
         let residual = record.residual().unsigned_abs();
         self.uneven += u64::from(residual != 0);
         self.residual_max = self.residual_max.max(residual);
@@ -292,6 +299,10 @@ impl Analysis {
         self.torn += other.torn;
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
+        for (queue, (from, to)) in other.numbers {
+            let (first, last) = self.numbers.entry(queue).or_insert((from, to));
+            (*first, *last) = ((*first).min(from), (*last).max(to));
+        }
         self.uneven += other.uneven;
         self.residual_max = self.residual_max.max(other.residual_max);
         self.trace.merge(&other.trace);
@@ -345,6 +356,10 @@ impl Analysis {
     /// How many I/Os each of the sample stands for.
     pub(super) fn weight(&self) -> f64 {
         let counts = self.counts;
+        if self.counted().is_some() {
+            let all = counts.completed.saturating_sub(counts.filtered);
+            return all as f64 / self.sample().max(1) as f64;
+        }
         match self.header.choice.as_ref().map(|choice| choice.sampling) {
             Some(Sampling::OneIn(n)) => n.into(),
             _ => {
@@ -375,15 +390,57 @@ impl Analysis {
         self.last.saturating_since(self.first)
     }
 
-    /// Of how many I/Os each that has a record is one: those that were lost had one, too.
-    pub(super) fn sampled_from(&self) -> f64 {
-        let lost = self.counts.lost as f64 / self.counts.recorded.max(1) as f64;
-        self.weight() * (1.0 + lost)
+    /// I/Os of the sample that have a record here, also those that failed.
+    fn sample(&self) -> u64 {
+        let of = |group: &Group| group.total.count() + group.failed.values().sum::<u64>();
+        self.groups.values().chain(&self.others).map(of).sum()
+    }
+
+    /// For how long all that were counted were counted, if that is known and this is of them all.
+    fn counted(&self) -> Option<Span> {
+        let counted = self.header.counted_ns.filter(|ns| *ns > 0 && self.part.is_none())?;
+        Some(Span::from_ns(counted))
+    }
+
+    /// For how long I/Os were counted: as far as the records say, where nothing else does.
+    pub(super) fn period(&self) -> Span {
+        self.counted().unwrap_or_else(|| self.window())
+    }
+
+    /// How many I/Os were under way on average, for each picosecond that those of the sample have spent
+    /// (Little's law). Where records are lost, it is of the time that the others are from: it may not
+    /// be like the rest.
+    pub(super) fn under_way_per_ps(&self) -> f64 {
+        let window = |span: Span| span.as_ps().max(1) as f64;
+        let counts = self.counts;
+        let whole = counts.lost == 0 && counts.recorded <= self.records + self.torn;
+        if self.counted().is_none() || whole {
+            return self.weight() / window(self.period());
+        }
+        let of = |(first, last): &(u32, u32)| u64::from(last - first) + 1;
+        let passed: u64 = self.numbers.values().map(of).sum();
+        let filtered = counts.filtered as f64 / counts.completed.max(1) as f64;
+        let passed = passed.max(self.records) as f64 * (1.0 - filtered);
+        passed / self.sample().max(1) as f64 / window(self.window())
+    }
+
+    /// I/Os a second that no filter left out, with a record or without.
+    pub(super) fn rate(&self) -> f64 {
+        let counts = self.counts;
+        if let Some(counted) = self.counted() {
+            return counts.completed.saturating_sub(counts.filtered) as f64 / counted.as_secs_f64();
+        }
+        // Those that were lost had a record, too.
+        let lost = counts.lost as f64 / counts.recorded.max(1) as f64;
+        let ios = self.trace.ios().len() as f64 * self.weight() * (1.0 + lost);
+        ios * 1e12 / self.trace.window().max(1) as f64
     }
 
     /// Whether I/Os have no record that were there with others.
     pub(super) fn is_partial(&self) -> bool {
-        self.sampled_from() > 1.001 || self.counts.filtered > 0
+        let counts = self.counts;
+        let without = counts.sampled_out.saturating_add(counts.lost);
+        without.saturating_mul(1000) > counts.completed || counts.filtered > 0
     }
 
     /// The group of a name.

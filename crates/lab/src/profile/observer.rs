@@ -4,6 +4,7 @@
 use crate::observers::Completed;
 use crate::output::{OutputError, PendingFile};
 use crate::recorder::Kind;
+use crate::workload::FlowSpec;
 use mynah_model::io::{Request, Status};
 use mynah_profile::{Head, Header, Side, TimeBase, Writer};
 use mynah_stamp::{Span, Stage, Time};
@@ -30,7 +31,7 @@ impl ProfileLog {
     pub(crate) fn create(
         file: &PendingFile,
         drive: &str,
-        flows: &[String],
+        flows: &[FlowSpec],
         has_link: bool,
     ) -> Result<ProfileLog, OutputError> {
         let mut header = Header::new(Side::Simulation, drive, TimeBase::Virtual);
@@ -38,7 +39,8 @@ impl ProfileLog {
         let of_link = Stage::OF_LINK.into_iter().filter(|_| has_link);
         let stages = std::iter::once(Stage::HostQueue).chain(Stage::OF_DRIVE).chain(of_link);
         header.stages = stages.map(|stage| stage.name().to_owned()).collect();
-        header.sessions = flows.to_vec();
+        header.sessions = flows.iter().map(|flow| flow.name.clone()).collect();
+        header.closed_loop = Some(flows.iter().all(|flow| flow.depth().is_some()));
         let begun = file.file().and_then(|out| {
             let writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header)?;
             Ok(ProfileLog {

@@ -39,7 +39,8 @@ pub struct ProfileReport {
     pub choice: Option<String>,
     /// How many I/Os each of the sample stands for.
     pub weight: f64,
-    /// From the beginning of the first I/O to the end of the last.
+    /// From the beginning of the first I/O that was counted to the end of the last; of those that have
+    /// a record, where nothing else is known.
     pub window_ns: f64,
     /// I/Os whose stages do not add up to their latency.
     pub uneven: u64,
@@ -194,10 +195,11 @@ impl ProfileReport {
     fn new(analysis: &Analysis, base: Option<&Analysis>, beyond: &Beyond) -> ProfileReport {
         let counts = analysis.counts;
         let weight = analysis.weight();
-        let seconds = analysis.window().as_secs_f64() / weight;
+        let seconds = analysis.period().as_secs_f64() / weight;
         let stages = &analysis.header.stages;
+        let scale = (seconds, analysis.under_way_per_ps());
         let groups =
-            analysis.groups().map(|(name, group)| group_report(name, group, stages, seconds, base));
+            analysis.groups().map(|(name, group)| group_report(name, group, stages, scale, base));
         let mut groups: Vec<GroupReport> = groups.collect();
         if let Some(base) = base {
             let mut models = by_group(base, analysis);
@@ -222,7 +224,7 @@ impl ProfileReport {
             },
             choice: analysis.header.choice.as_ref().map(choice_text),
             weight,
-            window_ns: analysis.window().as_ns_f64(),
+            window_ns: analysis.period().as_ns_f64(),
             uneven: analysis.uneven,
             residual_max_ns: analysis.residual_max as f64 / 1e3,
             path: analysis.joined,
@@ -262,7 +264,7 @@ fn group_report(
     name: String,
     group: &Group,
     stages: &[String],
-    seconds: f64,
+    (seconds, under_way): (f64, f64),
     base: Option<&Analysis>,
 ) -> GroupReport {
     let ios = group.total.count();
@@ -284,7 +286,7 @@ fn group_report(
             stage: stage.clone(),
             mean_ns,
             share: if mean > 0.0 { mean_ns / mean } else { 0.0 },
-            in_stage: per_second(all.sum_ps() as f64 / 1e12),
+            in_stage: all.sum_ps() as f64 * under_way,
             p50_ns: percentile(50.0),
             p99_ns: percentile(99.0),
             max_ns: longest.as_ns_f64(),
@@ -315,7 +317,7 @@ fn group_report(
             .collect(),
         iops: per_second(ios as f64),
         bw_bytes_per_s: per_second(group.bytes as f64),
-        outstanding: per_second(group.total.sum_ps() as f64 / 1e12),
+        outstanding: group.total.sum_ps() as f64 * under_way,
         lat_ns: group.total.latency(),
         stages,
         growth,

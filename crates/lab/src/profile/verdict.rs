@@ -70,6 +70,17 @@ pub struct StageVerdict {
     pub share: f64,
 }
 
+/// One of several causes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CauseShare {
+    /// What it is.
+    pub cause: Cause,
+    /// The stage in which most of it shows.
+    pub stage: String,
+    /// Its part of the growth.
+    pub share: f64,
+}
+
 /// A verdict on one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
@@ -77,8 +88,11 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// In a sentence.
     pub sentence: String,
-    /// What makes it slower.
+    /// What makes it slower: the first of the causes.
     pub cause: Option<Cause>,
+    /// All causes that have a large part of the growth.
+    #[serde(default)]
+    pub causes: Vec<CauseShare>,
     /// The stage in which most of it is.
     pub stage: Option<String>,
     /// The group whose I/Os are slower for that cause, where this one only waits for entries of
@@ -108,6 +122,7 @@ impl Verdict {
             outcome,
             sentence,
             cause: None,
+            causes: vec![],
             stage: None,
             through: None,
             base_ns: None,
@@ -128,6 +143,7 @@ impl Verdict {
             verdict.cause.map_or("", Cause::sentence)
         );
         (self.cause, self.to_try) = (verdict.cause, verdict.to_try.clone());
+        self.causes = verdict.causes.clone();
         self.through = Some(through.to_owned());
     }
 
@@ -160,6 +176,8 @@ pub(super) fn judge(
 ) -> BTreeMap<String, Verdict> {
     let untrusted = distrust(now, "this profile").or_else(|| distrust(base, "the base"));
     let loads = Loads::of(base, now);
+    let lost: Vec<String> =
+        [lost(now, "this profile"), lost(base, "the base")].into_iter().flatten().collect();
     let names =
         now.groups().filter(|(name, group)| group.total.count() > 0 && base.group(name).is_some());
     let mut waiting = vec![];
@@ -169,8 +187,12 @@ pub(super) fn judge(
             Some(reason) => Verdict::new(Outcome::Untrusted, format!("No verdict: {reason}.")),
             None => {
                 let models = models.get(&name).map_or(&[][..], Vec::as_slice);
-                let (verdict, others_hold) =
+                let (mut verdict, others_hold) =
                     of_group(&Sides { base, now, loads: &loads, beyond }, &name, models);
+                if !lost.is_empty() {
+                    let caution = format!("By what is left ({}): ", lost.join("; "));
+                    verdict.sentence.insert_str(0, &caution);
+                }
                 if others_hold {
                     waiting.push(name.clone());
                 }
@@ -196,12 +218,7 @@ pub(super) fn judge(
 
 /// Why a profile's records do not bear a verdict.
 fn distrust(analysis: &Analysis, whose: &str) -> Option<String> {
-    let counts = analysis.counts;
     let records = analysis.records + analysis.torn;
-    if counts.lost.saturating_mul(FEW) > counts.completed {
-        let (lost, all) = (counts.lost, counts.completed);
-        return Some(format!("{lost} of {all} I/Os of {whose} were lost, for want of room"));
-    }
     if analysis.torn > 1 && analysis.torn.saturating_mul(FEW) > records {
         return Some(format!("{} of {records} records of {whose} are damaged", analysis.torn));
     }
@@ -212,6 +229,17 @@ fn distrust(analysis: &Analysis, whose: &str) -> Option<String> {
         ));
     }
     None
+}
+
+/// Which part of the I/Os a verdict is on, where many records are lost: what is said before it.
+fn lost(analysis: &Analysis, whose: &str) -> Option<String> {
+    let counts = analysis.counts;
+    (counts.lost.saturating_mul(FEW) > counts.completed).then(|| {
+        let rest = counts.completed - counts.lost;
+        let part = percent(rest as f64 / counts.completed.max(1) as f64);
+        let all = counts.completed;
+        format!("of {all} I/Os of {whose} the records of {part} are left, the others were lost")
+    })
 }
 
 /// What all groups have in common.
@@ -231,10 +259,13 @@ fn of_group(of: &Sides<'_>, name: &str, models: &[StageModel]) -> (Verdict, bool
         let (means, ios) = (group.windows.means(), group.total.count());
         if ios < IOS || means.len() < WINDOWS {
             let windows = means.len();
-            let text = format!(
+            let mut text = format!(
                 "No verdict: {whose} has {ios} such I/Os in {windows} windows of time, and it takes {IOS} \
                  in {WINDOWS}."
             );
+            if analysis.counts.sampled_out > 0 {
+                text.push_str(" Record them all: --profile-sample 1.");
+            }
             return (Verdict::new(Outcome::Untrusted, text), false);
         }
         sides.push((&analysis.header.stages[..], means));
@@ -260,7 +291,7 @@ fn of_group(of: &Sides<'_>, name: &str, models: &[StageModel]) -> (Verdict, bool
         match case.finding() {
             Some(finding) => {
                 others_hold = finding.others_hold;
-                speak(&comparison, now, finding, &when)
+                speak(&comparison, now, finding, loads, &when)
             }
             None => {
                 let grown = duration(total.grown() / 1e3);
@@ -304,22 +335,59 @@ fn stages(comparison: &Comparison) -> Vec<StageVerdict> {
     all
 }
 
-fn speak(comparison: &Comparison, now: &Analysis, finding: Finding, when: &str) -> Verdict {
+/// What is said of a finding.
+fn sentence(comparison: &Comparison, finding: &Finding, loads: &Loads, when: &str) -> String {
+    let times = match comparison.times_in(finding.family) {
+        None => "new".to_owned(),
+        Some(times) => format!("{times:.1}x its base"),
+    };
+    let place = place::Place::of(&finding.stage).name();
+    let part = percent(comparison.share(finding.family));
+    let grown = duration(comparison.total.grown() / 1e3);
+    let stage = &finding.stage;
+    let mut said = match finding.shows_as {
+        Some(cause) => format!(
+            "{when}more is asked for: {}. Most of it shows in {place}: {} ({stage}). It is {times}, {part} \
+             of the {grown} that were added.",
+            loads.said(),
+            cause.sentence()
+        ),
+        None => format!(
+            "{when}{place}: {} ({stage}). It is {times}, {part} of the {grown} that were added.",
+            finding.cause.sentence()
+        ),
+    };
+    for (cause, stage, share) in &finding.beside {
+        let place = match cause {
+            Cause::MoreLoad => String::new(),
+            _ => format!("{}: ", place::Place::of(stage).name()),
+        };
+        let share = percent(*share);
+        said.push_str(&format!(" Beside that, {place}{} ({stage}), {share}.", cause.sentence()));
+    }
+    said
+}
+
+fn speak(
+    comparison: &Comparison,
+    now: &Analysis,
+    finding: Finding,
+    loads: &Loads,
+    when: &str,
+) -> Verdict {
+    let said = sentence(comparison, &finding, loads, when);
+    let mut verdict = Verdict::new(Outcome::Slower, said);
     let times =
         |times: Option<f64>| times.map_or("new".to_owned(), |it| format!("{it:.1}x its base"));
     let stage_times = comparison.stage(&finding.stage).and_then(comparison::StageGrowth::times);
-    let mut verdict = Verdict::new(
-        Outcome::Slower,
-        format!(
-            "{when}{}: {} ({}). It is {}, {} of the {} that were added.",
-            place::Place::of(&finding.stage).name(),
-            finding.cause.sentence(),
-            finding.stage,
-            times(comparison.times_in(finding.family)),
-            percent(comparison.share(finding.family)),
-            duration(comparison.total.grown() / 1e3),
-        ),
-    );
+    let first =
+        CauseShare { cause: finding.cause, stage: finding.stage.clone(), share: finding.share };
+    let others = finding.beside.iter().map(|(cause, stage, share)| CauseShare {
+        cause: *cause,
+        stage: stage.clone(),
+        share: *share,
+    });
+    verdict.causes = std::iter::once(first).chain(others).collect();
     verdict.cause = Some(finding.cause);
     if let Some(it) = comparison.stage(&finding.stage) {
         verdict.evidence.push(format!(
@@ -333,8 +401,9 @@ fn speak(comparison: &Comparison, now: &Analysis, finding: Finding, when: &str) 
     }
     verdict.stage = Some(finding.stage);
     verdict.evidence.extend(finding.evidence);
-    let advice = finding.cause.advice(now.header.side);
-    verdict.to_try = advice.iter().map(|it| (*it).to_owned()).collect();
+    let causes = [Some(finding.cause), finding.shows_as].into_iter().flatten();
+    let advice = causes.flat_map(|cause| cause.advice(now.header.side));
+    verdict.to_try = advice.map(|it| (*it).to_owned()).collect();
     let others = FAMILIES.into_iter().filter(|family| *family != finding.family);
     let others = others.filter_map(|family| {
         let name = comparison.most(family).map(|it| place::Place::of(&it.stage).name())?;

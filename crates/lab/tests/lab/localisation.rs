@@ -120,6 +120,22 @@ fn three_hundred_that_are_alike() {
     let (quiet, of) = count("alike", (1000..1300).map(is_quiet));
     assert!(of - quiet <= 3, "{quiet} of {of}");
 }
+/// Several causes are named with their parts of the growth, which add up to no more than it.
+#[test]
+fn a_second_cause_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, now) = (folder.path().join("base"), folder.path().join("now"));
+    let scenario = ALL.iter().find(|it| it.name == "more load on slower dies").unwrap();
+    (scenario.make)(7, &base, &now);
+    let report = judged(&base, &now);
+    let verdict = report.verdict().unwrap();
+    let causes: Vec<Cause> = verdict.causes.iter().map(|it| it.cause).collect();
+    assert_eq!(causes, [Cause::MoreLoad, Cause::SlowFlash], "{}", verdict.text());
+    let [load, flash] = &verdict.causes[..] else { unreachable!("two") };
+    assert!(load.share > flash.share && flash.share > 0.0, "{}", verdict.text());
+    assert!((load.share + flash.share - 1.0).abs() < 0.01, "{}", verdict.text());
+}
+
 /// Has the connections of a profile say this of themselves.
 fn say(path: &std::path::Path, network: mynah_profile::Network) {
     let profile = mynah_profile::Profile::open(path).unwrap();

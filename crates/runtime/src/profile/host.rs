@@ -10,6 +10,6 @@ mod run;
 mod sockets;
 
 pub use flight::{Flight, Flights};
-pub use job::{Ended, HostProfile, host_header};
+pub use job::{Ended, HostProfile, Period, host_header};
 pub use run::{HostProfiles, ProfileError};
 pub(crate) use sockets::Asked;

@@ -8,7 +8,10 @@
 use super::clock::{ClockRelation, Contradiction, Stamps};
 use super::foreign::{self, Away};
 use super::sides::{Records, identity};
-use mynah_profile::{Counts, Head, Header, Problem, Side, TimeBase, Writer};
+use mynah_profile::{
+    Choice, Chooser, Counts, Decision, Head, Header, KeepAbove, Problem, Sampling, Side, TimeBase,
+    Writer,
+};
 use mynah_stamp::{Span, Time};
 use std::io::Cursor;
 use std::path::Path;
@@ -212,7 +215,7 @@ fn join_records(
         writer.record(head, stages, &beside).expect("memory takes everything");
     }
     let paths = pairs.len() as u64;
-    let counts = Counts { completed: paths, recorded: paths, ..Counts::default() };
+    let counts = sides.counts(&pairs);
     writer.finish_as(counts).expect("memory takes everything");
     Ok(Joined {
         profile: out.into_inner(),
@@ -340,6 +343,7 @@ impl Sides<'_> {
         (header.origin_ns, header.machine) = (host.origin_ns, host.machine.clone());
         header.kinds = host.kinds.clone();
         header.choice = host.choice.clone();
+        (header.counted_ns, header.closed_loop) = (host.counted_ns, host.closed_loop);
         header.network = host.network;
         let of_target = self.kept().map(|at| target.stages[at].clone());
         header.stages = BEFORE.map(str::to_owned).into_iter().chain(of_target).collect();
@@ -348,6 +352,38 @@ impl Sides<'_> {
         header.beside =
             of_host.chain(target.beside.iter().map(|name| format!("target_{name}"))).collect();
         header
+    }
+
+    /// What became of the I/Os that the host counted. One that has no path was left out on one of the
+    /// sides, or its record was lost on one of them.
+    fn counts(&self, pairs: &[(usize, usize)]) -> Counts {
+        let mut counts = Counts { recorded: pairs.len() as u64, lost: 0, ..self.host.counts };
+        let mut chooser = self.target.header.choice.clone().and_then(|choice| {
+            let choice = Choice { keep_above: KeepAbove::Nothing, ..choice };
+            Chooser::new(choice, &self.host.header.kinds).ok()
+        });
+        let by_time = |choice: &Choice| matches!(choice.sampling, Sampling::EveryPs(_));
+        let by_time = self.target.header.choice.as_ref().is_some_and(by_time);
+        let mut has_path = vec![false; self.host.len()];
+        pairs.iter().for_each(|&(mine, _)| has_path[mine] = true);
+        for at in (0..self.host.len()).filter(|&at| !has_path[at]) {
+            let head = self.host.head(at);
+            // What one side keeps since it was slow need not be slow on the other.
+            if head.kept || by_time {
+                counts.sampled_out += 1;
+                continue;
+            }
+            match chooser.as_mut().map(|chooser| chooser.decide(head)) {
+                Some(Decision::Filtered) => counts.filtered += 1,
+                Some(Decision::SampledOut) => counts.sampled_out += 1,
+                Some(Decision::Record | Decision::Slow) | None => {}
+            }
+        }
+        let known = counts.recorded + counts.filtered + counts.sampled_out;
+        // Pairs are of the host's records, so these are not more than it counted, unless it lies.
+        counts.completed = counts.completed.max(known);
+        counts.lost = counts.completed - known;
+        counts
     }
 
     /// The path of an I/O; how many of its stages would have been negative.
@@ -412,12 +448,23 @@ mod tests {
     use tempfile::NamedTempFile;
 
     fn file(header: &Header, records: &[(Head, Vec<Span>)]) -> NamedTempFile {
+        file_as(header, records, None)
+    }
+
+    fn file_as(
+        header: &Header,
+        records: &[(Head, Vec<Span>)],
+        counts: Option<Counts>,
+    ) -> NamedTempFile {
         let mut out = Cursor::new(Vec::new());
         let mut writer = Writer::new(&mut out, header.clone()).unwrap();
         for (head, stages) in records {
             writer.record(*head, stages.iter().copied(), &vec![0; header.beside.len()]).unwrap();
         }
-        writer.finish().unwrap();
+        match counts {
+            None => writer.finish().unwrap(),
+            Some(counts) => writer.finish_as(counts).unwrap(),
+        };
         let mut file = NamedTempFile::new().unwrap();
         file.write_all(&out.into_inner()).unwrap();
         file
@@ -471,6 +518,8 @@ mod tests {
         let joined = join(&[host.path()], &[target.path()]).unwrap();
         assert_eq!((joined.paths, joined.host_alone, joined.target_alone), (2, 1, 0));
         assert!(!joined.one_clock);
+        let counts = mynah_profile::Profile::new(&joined.profile[..]).unwrap().counts();
+        assert_eq!(counts.to_array(), [3, 2, 0, 0, 1]);
         // 5 us either way are the shortest, so the clocks are known to 5 us.
         assert!((joined.clock.offset_ns() - hour as f64 * 1e3).abs() < 1.0, "{:?}", joined.clock);
         let profile = mynah_profile::Profile::new(&joined.profile[..]).unwrap();
@@ -508,6 +557,55 @@ mod tests {
             ("host_receive", 1.0),
         ]);
         assert_eq!(next(), write);
+    }
+
+    /// The ring of either side has forgotten its first I/Os, and one side samples what the other does
+    /// not: all that the host has counted is recorded, left out or lost, and rates are those of the run.
+    #[test]
+    fn the_books_balance() {
+        const IOS: u32 = 4000;
+        let of_host = |nth: u32| (head(nth, u64::from(nth), 80), us(&[1, 2, 0, 0, 0, 72, 4, 1]));
+        let of_target = |nth: u32| (head(nth, u64::from(nth) + 10, 60), us(&[0, 0, 1, 50, 9]));
+        // Each has the latest of its own.
+        for (of_one, of_other, one_in) in
+            [(4000, 4000, 1), (1000, 4000, 1), (4000, 300, 1), (1200, 700, 1), (4000, 4000, 10)]
+        {
+            let mut header = host_header();
+            (header.counted_ns, header.closed_loop) = (Some(4_000_000), Some(true));
+            let counts = |left_out: u64| Counts {
+                completed: IOS.into(),
+                recorded: u64::from(IOS) - left_out,
+                sampled_out: left_out,
+                ..Counts::default()
+            };
+            let mut there = target_header();
+            there.choice = (one_in > 1)
+                .then(|| Choice { sampling: Sampling::OneIn(one_in), ..Choice::default() });
+            let mut chooser =
+                Chooser::new(there.choice.clone().unwrap_or_default(), &there.kinds).unwrap();
+            let mine: Vec<_> = (IOS - of_one..IOS).map(of_host).collect();
+            let theirs = (IOS - of_other..IOS).map(of_target);
+            let theirs: Vec<_> =
+                theirs.filter(|it| chooser.decide(&it.0) == Decision::Record).collect();
+            let left_out = if one_in > 1 { u64::from(IOS) - theirs.len() as u64 } else { 0 };
+            let host = file_as(&header, &mine, Some(counts(0)));
+            let target = file_as(&there, &theirs, Some(counts(left_out)));
+            let joined = join(&[host.path()], &[target.path()]).unwrap();
+            let profile = mynah_profile::Profile::new(&joined.profile[..]).unwrap();
+            let counts = profile.counts();
+            assert!(counts.add_up(), "{counts:?}");
+            assert_eq!(counts.completed, u64::from(IOS), "{counts:?}");
+            assert_eq!(counts.recorded, joined.paths);
+            let lost = if one_in > 1 { 0 } else { IOS - of_one.min(of_other) };
+            assert_eq!((counts.lost, counts.sampled_out), (lost.into(), left_out));
+            let by = crate::profile::GroupBy::default();
+            let analysis = crate::profile::analyse_joined(Path::new("path"), &joined, &by).unwrap();
+            let report = crate::profile::ProfileReports::new(&[analysis], None).profiles.remove(0);
+            // 4,000 in 4 ms, each of 80 us.
+            let group = &report.groups[0];
+            assert!((group.iops / 1e6 - 1.0).abs() < 1e-6, "{}", group.iops);
+            assert!((group.outstanding - 80.0).abs() < 0.1, "{}", group.outstanding);
+        }
     }
 
     #[test]

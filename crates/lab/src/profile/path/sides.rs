@@ -1,7 +1,7 @@
 //! The records of one side, in memory.
 
 use crate::profile::kernel::COUNTED;
-use mynah_profile::{Head, Header, Problem, Profile, ReadError};
+use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError};
 use mynah_stamp::{Span, Time};
 use std::path::Path;
 
@@ -12,6 +12,8 @@ const RECORDS_MAX: usize = 4_000_000;
 #[derive(Debug)]
 pub(super) struct Records {
     pub(super) header: Header,
+    /// What was counted of them all.
+    pub(super) counts: Counts,
     heads: Vec<Head>,
     stages: Vec<Span>,
     beside: Vec<u64>,
@@ -27,6 +29,7 @@ impl Records {
             let profile = Profile::open(path)?;
             let records = all.get_or_insert_with(|| Records {
                 header: profile.header().clone(),
+                counts: Counts::default(),
                 heads: vec![],
                 stages: vec![],
                 beside: vec![],
@@ -50,13 +53,25 @@ impl Records {
         {
             return Err(damaged("it has other stages than the profile before it"));
         }
+        let counts = profile.counts();
+        if !counts.add_up() {
+            return Err(damaged("its counts do not add up"));
+        }
         // Times are counted from the first profile's origin on.
         let same = header.machine == mine.machine && header.clock == mine.clock;
+        let both = |mine: bool, other| Some(mine && other?);
+        let closed_loop = match self.counts.completed {
+            0 => header.closed_loop,
+            _ => mine.closed_loop.and_then(|mine| both(mine, header.closed_loop)),
+        };
+        let period = counted(mine.counted_ns, header.counted_ns, self.counts.completed);
         if self.heads.is_empty() {
             self.header = header.clone();
         } else if !same {
             return Err(damaged("it is of another clock than the profile before it"));
         }
+        (self.header.counted_ns, self.header.closed_loop) = (period, closed_loop);
+        self.counts.add(&counts);
         let ahead = header.origin_ns.wrapping_sub(self.header.origin_ns).wrapping_mul(1_000);
         let mut records = profile.records();
         while let Some(record) = records.next_record()? {
@@ -112,6 +127,12 @@ impl Records {
         order.sort_unstable_by_key(|&at| (identity(&self.heads[at]), self.heads[at].begin));
         order
     }
+}
+
+/// For how long I/Os of several profiles were counted together: that is known of one alone, or of
+/// those that were at the same time.
+fn counted(before: Option<u64>, more: Option<u64>, completed: u64) -> Option<u64> {
+    if completed == 0 { more } else { Some(before?.max(more?)) }
 }
 
 /// What identifies an I/O on both sides.

@@ -21,6 +21,8 @@ const LIMITED: f64 = 0.2;
 const AT_LIMIT: f64 = 0.9;
 /// What a stage of the flash alone takes so many times longer is slower itself.
 const SLOWER: f64 = 1.1;
+/// A target that works for so much of the time has much to do.
+const BUSY: f64 = 0.5;
 
 /// Something that connections counted.
 type Counted = fn(&Network) -> u64;
@@ -51,8 +53,8 @@ pub enum Cause {
     Backlog,
     /// The drive does as much as it is said to do.
     DriveLimit,
-    /// More is asked of the drive than before.
-    DriveLoad,
+    /// More is asked for than before.
+    MoreLoad,
     /// Somebody else asks of the drive what nobody did before.
     Neighbour,
     /// The drive works for itself: it collects garbage, writes tables or caches back.
@@ -81,6 +83,12 @@ pub(super) struct Finding {
     pub(super) stage: String,
     /// All places that were counted together.
     pub(super) family: &'static [Place],
+    /// Its part of the growth.
+    pub(super) share: f64,
+    /// What it shows as, where more load is the cause.
+    pub(super) shows_as: Option<Cause>,
+    /// Other causes, with the stage and the part of the growth of each, the largest first.
+    pub(super) beside: Vec<(Cause, String, f64)>,
     pub(super) evidence: Vec<String>,
     /// It waits for entries of queues that others hold longer than in the base: what makes those
     /// slower makes this slower.
@@ -146,13 +154,101 @@ impl Case<'_> {
             place: Place::of(&stage),
             stage,
             family,
+            share: self.comparison.share(family),
+            shows_as: None,
+            beside: vec![],
             evidence,
             others_hold: false,
         };
         self.tell_apart(&mut finding);
         self.against_limits(&mut finding);
         self.by_model(&mut finding);
+        self.beside(&mut finding, &speaks);
         Some(finding)
+    }
+
+    /// More load comes first, as it can be behind all the rest, unless something that load does not
+    /// change has more of the growth. Without it, other places with a large part are named.
+    fn beside(&self, finding: &mut Finding, speaks: &dyn Fn(&[Place]) -> bool) {
+        if !self.loads.has_grown() || !may_be_load(finding.cause) {
+            for family in FAMILIES.into_iter().filter(|it| *it != finding.family && speaks(it)) {
+                let follows = |of: &[Place]| finding.family == NETWORK && of != [Place::Drive];
+                if family != [Place::Slots] && !follows(family) {
+                    finding.beside.extend(self.named_of(family));
+                }
+            }
+            return;
+        }
+        let mut others = vec![];
+        if let Some((stage, share)) = self.flash_itself() {
+            others.push((Cause::SlowFlash, stage, share));
+        }
+        if let Some((stage, share)) = self.network_itself() {
+            others.push((Cause::Network, stage, share));
+        }
+        others.sort_by(|a, b| b.2.total_cmp(&a.2));
+        let rest = (1.0 - others.iter().map(|(.., share)| share).sum::<f64>()).max(0.0);
+        finding.evidence.insert(0, format!("asked for: {}", self.loads.said()));
+        let is_other = |(cause, ..): &(Cause, String, f64)| *cause == finding.cause;
+        let own = others.iter().position(is_other);
+        if let Some(at) = own.filter(|&at| others[at].2 > rest) {
+            finding.share = others.remove(at).2;
+            others.push((Cause::MoreLoad, finding.stage.clone(), rest));
+        } else {
+            finding.shows_as = Some(finding.cause);
+            (finding.cause, finding.share) = (Cause::MoreLoad, rest);
+        }
+        others.sort_by(|a, b| b.2.total_cmp(&a.2));
+        finding.beside = others;
+    }
+
+    /// The cause of another family's growth.
+    fn named_of(&self, family: &'static [Place]) -> Option<(Cause, String, f64)> {
+        let stage = self.comparison.most(family)?.stage.clone();
+        let share = self.comparison.share(family);
+        let mut finding = Finding {
+            cause: Cause::Other,
+            place: Place::of(&stage),
+            stage,
+            family,
+            share,
+            shows_as: None,
+            beside: vec![],
+            evidence: vec![],
+            others_hold: false,
+        };
+        self.tell_apart(&mut finding);
+        Some((finding.cause, finding.stage, share))
+    }
+
+    /// What flash operations themselves have grown by, which no load changes.
+    fn flash_itself(&self) -> Option<(String, f64)> {
+        let stage = self.slower_flash()?.0;
+        let names = ["flash_array", "flash_command", "flash_transfer"];
+        let share: f64 = names.into_iter().map(|name| self.comparison.stage_share(name)).sum();
+        Some((stage, share.clamp(0.0, 1.0)))
+    }
+
+    /// What the network takes at the least, which no load changes.
+    fn network_itself(&self) -> Option<(String, f64)> {
+        let least = |analysis: &Analysis| {
+            let of_network = |name: &String| NETWORK.contains(&Place::of(name));
+            let stages = &analysis.header.stages;
+            let at: Vec<usize> = (0..stages.len()).filter(|&at| of_network(&stages[at])).collect();
+            let is_own = analysis.is_of(self.name);
+            let own = analysis.trace.ios().iter().filter(|io| is_own(io));
+            let spent = |io: &Io| -> u64 {
+                let spans = analysis.trace.stages_of(io);
+                at.iter().map(|&at| spans[at]).sum()
+            };
+            let mut all: Vec<u64> = own.map(spent).collect();
+            let nth = all.len() / 100;
+            (nth < all.len()).then(|| *all.select_nth_unstable(nth).1 as f64)
+        };
+        let grown = least(self.now)? - least(self.base)?;
+        let share = grown / self.comparison.total.grown().max(1.0);
+        let stage = self.comparison.most(NETWORK)?.stage.clone();
+        (share >= SHARE).then_some((stage, share.min(1.0)))
     }
 
     fn tell_apart(&self, finding: &mut Finding) {
@@ -280,20 +376,44 @@ impl Case<'_> {
         if more && large { Cause::SendQueue } else { core }
     }
 
-    /// Whether completions are late because there is much to do, or for nothing.
+    /// Whether completions are late because there is much to do, or for nothing: by how busy the target
+    /// was at the least, and by those that met nobody.
     fn late(&self, finding: &mut Finding) -> Cause {
         let now = self.company(self.now, "late", Scope::All, |_| 0);
         // A busy processor is also late to take commands in, and hardly with those who are alone.
         let busy = self.comparison.share(&[Place::Target]) >= 0.1;
-        let idle = !busy && now.alone >= 16 && now.alone_ps >= 0.4 * now.mean_ps;
-        if now.alone > 0 {
+        let at_work = self.target_at_work();
+        if now.alone > 0 && !self.now.is_partial() {
             finding.evidence.push(format!(
                 "completions that were late alone were so by {}, all by {}",
                 duration(now.alone_ps / 1e3),
                 duration(now.mean_ps / 1e3)
             ));
         }
-        if idle { Cause::Lateness } else { Cause::TargetCore }
+        finding.evidence.push(format!(
+            "commands take at least {} of one processor of the target",
+            percent(at_work)
+        ));
+        // Of a sample one does not know who was alone.
+        let alone = self.now.is_partial()
+            || now.alone >= (now.ios / 50).max(16) && now.alone_ps >= 0.4 * now.mean_ps;
+        if !busy && at_work < BUSY && alone { Cause::Lateness } else { Cause::TargetCore }
+    }
+
+    /// Which part of one processor the target's own work takes at the least: what all commands would
+    /// take if each took as long as the fastest tenth.
+    fn target_at_work(&self) -> f64 {
+        let stages = &self.now.header.stages;
+        let works = |name: &String| matches!(Place::of(name), Place::Target) || name == "output";
+        let at: Vec<usize> = (0..stages.len()).filter(|&at| works(&stages[at])).collect();
+        let trace = &self.now.trace;
+        let spent = |io: &Io| at.iter().map(|&at| trace.stages_of(io)[at]).sum();
+        let mut all: Vec<u64> = trace.ios().iter().map(spent).collect();
+        let nth = all.len() / 10;
+        if nth >= all.len() {
+            return 0.0;
+        }
+        (*all.select_nth_unstable(nth).1 as f64 / 1e12 * self.loads.iops_now).min(1.0)
     }
 
     /// What the connections said of themselves.
@@ -345,8 +465,10 @@ impl Case<'_> {
                 finding.stage = next.stage.clone();
             }
         }
-        if let Some(slower) = self.slower_flash(finding) {
-            return slower;
+        if let Some((stage, said)) = self.slower_flash() {
+            finding.evidence.push(said);
+            finding.stage = stage;
+            return Cause::SlowFlash;
         }
         let loads = self.loads;
         let share = |stage: &str| self.comparison.stage_share(stage);
@@ -356,13 +478,6 @@ impl Case<'_> {
             _ if share("block_wait") >= SHARE / 2.0 => return Cause::Background,
             _ => {}
         }
-        if loads.has_grown() {
-            finding.evidence.push(format!(
-                "asked of the drive: {:.2} times the I/Os, {:.2} times the bytes a second, {:.2} times \
-                 as many at once",
-                loads.iops, loads.bytes, loads.depth
-            ));
-        }
         let names: Vec<&str> = loads.others.iter().map(|(name, _)| name.as_str()).collect();
         if !names.is_empty() {
             let theirs: f64 = loads.others.iter().map(|(_, rate)| rate).sum();
@@ -370,7 +485,8 @@ impl Case<'_> {
         }
         match finding.stage.as_str() {
             _ if !names.is_empty() => Cause::Neighbour,
-            _ if loads.has_grown() => Cause::DriveLoad,
+            // More of the same makes them wait.
+            "cache_wait" | "die_wait" | "channel_wait" if loads.has_grown() => Cause::DriveStage,
             "cache_wait" if !self.flash_is_busier() => Cause::WriteCache,
             "cache_wait" | "die_wait" | "channel_wait" => {
                 finding.evidence.push(format!(
@@ -385,7 +501,8 @@ impl Case<'_> {
 
     /// Whether flash operations themselves take longer: those I/Os that have any, so that it does not
     /// matter how many a cache answers.
-    fn slower_flash(&self, finding: &mut Finding) -> Option<Cause> {
+    /// Which, and what says so.
+    fn slower_flash(&self) -> Option<(String, String)> {
         let names = ["flash_array", "flash_command", "flash_transfer"];
         let spent = |analysis: &Analysis, name: &str| {
             let at = analysis.header.stages.iter().position(|it| it == name)?;
@@ -397,13 +514,8 @@ impl Case<'_> {
             };
             let grown = self.comparison.stage(name).map_or(0.0, |it| it.grown());
             if now >= SLOWER * base && grown >= 0.05 * self.comparison.total.grown() {
-                finding.evidence.push(format!(
-                    "{name} alone: {} -> {}",
-                    duration(base),
-                    duration(now)
-                ));
-                finding.stage = name.to_owned();
-                return Some(Cause::SlowFlash);
+                let said = format!("{name} alone: {} -> {}", duration(base), duration(now));
+                return Some((name.to_owned(), said));
             }
         }
         None
@@ -462,6 +574,13 @@ impl Case<'_> {
             finding.cause = Cause::LinkLimit;
         }
     }
+}
+
+/// Whether more load can be behind it; who finds large transfers before it, a limit or a neighbour
+/// knows more.
+fn may_be_load(cause: Cause) -> bool {
+    use Cause::{DriveLimit, LinkLimit, Neighbour, SendQueue, Sessions};
+    ![SendQueue, Sessions, LinkLimit, DriveLimit, Neighbour].contains(&cause)
 }
 
 /// Whether such I/Os bring data to the target.

@@ -17,7 +17,7 @@ impl Cause {
         Cause::Lateness,
         Cause::Backlog,
         Cause::DriveLimit,
-        Cause::DriveLoad,
+        Cause::MoreLoad,
         Cause::Neighbour,
         Cause::Background,
         Cause::SlowFlash,
@@ -41,7 +41,7 @@ impl Cause {
             Cause::Lateness => "the target was late though it had nothing else to do",
             Cause::Backlog => "answers wait until the host takes those before them",
             Cause::DriveLimit => "the drive does all that it can",
-            Cause::DriveLoad => "more is asked of the drive",
+            Cause::MoreLoad => "more is asked for",
             Cause::Neighbour => "others ask of the drive what nobody did before",
             Cause::Background => "the drive has more work of its own, as of garbage collection",
             Cause::SlowFlash => "the flash itself takes longer",
@@ -98,7 +98,7 @@ impl Cause {
             Cause::DriveLimit => {
                 &["a drive that can do more, or less load (--rate_iops, --iodepth)"]
             }
-            Cause::DriveLoad => &[
+            Cause::MoreLoad => &[
                 "fewer I/Os at once (--iodepth), or fewer a second (--rate_iops)",
                 "a drive with more dies (geometry.channels, geometry.chips_per_channel, \
                  geometry.dies_per_chip)",

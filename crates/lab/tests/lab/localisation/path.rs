@@ -181,6 +181,8 @@ pub(crate) fn write(network: &Network, seed: u64, path: &Path) {
     let mut header = Header::new(Side::Path, "a network of queues", TimeBase::Virtual);
     header.kinds = vec!["read".into(), "write".into()];
     header.stages = stages;
+    let waits = |source: &Source| matches!(source.how, Arrivals::Closed(_));
+    header.closed_loop = Some(network.sources.iter().all(waits));
     header.sessions = (0..=world.sessions.iter().copied().max().unwrap_or(0))
         .map(|session| format!("host-{session}"))
         .collect();

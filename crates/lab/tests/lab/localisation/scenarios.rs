@@ -28,7 +28,7 @@ const fn held_back(name: &'static str, make: Make) -> Scenario {
     Scenario { name, held_back: true, make }
 }
 
-pub(crate) const ALL: [Scenario; 12] = [
+pub(crate) const ALL: [Scenario; 14] = [
     seen("a slow target core", slow_target),
     seen("too few sessions", few_sessions),
     seen("a slow link", slow_link),
@@ -41,6 +41,8 @@ pub(crate) const ALL: [Scenario; 12] = [
     held_back("few buffers for writes", few_buffers),
     held_back("garbage collection", collection),
     held_back("a smaller write cache", smaller_cache),
+    held_back("more at once from a host with another number", more_from_a_host),
+    held_back("more load on slower dies", more_on_slower_dies),
 ];
 
 pub(crate) fn rng(seed: u64) -> Xoshiro256PlusPlus {
@@ -182,7 +184,38 @@ fn more_depth(seed: u64, base: &Path, now: &Path) -> Cause {
     let flow = |depth| format!("rw=randread bs=4k iodepth={depth} number_ios=5000");
     run(drive().flow("reader", &flow(depth)).unwrap(), 2 * seed, base);
     run(drive().flow("reader", &flow(depth * 4 + more)).unwrap(), 2 * seed + 1, now);
-    Cause::DriveLoad
+    Cause::MoreLoad
+}
+
+/// One I/O at once, and then many, which wait for the target's core; the host's controller has another
+/// number then, as it has in another run.
+fn more_from_a_host(seed: u64, base: &Path, now: &Path) -> Cause {
+    let mut rng = rng(seed);
+    let mut before = Network::quiet(&mut rng);
+    let source = |session, depth| Source {
+        session,
+        queue: 1,
+        write: false,
+        bytes: 4096,
+        how: Arrivals::Closed(depth),
+    };
+    (before.target_core, before.entries) = (4 * US, 256);
+    let mut after = before.clone();
+    before.sources = vec![source(1, 1)];
+    after.sources = vec![source(2, 32 + (rng.next_u64() % 97) as u32)];
+    both(seed, base, now, &before, &after);
+    Cause::MoreLoad
+}
+
+/// Both at once: most of what is added comes of the load.
+fn more_on_slower_dies(seed: u64, base: &Path, now: &Path) -> Cause {
+    let mut rng = rng(seed);
+    let depth = 8 + rng.next_u64() % 8;
+    let flow = |depth| format!("rw=randread bs=4k iodepth={depth} number_ios=5000");
+    run(drive().flow("reader", &flow(depth)).unwrap(), 2 * seed, base);
+    let slower = drive().set("flash.read=55us").unwrap();
+    run(slower.flow("reader", &flow(depth * 5)).unwrap(), 2 * seed + 1, now);
+    Cause::MoreLoad
 }
 
 pub(crate) fn neighbour(seed: u64, base: &Path, now: &Path) -> Cause {

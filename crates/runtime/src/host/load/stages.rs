@@ -22,6 +22,11 @@ pub fn run_all(
     loads: &[Load],
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, LoadError> {
+    for load in loads {
+        let mut flows = std::iter::once(&load.flow).chain(&load.beside);
+        let waits = flows.all(|flow| flow.depth().is_some());
+        load.profile.iter().for_each(|profile| profile.asks(waits));
+    }
     if let [load] = loads {
         return run(load, watch);
     }

@@ -6,6 +6,8 @@ use mynah_lab::profile::{HOST_STAGES, io_kinds};
 use mynah_lab::recorder::Kind;
 use mynah_profile::{Chooser, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is beside a host's stages.
 const BESIDE: [&str; 3] = ["send_call_ps", "bytes_ahead", "r2ts"];
@@ -33,6 +35,35 @@ pub struct Ended {
     pub batch: u16,
 }
 
+/// When the first I/O of a run began and when its last one ended, on the profile's clock: also those
+/// that have no record, or whose record has been written over.
+#[derive(Debug)]
+pub struct Period {
+    first_ps: AtomicU64,
+    last_ps: AtomicU64,
+}
+
+impl Default for Period {
+    fn default() -> Period {
+        Period { first_ps: AtomicU64::new(u64::MAX), last_ps: AtomicU64::new(0) }
+    }
+}
+
+impl Period {
+    /// It has I/Os between these times.
+    fn has(&self, first: Time, last: Time) {
+        self.first_ps.fetch_min(first.as_ps(), Ordering::Relaxed);
+        self.last_ps.fetch_max(last.as_ps(), Ordering::Relaxed);
+    }
+
+    /// How long it is, if there was an I/O.
+    pub fn span(&self) -> Option<Span> {
+        let (first, last) = (&self.first_ps, &self.last_ps);
+        let span = last.load(Ordering::Relaxed).checked_sub(first.load(Ordering::Relaxed));
+        span.map(Span::from_ps)
+    }
+}
+
 /// A job's profile.
 #[derive(Debug)]
 pub struct HostProfile {
@@ -42,6 +73,10 @@ pub struct HostProfile {
     offset: Span,
     controller_id: u16,
     queue_id: u16,
+    /// When its first I/O began and when its last one ended, and whom it tells when it ends.
+    first: Time,
+    last: Time,
+    period: Arc<Period>,
 }
 
 /// The header of a host's profile of loads on this target.
@@ -54,9 +89,11 @@ pub fn host_header(target: &str) -> Header {
 }
 
 impl HostProfile {
-    /// In this ring; the job's clock began so long after the profile's.
-    pub fn new(ring: Ring, chooser: Chooser, offset: Span) -> HostProfile {
-        HostProfile { ring, chooser, offset, controller_id: 0, queue_id: 0 }
+    /// In this ring; the job's clock began so long after the profile's. When it is dropped it tells
+    /// `period` when its I/Os were.
+    pub fn new(ring: Ring, chooser: Chooser, offset: Span, period: Arc<Period>) -> HostProfile {
+        let (first, last) = (Time::MAX, Time::ZERO);
+        HostProfile { ring, chooser, offset, controller_id: 0, queue_id: 0, first, last, period }
     }
 
     /// Its commands go through a queue of this controller from now on.
@@ -73,6 +110,8 @@ impl HostProfile {
         let arrived = io.arrived.max(at);
         let seen = io.seen.max(arrived);
         let handed = io.handed.max(seen);
+        self.first = self.first.min(begin);
+        self.last = self.last.max(handed);
         let head = Head {
             sequence: 0,
             connection: self.controller_id,
@@ -108,5 +147,13 @@ impl HostProfile {
         ];
         let beside = [flight.call.as_ps(), flight.ahead.into(), flight.rounds.into()];
         self.ring.record(&head, &stages, &beside);
+    }
+}
+
+impl Drop for HostProfile {
+    fn drop(&mut self) {
+        if self.first <= self.last {
+            self.period.has(self.first + self.offset, self.last + self.offset);
+        }
     }
 }

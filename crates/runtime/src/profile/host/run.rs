@@ -3,7 +3,7 @@
 //! Each job has a ring in a file of its own, so that none waits for another: FILE.1, FILE.2, … They
 //! become FILE when the run has ended; those of a process that was killed stay.
 
-use super::job::{HostProfile, host_header};
+use super::job::{HostProfile, Period, host_header};
 use super::sockets::{Asked, Sockets};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::{RING_BYTES, Ring, RingError, RingProblem};
@@ -51,6 +51,8 @@ pub struct HostProfiles {
     clock: Clock,
     parts: Mutex<Vec<PathBuf>>,
     sockets: Arc<Sockets>,
+    period: Arc<Period>,
+    closed_loop: Mutex<Option<bool>>,
 }
 
 impl HostProfiles {
@@ -87,12 +89,20 @@ impl HostProfiles {
             clock,
             parts: Mutex::default(),
             sockets: Arc::default(),
+            period: Arc::default(),
+            closed_loop: Mutex::default(),
         })
     }
 
     /// The clock whose time 0 is the profile's.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// Part of the load waits for answers before it asks for more, or does not.
+    pub fn asks(&self, closed_loop: bool) {
+        let mut all = self.closed_loop.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = Some(closed_loop && all.unwrap_or(true));
     }
 
     /// The profile of another job, whose clock is this.
@@ -107,7 +117,8 @@ impl HostProfiles {
         let ring = Ring::create(&path, &self.header, RING_BYTES)?;
         parts.push(path);
         let offset = clock.origin_ns().saturating_sub(self.clock.origin_ns());
-        Ok(HostProfile::new(ring, self.chooser.clone(), Span::from_ns(offset)))
+        let (chooser, period) = (self.chooser.clone(), Arc::clone(&self.period));
+        Ok(HostProfile::new(ring, chooser, Span::from_ns(offset), period))
     }
 
     /// Asks a connection what limits it, whenever [`HostProfiles::look`] is called, until the result is
@@ -143,7 +154,10 @@ impl HostProfiles {
             (head.begin, head.connection, head.queue, head.nth)
         });
         let file = PendingFile::create(&self.path)?;
-        let header = Header { network: self.sockets.said(), ..self.header.clone() };
+        let counted_ns = self.period.span().map(|span| span.as_ps() / 1_000);
+        let network = self.sockets.said();
+        let closed_loop = *self.closed_loop.lock().unwrap_or_else(PoisonError::into_inner);
+        let header = Header { network, counted_ns, closed_loop, ..self.header.clone() };
         write(&file, &header, all, counts).map_err(|error| file.error(error))?;
         file.keep()?;
         remove(parts);

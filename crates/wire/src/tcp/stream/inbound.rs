@@ -1,6 +1,6 @@
 //! Received bytes become PDUs.
 
-use super::super::digest::{Digests, digest};
+use super::super::digest::{Digests, digest, padded};
 use super::super::pdu::{
     CapsuleCommand, CapsuleResponse, CommonHeader, DIGEST_BYTES, Data, FLAG_DATA_DIGEST,
     FLAG_HEADER_DIGEST, FatalError, Initialize, Kind, ReadyToTransfer, Terminate,
@@ -95,8 +95,21 @@ pub enum Pdu {
 /// Data of the PDU at hand that have not been taken.
 #[derive(Clone, Copy, Debug)]
 struct Body {
+    bytes: u32,
     left: u32,
     checksum: u32,
+}
+
+/// Whether a digest is that of data with this checksum and of so many bytes, padded or not; `pads`
+/// becomes whether they were, where that makes a difference.
+fn fits(found: &[u8], (checksum, bytes): (u32, usize), pads: &mut bool) -> bool {
+    let is = |checksum: u32| found == checksum.to_le_bytes();
+    let exact = is(checksum);
+    let intact = exact || is(padded(checksum, bytes));
+    if intact && !bytes.is_multiple_of(4) {
+        *pads = !exact;
+    }
+    intact
 }
 
 /// Cuts a received stream into PDUs.
@@ -120,6 +133,8 @@ pub struct Inbound {
     alignment: u8,
     established: bool,
     body: Option<Body>,
+    /// The peer's data digests are of data padded to a multiple of four bytes.
+    pads: bool,
 }
 
 impl Inbound {
@@ -137,6 +152,7 @@ impl Inbound {
             alignment: 4,
             established: false,
             body: None,
+            pads: false,
         }
     }
 
@@ -250,9 +266,12 @@ impl Inbound {
             Kind::CapsuleCommand => {
                 let fields: &CapsuleCommand = read(header);
                 let data = layout.data.clone();
-                let intact = data.is_empty()
-                    || !self.digests.data
-                    || held[data.end..data.end + DIGEST_BYTES] == digest(&held[data.clone()]);
+                let mut intact = true;
+                if !data.is_empty() && self.digests.data {
+                    let found = &held[data.end..data.end + DIGEST_BYTES];
+                    let of = (crc32c::crc32c(&held[data.clone()]), data.len());
+                    intact = fits(found, of, &mut self.pads);
+                }
                 let range = self.start + data.start..self.start + data.end;
                 let pdu = Pdu::CapsuleCommand(fields.entry, CapsuleData { range, intact });
                 (pdu, layout.pdu_bytes)
@@ -272,7 +291,8 @@ impl Inbound {
                 if fields.bytes.get() > self.limits.data_bytes {
                     return Err(fatal(FatalError::LimitExceeded, FIELD_DATA_BYTES));
                 }
-                self.body = Some(Body { left: fields.bytes.get(), checksum: 0 });
+                let bytes = fields.bytes.get();
+                self.body = Some(Body { bytes, left: bytes, checksum: 0 });
                 (Pdu::Data(fields), layout.data.start)
             }
         };
@@ -341,12 +361,17 @@ impl Inbound {
                 self.needed = DIGEST_BYTES;
                 return None;
             };
-            intact = *found == body.checksum.to_le_bytes();
+            intact = fits(found, (body.checksum, body.bytes as usize), &mut self.pads);
             self.start += DIGEST_BYTES;
         }
         self.body = None;
         self.needed = COMMON_BYTES;
         Some(intact)
+    }
+
+    /// Whether the peer was seen to compute data digests over data padded to a multiple of four bytes.
+    pub fn pads_digests(&self) -> bool {
+        self.pads
     }
 
     /// Where the parts of a PDU lie, by its common header.

@@ -1,6 +1,6 @@
 //! PDUs become bytes to send.
 
-use super::super::digest::{Digests, digest};
+use super::super::digest::{Digests, digest, padded};
 use super::super::pdu::{
     CapsuleCommand, CapsuleResponse, CommonHeader, DIGEST_BYTES, Data, FLAG_DATA_DIGEST,
     FLAG_HEADER_DIGEST, Initialize, Kind, ReadyToTransfer, Terminate,
@@ -52,6 +52,8 @@ pub struct Outbound {
     lent_bytes: usize,
     digests: Digests,
     alignment: u8,
+    /// Data digests are of data padded to a multiple of four bytes.
+    pads: bool,
 }
 
 impl Outbound {
@@ -66,7 +68,13 @@ impl Outbound {
             lent_bytes: 0,
             digests: Digests::default(),
             alignment: 4,
+            pads: false,
         }
+    }
+
+    /// Computes data digests as the peer does from now on; see [`super::Inbound::pads_digests`].
+    pub fn pad_digests(&mut self, pads: bool) {
+        self.pads = pads;
     }
 
     /// Initialization is over: from here on PDUs have these digests, and data begin at
@@ -299,12 +307,13 @@ impl Outbound {
         if data_bytes == 0 {
             return;
         }
-        let has_digest = self.digests.data;
+        let (has_digest, pads) = (self.digests.data, self.pads);
         let data = self.reserve(data_bytes as usize);
         fill(data);
         if has_digest {
-            let digest = digest(data);
-            self.reserve(DIGEST_BYTES).copy_from_slice(&digest);
+            let checksum = crc32c::crc32c(data);
+            let checksum = if pads { padded(checksum, data.len()) } else { checksum };
+            self.reserve(DIGEST_BYTES).copy_from_slice(&checksum.to_le_bytes());
         }
     }
 

@@ -306,6 +306,54 @@ fn damaged_data_fail_their_command_only() {
     assert_eq!(pair.pool.lent_bytes(), 0);
 }
 
+/// SPDK computes data digests over data padded to a multiple of four bytes, Linux over the data: both
+/// are taken, and answered alike; what fits neither is damaged.
+#[test]
+fn digests_of_padded_data_are_taken() {
+    for pads in [false, true] {
+        for bytes in [1usize, 5, 6, 511, 512] {
+            let data = pattern(4, bytes);
+            let checked = bytes.next_multiple_of(4);
+            let crc = |of: &[u8]| crc32c::crc32c(of).to_le_bytes();
+            let mut of = data.clone();
+            of.resize(if pads { checked } else { bytes }, 0);
+            let right = crc(&of);
+            let mut pair = Pair::connected(Settings::default(), 2, 1, 4);
+            // With the command, and when asked for.
+            pair.out.command(&in_capsule(1, nvm::WRITE, 0, bytes as u32), bytes as u32, |into| {
+                into.copy_from_slice(&data);
+            });
+            let mut sent = pair.taken();
+            let end = sent.len() - 4;
+            sent[end..].copy_from_slice(&right);
+            pair.feed(&sent);
+            pair.command(&asked_for(2, bytes as u32), &[]);
+            pair.out.data(2, 0, 0, bytes as u32, 4, |into| into.copy_from_slice(&data));
+            let mut sent = pair.taken();
+            let end = sent.len() - 4;
+            sent[end..].copy_from_slice(&right);
+            pair.feed(&sent);
+            let taken: Vec<_> =
+                pair.commands.iter().map(|it| (&it.1, it.0.command_id.get())).collect();
+            assert_eq!(taken, [(&data, 1), (&data, 2)], "{pads} {bytes}");
+            // The answer's digest is as the host computes it, and a response follows where hosts differ.
+            let done = CompletionEntry::new(1, Status::SUCCESS, 0);
+            pair.target.respond_with_data(&done, bytes as u32, |into| into.copy_from_slice(&data));
+            let output = pair.target.output().to_vec();
+            let digest = 24 + bytes;
+            assert_eq!(output[digest..digest + 4], right, "{pads} {bytes}");
+            assert_eq!(output.len() > digest + 4, bytes % 4 != 0, "{pads} {bytes}");
+        }
+    }
+    let mut pair = Pair::connected(Settings::default(), 2, 1, 4);
+    pair.out.command(&in_capsule(1, nvm::WRITE, 0, 5), 5, |into| into.fill(1));
+    let mut sent = pair.taken();
+    let end = sent.len() - 4;
+    sent[end] ^= 1;
+    pair.feed(&sent);
+    assert_eq!(pair.target.damaged(), 1);
+}
+
 #[test]
 fn a_wrong_header_digest_is_fatal() {
     let mut pair = Pair::connected(Settings::default(), 1, 1, 4);
