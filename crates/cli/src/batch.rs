@@ -16,7 +16,8 @@ use mynah_lab::sweep::runs::{self, Ended, Ends};
 use mynah_lab::{SimulationError, batch};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Runs all of it; whether it was interrupted.
 pub(crate) fn run(
@@ -35,8 +36,10 @@ pub(crate) fn run(
     let table = create(args.output.table.as_deref())?;
     let kept =
         args.run.resume.as_deref().map(|folder| Kept::open(args, folder, &all)).transpose()?;
+    let is_kept = kept.is_some();
+    let (axes, runs) = (runs::axes(&all), all.len());
 
-    let Ran { ended, first_error, unsaved } = run_rest(args, &all, threads, kept.as_ref())?;
+    let Ran { ended, first_error, unsaved } = run_rest(args, all, threads, kept)?;
     let ends = Ends::of(ended, repeats as usize);
     let interrupted = ends.is_part;
     if ends.results.is_empty()
@@ -47,7 +50,7 @@ pub(crate) fn run(
             None => Failure::failed(failed.error.clone(), Some(FAILED_BEFORE)),
         });
     }
-    let (sweep, document) = ends.into_sweep(runs::axes(&all), repeats as usize);
+    let (sweep, document) = ends.into_sweep(axes, repeats as usize);
     if let Some(file) = report {
         let title = args.experiment.as_deref().and_then(Path::file_stem).unwrap_or_default();
         file.finish(&sweep.html(&title.to_string_lossy()))?;
@@ -65,7 +68,7 @@ pub(crate) fn run(
                 true => "interrupted: no point was done",
                 false => "interrupted: these are the points that were done",
             });
-            if kept.is_some() {
+            if is_kept {
                 failure::say("the same command goes on from there");
             }
         }
@@ -78,7 +81,7 @@ pub(crate) fn run(
     if let Some(reason) = unsaved {
         return Err(SimulationError::from(reason).into());
     }
-    match trouble(&document, all.len()) {
+    match trouble(&document, runs) {
         Some(trouble) if interrupted => {
             failure::say(&trouble);
             Ok(true)
@@ -101,14 +104,74 @@ struct Ran {
     unsaved: Option<RunError>,
 }
 
+/// For so long those runs may go on that are amid something when all is interrupted.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What the threads of a batch share.
+struct Batch {
+    all: Vec<Simulation>,
+    /// Which of them are run.
+    open: Vec<usize>,
+    kept: Option<Kept>,
+    bar: BatchBar,
+    outcome: Mutex<Outcome>,
+}
+
+/// What is the same of all runs.
+#[derive(Default)]
+struct Outcome {
+    unsaved: Option<RunError>,
+    unkept: Option<LedgerError>,
+    /// The program ends: nothing more is kept.
+    is_over: bool,
+}
+
+impl Batch {
+    /// Runs one of those that are open; nothing if no more are to be begun.
+    fn one(&self, index: usize) -> Option<(Ended, Option<SimulationError>)> {
+        // Short runs end before they ask whether to go on.
+        if BatchBar::is_interrupted() {
+            return None;
+        }
+        let run = self.open[index];
+        let simulation = &self.all[run];
+        let mut meter = Meter::of_thread();
+        let measured = simulation.run_watched(&mut |step| {
+            meter.step(step);
+            self.bar.step(index, step)
+        });
+        let mut outcome = self.outcome.lock().ok()?;
+        let ended = match measured_anyway(measured, &mut outcome.unsaved) {
+            Ok(measured) if measured.interrupted => return None,
+            Err(SimulationError::Run(RunError::Interrupted)) => return None,
+            Ok(mut measured) => {
+                measured.result.run = meter.finish();
+                (Ended::Done(Box::new(measured.result)), None)
+            }
+            Err(error) => (Ended::Failed(runs::failed(simulation, error.to_string())), Some(error)),
+        };
+        if outcome.is_over {
+            return None;
+        }
+        if let Some(kept) = &self.kept
+            && let Err(error) = kept.add(run, &ended.0)
+        {
+            // What cannot be kept would be run in vain, and so would all after it.
+            outcome.unkept.get_or_insert(error);
+            return None;
+        }
+        Some(ended)
+    }
+}
+
 /// Runs those of `all` that are not in the ledger.
 fn run_rest(
     args: &Sim,
-    all: &[Simulation],
+    all: Vec<Simulation>,
     threads: usize,
-    kept: Option<&Kept>,
+    kept: Option<Kept>,
 ) -> Result<Ran, Failure> {
-    let mut ended = match kept {
+    let mut ended = match &kept {
         Some(kept) => kept.ended(args.run.retry_failed)?,
         None => all.iter().map(|_| None).collect(),
     };
@@ -121,54 +184,29 @@ fn run_rest(
         failure::say(format_args!("{} runs, {done} already done", all.len()));
     }
     let bar = BatchBar::new(args.output.quiet, open.len());
-    let unsaved = Mutex::new(None);
-    let unkept: Mutex<Option<LedgerError>> = Mutex::new(None);
-    let one = |index: usize, run: &usize| -> Option<(Ended, Option<SimulationError>)> {
-        // Short runs end before they ask whether to go on.
-        if BatchBar::is_interrupted() {
-            return None;
-        }
-        let simulation = &all[*run];
-        let mut meter = Meter::of_thread();
-        let measured = simulation.run_watched(&mut |step| {
-            meter.step(step);
-            bar.step(index, step)
-        });
-        let measured = match unsaved.lock() {
-            Ok(mut unsaved) => measured_anyway(measured, &mut unsaved),
-            Err(_) => measured,
-        };
-        let ended = match measured {
-            Ok(measured) if measured.interrupted => return None,
-            Err(SimulationError::Run(RunError::Interrupted)) => return None,
-            Ok(mut measured) => {
-                measured.result.run = meter.finish();
-                (Ended::Done(Box::new(measured.result)), None)
-            }
-            Err(error) => (Ended::Failed(runs::failed(simulation, error.to_string())), Some(error)),
-        };
-        if let Some(kept) = kept
-            && let Err(error) = kept.add(*run, &ended.0)
-        {
-            // What cannot be kept would be run in vain, and so would all after it.
-            unkept.lock().ok()?.get_or_insert(error);
-            return None;
-        }
-        Some(ended)
+    let outcome = Mutex::default();
+    let batch = Arc::new(Batch { all, open, kept, bar, outcome });
+    let mut since = None;
+    let leaves = || {
+        let since = BatchBar::is_interrupted().then(|| *since.get_or_insert_with(Instant::now));
+        since.is_some_and(|since| since.elapsed() >= GRACE)
     };
-    let done = batch::run(&open, threads, one);
-    drop(bar);
-    if let Ok(Some(error)) = unkept.into_inner() {
+    let worker = Arc::clone(&batch);
+    let done = batch::run_until(batch.open.len(), threads, move |at| worker.one(at), leaves);
+    batch.bar.end();
+    let mut outcome = batch.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+    outcome.is_over = true;
+    if let Some(error) = outcome.unkept.take() {
         return Err(error.into());
     }
     let mut first_error = None;
-    for (run, done) in open.into_iter().zip(done) {
+    for (&run, done) in batch.open.iter().zip(done) {
         if let Some((end, error)) = done {
             first_error = first_error.or(error);
             ended[run] = Some(end);
         }
     }
-    Ok(Ran { ended, first_error, unsaved: unsaved.into_inner().ok().flatten() })
+    Ok(Ran { ended, first_error, unsaved: outcome.unsaved.take() })
 }
 
 /// A ledger, and which of its runs are those of this sweep.

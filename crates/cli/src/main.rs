@@ -81,6 +81,8 @@ fn main() -> ExitCode {
         Verb::Completions { shell } => shell::completions(shell),
         Verb::Man { dir } => shell::man(&dir),
     };
+    // Of runs that were not waited for.
+    mynah_lab::output::remove_unfinished();
     match done {
         Ok(interrupted) if interrupted => ExitCode::from(INTERRUPTED),
         Ok(_) => ExitCode::SUCCESS,

@@ -42,6 +42,7 @@ pub(crate) fn catch_interrupts() {
             return then();
         }
         if again || !RUNNING.load(Ordering::Relaxed) {
+            mynah_lab::output::remove_unfinished();
             std::process::exit(crate::INTERRUPTED.into());
         }
     };
@@ -297,12 +298,19 @@ impl BatchBar {
     }
 }
 
-impl Drop for BatchBar {
-    fn drop(&mut self) {
+impl BatchBar {
+    /// All have ended, or are no longer waited for.
+    pub(crate) fn end(&self) {
         RUNNING.store(false, Ordering::Relaxed);
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+impl Drop for BatchBar {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -3,8 +3,9 @@
 //! Runs share nothing, so how many go on at a time never changes a result. The next run is
 //! taken by whoever is free first.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 /// Does `run` for every item, on so many threads; what it returned, in the order of the
 /// items. Where `run` returns `None` no further items are begun, and those that were not
@@ -39,6 +40,57 @@ pub fn run<I: Sync, T: Send>(
     done.into_inner().unwrap_or_default()
 }
 
+/// How often it is looked whether to leave.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The same for so many items by their numbers, for a program that is about to end: when `leaves` says
+/// so, what has been done by then is returned, and threads that are still at work are left to
+/// themselves.
+pub fn run_until<T: Send + 'static>(
+    items: usize,
+    threads: usize,
+    run: impl Fn(usize) -> Option<T> + Send + Sync + 'static,
+    mut leaves: impl FnMut() -> bool,
+) -> Vec<Option<T>> {
+    let shared = Arc::new((AtomicUsize::new(0), run));
+    let (sender, results) = mpsc::channel();
+    let work = |sender: mpsc::Sender<(usize, T)>| {
+        let shared = Arc::clone(&shared);
+        move || {
+            let (next, run) = &*shared;
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= items {
+                    return;
+                }
+                match run(at) {
+                    // Who has left does not want it.
+                    Some(result) => drop(sender.send((at, result))),
+                    None => next.store(items, Ordering::Relaxed),
+                }
+            }
+        }
+    };
+    let threads: Vec<_> =
+        (0..threads.min(items).max(1)).map(|_| std::thread::spawn(work(sender.clone()))).collect();
+    drop(sender);
+    let mut done: Vec<Option<T>> = (0..items).map(|_| None).collect();
+    loop {
+        match results.recv_timeout(LOOK_EVERY) {
+            Ok((at, result)) => done[at] = Some(result),
+            Err(mpsc::RecvTimeoutError::Timeout) if !leaves() => {}
+            Err(mpsc::RecvTimeoutError::Timeout) => return done,
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    for thread in threads {
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+    done
+}
+
 /// Does `work` for every item, on as many threads as there are processors; what it returned, in the
 /// order of the items.
 pub fn on_all<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
@@ -61,6 +113,28 @@ mod tests {
             assert!(done.iter().enumerate().all(right));
         }
         assert!(run(&[] as &[u8], 3, |_, _| Some(())).is_empty());
+    }
+
+    #[test]
+    fn who_leaves_has_what_was_done() {
+        let (go, goes) = mpsc::channel::<()>();
+        let goes = Mutex::new(goes);
+        // The last waits for somebody who comes when all is over.
+        let run = move |at| {
+            if at == 3 {
+                let _ = goes.lock().unwrap().recv();
+            }
+            Some(at)
+        };
+        let mut looks = 0;
+        let leaves = || {
+            looks += 1;
+            looks > 3
+        };
+        assert_eq!(run_until(4, 2, run, leaves), [Some(0), Some(1), Some(2), None]);
+        drop(go);
+        let all = run_until(50, 4, |at| (at < 20).then_some(at), || false);
+        assert!(all.iter().flatten().copied().eq(0..20), "{all:?}");
     }
 
     #[test]

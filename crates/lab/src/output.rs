@@ -6,10 +6,12 @@
 //! its mode. A new one is for whom the umask says, or for its owner alone if it holds what hosts
 //! have stored or done ([`PendingFile::create_private`]).
 
+use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tempfile::NamedTempFile;
 
 /// Mode bits of files: who may read, write and execute them.
@@ -31,12 +33,42 @@ pub struct OutputError {
     pub at_start: bool,
 }
 
+/// Temporary files of this process.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Removes what is being written, for a process that ends in the middle of it.
+pub fn remove_unfinished() {
+    let mut all = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in std::mem::take(&mut *all) {
+        // One that cannot be removed does no harm.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// A temporary file that is to be removed if the process ends meanwhile.
+#[derive(Debug)]
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn new(path: &Path) -> Unfinished {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        Unfinished(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
 /// A file that is being written. Dropped without [`PendingFile::keep`], it is removed.
 #[derive(Debug)]
 pub struct PendingFile {
     path: PathBuf,
     /// `None`: the place is written directly.
     temporary: Option<NamedTempFile>,
+    unfinished: Option<Unfinished>,
 }
 
 impl PendingFile {
@@ -77,7 +109,10 @@ impl PendingFile {
             Ok(Some(temporary))
         };
         match begun() {
-            Ok(temporary) => Ok(PendingFile { path: path.to_owned(), temporary }),
+            Ok(temporary) => {
+                let unfinished = temporary.as_ref().map(|file| Unfinished::new(file.path()));
+                Ok(PendingFile { path: path.to_owned(), temporary, unfinished })
+            }
             Err(error) => Err(OutputError { path: path.to_owned(), error, at_start: true }),
         }
     }
@@ -118,9 +153,11 @@ impl PendingFile {
     /// # Errors
     /// If it cannot be renamed.
     pub fn keep(self) -> Result<(), OutputError> {
-        let PendingFile { path, temporary } = self;
+        let PendingFile { path, temporary, unfinished } = self;
         let Some(temporary) = temporary else { return Ok(()) };
-        match temporary.persist(&path) {
+        let persisted = temporary.persist(&path);
+        drop(unfinished);
+        match persisted {
             Ok(_) => Ok(()),
             Err(failed) => Err(OutputError { path, error: failed.error, at_start: false }),
         }
@@ -182,6 +219,19 @@ mod tests {
         assert!(write(&folder.path().join("no/such/folder"), "").is_err());
         assert!(write(Path::new("/"), "").is_err());
         write(Path::new("/dev/null"), "gone").unwrap();
+    }
+
+    #[test]
+    fn what_is_unfinished_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let known =
+            || UNFINISHED.lock().unwrap().iter().filter(|it| it.starts_with(folder.path())).count();
+        let path = folder.path().join("out.json");
+        let pending = PendingFile::create(&path).unwrap();
+        assert_eq!(known(), 1);
+        pending.finish("whole").unwrap();
+        drop(PendingFile::create(&path).unwrap());
+        assert_eq!(known(), 0);
     }
 
     #[test]

@@ -356,6 +356,38 @@ fn an_interrupted_run_prints_what_was_measured() {
     assert!(summary.contains("IOPS=") && summary.contains("interrupted"), "{summary}");
 }
 
+/// What settles for hours is interrupted before anything is measured: nothing is said to have been, and
+/// nothing half-written stays.
+#[test]
+fn an_interruption_before_the_run_has_no_result() {
+    for (args, told) in [
+        (&["--json", "one.json"][..], "nothing was measured"),
+        (&["--repeat", "3", "--request-log", "log.csv"], "interrupted: no point was done"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_mynah"))
+            .arg("sim")
+            .args(SMALL)
+            .args(["--rw", "randwrite", "--runtime", "1ms", "--settle", "100h"])
+            .args(args)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(6));
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let (summary, errors) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(130), "{errors}");
+        assert!(errors.contains(told), "{errors}");
+        assert!(!summary.contains("IOPS="), "{summary}");
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
 /// The values of one figure of a comparison.
 fn figure(comparison: &Value, group: &str, name: &str) -> [f64; 2] {
     let figures = comparison["figures"].as_array().unwrap();
