@@ -145,7 +145,7 @@ impl Observers {
             rows.finish();
         }
         if let Some(profile) = self.profile {
-            profile.finish()?;
+            profile.finish(&drive.blame())?;
         }
         if let Some(timeline) = self.timeline {
             timeline.finish(drive)?;

@@ -162,6 +162,7 @@ pub fn key_value() -> KeyValue {
         value_max: 64 << 10,
         key_inline: 16,
         key_fetch_holds: true,
+        key_round_trip: Span::from_ns(800),
     }
 }
 

@@ -434,6 +434,12 @@ impl Config {
         within("key_value.key_max", kv.key_max.into(), 1..=255)?;
         within("key_value.key_inline", kv.key_inline.into(), 0..=255)?;
         within("key_value.value_max", kv.value_max.into(), 0..=32 << 20)?;
+        let round_trip = kv.key_round_trip.as_ps();
+        within(
+            "key_value.key_round_trip",
+            round_trip,
+            0..=mynah_stamp::Span::from_secs(1).as_ps(),
+        )?;
         for (key, time) in kv.times.each() {
             let sum: f64 = time.fixed.iter().map(|(probability, _)| probability).sum();
             let each = time.fixed.iter().all(|(probability, _)| (0.0..=1.0).contains(probability));

@@ -4,6 +4,7 @@ use crate::choice::Choice;
 use crate::record::HEAD_WORDS;
 use crate::{ReadError, SCHEMA};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 4096;
@@ -100,6 +101,11 @@ pub struct Header {
     /// known, as at a target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_loop: Option<bool>,
+    /// Who had what the I/Os waited for (dies, channels, free blocks, room in the cache), and for how long,
+    /// summed over their parts: `own`, `others`, or the drive's own work by its name. Not there: not
+    /// known, as of all that is not simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ns: Option<BTreeMap<String, u64>>,
 }
 
 /// What the connections of a run said of themselves (Linux's TCP_INFO), while it went on: over all of
@@ -181,6 +187,7 @@ impl Header {
             network: None,
             counted_ns: None,
             closed_loop: None,
+            held_ns: None,
         }
     }
 

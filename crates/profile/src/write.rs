@@ -3,6 +3,7 @@
 use crate::header::{Counts, HEADER_BYTES, Header};
 use crate::record::Head;
 use mynah_stamp::Span;
+use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// Bytes of a profile with so many records.
@@ -57,6 +58,11 @@ impl<W: Write + Seek> Writer<W> {
         self.row.extend_from_slice(&head.sequence.to_le_bytes());
         debug_assert_eq!(self.row.len() as u64, self.header.record_bytes());
         self.out.write_all(&self.row)
+    }
+
+    /// Adds who had what the I/Os waited for.
+    pub fn held(&mut self, held_ns: BTreeMap<String, u64>) {
+        self.header.held_ns = Some(held_ns);
     }
 
     /// Ends it; what was counted.

@@ -228,6 +228,7 @@ fn file_key(field: &'static str) -> &'static str {
         "key_value.index.signature_bits" => "kv.index.signature",
         "key_value.key_fetch_holds" => "kv.key_fetch",
         "key_value.key_inline" => "kv.key_inline",
+        "key_value.key_round_trip" => "kv.key_round_trip",
         "key_value.key_max" => "kv.key_max",
         "key_value.managers" => "kv.managers",
         "key_value.times" => "kv.time",

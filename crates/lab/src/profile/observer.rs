@@ -4,16 +4,23 @@
 use crate::observers::Completed;
 use crate::output::{OutputError, PendingFile};
 use crate::recorder::Kind;
+use crate::result::holder_name;
 use crate::workload::FlowSpec;
 use mynah_model::io::{Request, Status};
+use mynah_model::stats::{Blame, Holder, Resource};
 use mynah_profile::{Head, Header, Side, TimeBase, Writer};
 use mynah_stamp::{Span, Stage, Time};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
 /// Commands of a simulation have no opcode.
 const NO_OPCODE: u8 = 0xff;
+
+/// What the drive's own work can hold.
+const IN_THE_DRIVE: [Resource; 4] =
+    [Resource::Die, Resource::Channel, Resource::FreeBlock, Resource::CacheSpace];
 
 /// A profile being written by a simulation.
 pub(crate) struct ProfileLog {
@@ -92,8 +99,18 @@ impl ProfileLog {
         self.writer.record(head, stages, &[]).map_err(fail)
     }
 
-    /// The run has ended.
-    pub(crate) fn finish(self) -> Result<(), OutputError> {
+    /// The run has ended; for whom its I/Os waited.
+    pub(crate) fn finish(mut self, blame: &[Blame]) -> Result<(), OutputError> {
+        let mut held = BTreeMap::new();
+        for blame in blame.iter().filter(|it| IN_THE_DRIVE.contains(&it.resource)) {
+            let holder = match blame.holder {
+                Holder::Flow(flow) if flow == blame.victim => "own".to_owned(),
+                Holder::Flow(_) => "others".to_owned(),
+                of_the_drive => holder_name(of_the_drive, &[]),
+            };
+            *held.entry(holder).or_default() += blame.wait.as_ps() / 1_000;
+        }
+        self.writer.held(held);
         let path = self.path;
         let finished = self.writer.finish();
         finished.map(drop).map_err(|error| OutputError { path, error, at_start: false })

@@ -33,6 +33,9 @@ pub struct KeyValue {
     pub key_inline: u32,
     /// Whether the manager waits for that transfer. Otherwise it is over when the manager begins.
     pub key_fetch_holds: bool,
+    /// How long that takes beside what it occupies the link: the way of a read request to the host's
+    /// memory and back.
+    pub key_round_trip: Span,
 }
 
 impl KeyValue {

@@ -136,6 +136,8 @@ pub(super) struct KeyCommands {
     inline: u32,
     /// A manager waits for them.
     fetch_holds: bool,
+    /// How long one is on its way.
+    round_trip: Span,
 }
 
 impl KeyCommands {
@@ -148,6 +150,7 @@ impl KeyCommands {
             times: key_value.map_or_else(|| KeyTimes::all(Span::ZERO), |it| it.times.clone()),
             inline: key_value.map_or(u32::MAX, |it| it.key_inline),
             fetch_holds: key_value.is_some_and(|it| it.key_fetch_holds),
+            round_trip: key_value.map_or(Span::ZERO, |it| it.key_round_trip),
         }
     }
 
@@ -324,7 +327,8 @@ impl Drive {
         self.key(command).step = Step::KeyAtHost;
         let flow = self.host.commands[command].flow;
         let booking = self.book_up(self.host.link.read_request, flow);
-        self.kernel.events.push(booking.end, Event::KeyStep { command });
+        let there = booking.end + self.host.keys.round_trip;
+        self.kernel.events.push(there, Event::KeyStep { command });
     }
 
     /// A command wants a manager.

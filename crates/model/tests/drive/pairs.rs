@@ -305,8 +305,8 @@ fn long_keys_are_fetched_by_themselves() {
         host.fill(0..100, 1000);
         let one = host.one(KeyOperation::Exist, 7, 0);
         let long = u64::from(key_bytes > 16);
-        // A request and a packet of 128 bytes.
-        let key = Span::from_ns((8 + (100 + 28) / 4) * long);
+        // A request, its way and a packet of 128 bytes.
+        let key = Span::from_ns((8 + 800 + (100 + 28) / 4) * long);
         assert_eq!(one.at.since(one.rung), Span::from_ns(8 + 8 + 23 + 11) + Span::from_us(3) + key);
         let begin = host.drive.now();
         for key in 0..100 {

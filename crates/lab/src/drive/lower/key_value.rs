@@ -26,6 +26,8 @@ const LSM_MEMTABLE: u64 = 1 << 20;
 const KEY_MAX: u32 = 255;
 /// Longest key that comes within its command, in both command sets.
 const KEY_INLINE: u32 = 16;
+/// A read of host memory over PCIe: 0.6 to 1 us.
+const KEY_ROUND_TRIP: Span = Span::from_ns(800);
 /// Largest value of a drive that says nothing of it, that of Samsung's drives.
 const VALUE_MAX: u32 = 2 << 20;
 /// Largest value that any drive can have.
@@ -59,6 +61,7 @@ fn key_value_of(geometry: &Geometry) -> KeyValue {
         value_max: VALUE_MAX,
         key_inline: KEY_INLINE,
         key_fetch_holds: true,
+        key_round_trip: KEY_ROUND_TRIP,
     }
 }
 
@@ -184,13 +187,17 @@ impl Check<'_> {
             );
         }
         let key_inline = key_inline.min(key_max);
-        let fetch = kv.key_fetch.as_ref().filter(|_| key_inline >= key_max);
-        if let Some(fetch) = fetch {
+        let of_fetch = [
+            ("key_fetch", kv.key_fetch.as_ref().map(At::span)),
+            ("key_round_trip", kv.key_round_trip.as_ref().map(At::span)),
+        ];
+        for (name, span) in of_fetch {
+            let Some(span) = span.filter(|_| key_inline >= key_max) else { continue };
             let causes = [&kv.key_inline, &kv.key_max].into_iter().flatten().map(At::span);
             self.without_effect(
-                fetch.span(),
+                span,
                 causes.max_by_key(|span| span.start),
-                "`kv.key_fetch` has no effect: every key comes within its command",
+                &format!("`kv.{name}` has no effect: every key comes within its command"),
                 "remove it, or use it with `kv.key_inline` below `kv.key_max`",
             );
         }
@@ -209,6 +216,11 @@ impl Check<'_> {
             ),
             key_inline,
             key_fetch_holds: fetch.is_none_or(|at| *at.get() == KeyFetchName::Waits),
+            key_round_trip: self.span_or(
+                "kv.key_round_trip",
+                &kv.key_round_trip,
+                defaults.key_round_trip,
+            ),
         }
     }
 

@@ -544,6 +544,7 @@ fn key_value(all: &mut Settings, kv: &KeyValue) {
     if kv.key_inline < kv.key_max {
         let fetch = if kv.key_fetch_holds { "waits" } else { "overlaps" };
         all.put("kv.key_fetch", quoted(fetch));
+        all.put("kv.key_round_trip", span(kv.key_round_trip));
     }
     for (command, time) in kv.times.each() {
         all.put(&format!("kv.time.{command}"), key_time(time));

@@ -488,6 +488,12 @@ impl Case<'_> {
             // More of the same makes them wait.
             "cache_wait" | "die_wait" | "channel_wait" if loads.has_grown() => Cause::DriveStage,
             "cache_wait" if !self.flash_is_busier() => Cause::WriteCache,
+            // Who had what they waited for, where that is known: its own I/Os, on fewer dies say.
+            "cache_wait" | "die_wait" | "channel_wait"
+                if self.held_by_itself(&mut finding.evidence) == Some(false) =>
+            {
+                Cause::DriveStage
+            }
             "cache_wait" | "die_wait" | "channel_wait" => {
                 finding.evidence.push(format!(
                     "no more is asked of it: {:.2} times the I/Os and {:.2} times the bytes a second",
@@ -497,6 +503,31 @@ impl Case<'_> {
             }
             _ => Cause::DriveStage,
         }
+    }
+
+    /// Whether what the drive does for itself has a large part of what waits have grown by; nothing where
+    /// the records do not say who had what I/Os waited for.
+    fn held_by_itself(&self, evidence: &mut Vec<String>) -> Option<bool> {
+        let each = |analysis: &Analysis| {
+            let held = analysis.header.held_ns.as_ref()?;
+            let ios = analysis.counts.completed.max(1) as f64;
+            let sum = |own: bool| -> f64 {
+                let is_own = |name: &str| ["own", "others"].contains(&name);
+                let all = held.iter().filter(|(name, _)| is_own(name) == own);
+                all.map(|(_, ns)| *ns as f64).sum::<f64>() / ios
+            };
+            Some((sum(true), sum(false)))
+        };
+        let ((own_base, base), (own, now)) = (each(self.base)?, each(self.now)?);
+        evidence.push(format!(
+            "waits held by I/Os themselves: {} -> {} each; by the drive's own work: {} -> {}",
+            duration(own_base),
+            duration(own),
+            duration(base),
+            duration(now)
+        ));
+        let (own, now) = ((own - own_base).max(0.0), (now - base).max(0.0));
+        Some(now >= SHARE * (own + now))
     }
 
     /// Whether flash operations themselves take longer: those I/Os that have any, so that it does not

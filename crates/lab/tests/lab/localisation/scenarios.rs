@@ -28,7 +28,7 @@ const fn held_back(name: &'static str, make: Make) -> Scenario {
     Scenario { name, held_back: true, make }
 }
 
-pub(crate) const ALL: [Scenario; 14] = [
+pub(crate) const ALL: [Scenario; 15] = [
     seen("a slow target core", slow_target),
     seen("too few sessions", few_sessions),
     seen("a slow link", slow_link),
@@ -43,6 +43,7 @@ pub(crate) const ALL: [Scenario; 14] = [
     held_back("a smaller write cache", smaller_cache),
     held_back("more at once from a host with another number", more_from_a_host),
     held_back("more load on slower dies", more_on_slower_dies),
+    held_back("reads of fewer dies", fewer_dies),
 ];
 
 pub(crate) fn rng(seed: u64) -> Xoshiro256PlusPlus {
@@ -216,6 +217,17 @@ fn more_on_slower_dies(seed: u64, base: &Path, now: &Path) -> Cause {
     let slower = drive().set("flash.read=55us").unwrap();
     run(slower.flow("reader", &flow(depth * 5)).unwrap(), 2 * seed + 1, now);
     Cause::MoreLoad
+}
+
+/// Nothing is written, so that the drive has no work of its own.
+fn fewer_dies(seed: u64, base: &Path, now: &Path) -> Cause {
+    let mut rng = rng(seed);
+    let depth = 12 + rng.next_u64() % 12;
+    let flow = format!("rw=randread bs=4k iodepth={depth} number_ios=5000");
+    run(drive().flow("reader", &flow).unwrap(), 2 * seed, base);
+    let fewer = drive().set("geometry.channels=1").unwrap();
+    run(fewer.flow("reader", &flow).unwrap(), 2 * seed + 1, now);
+    Cause::DriveStage
 }
 
 pub(crate) fn neighbour(seed: u64, base: &Path, now: &Path) -> Cause {

@@ -5,6 +5,7 @@
 //! The model holds neither filters nor signatures of pages. Whether one is wrong is drawn from the
 //! token and the page, so that it is the same each time, as often as it would be.
 
+use super::filter::false_positives;
 use super::index::{Index, Place, Probes};
 use super::space::Space;
 use crate::config::KeyIndex;
@@ -13,8 +14,6 @@ use crate::number::Lpn;
 /// What entries and filters of hashed pages are like.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Likeness {
-    /// Entries to a page.
-    entries: u32,
     filter_bits: u32,
     signature_bits: u32,
 }
@@ -34,9 +33,9 @@ fn share_of(token: u64, page: u32, salt: u64) -> f64 {
 }
 
 impl Likeness {
-    pub(super) fn new(config: &KeyIndex, entries: u32) -> Likeness {
+    pub(super) fn new(config: &KeyIndex) -> Likeness {
         let KeyIndex { filter_bits, signature_bits, .. } = *config;
-        Likeness { entries, filter_bits, signature_bits }
+        Likeness { filter_bits, signature_bits }
     }
 
     /// Whether the filter of a page that holds `keys` others says that a token is among them.
@@ -44,11 +43,8 @@ impl Likeness {
         if self.filter_bits == 0 {
             return true;
         }
-        // The filter of a page is made for as many entries as fit.
-        let hashes = libm::round(f64::from(self.filter_bits) * std::f64::consts::LN_2).max(1.0);
-        let bits = f64::from(self.filter_bits) * f64::from(self.entries);
-        let set = 1.0 - libm::exp(-hashes * f64::from(keys) / bits);
-        share_of(token, page, 1) < libm::pow(set, hashes)
+        // The filter of a page is made anew with the page, for as many keys as it then has.
+        keys > 0 && share_of(token, page, 1) < false_positives(self.filter_bits)
     }
 
     /// How many of `keys` entries of a page have the signature of a token that is none of theirs.
@@ -135,17 +131,22 @@ mod tests {
     fn errors_are_as_many_as_computed() {
         let token = |key: u64| crate::keys::token(&key.to_le_bytes());
         let misses = 1_000_000u64;
-        for (filter_bits, keys) in [(8, 1000), (10, 700)] {
-            let likeness = Likeness { entries: 1000, filter_bits, signature_bits: 0 };
+        // Three, six and seven bits of 4, 8 and 10 for each key: (1 - exp(-k n / m))^k, however full a page
+        // is; nothing is in an empty one.
+        for (filter_bits, keys, expected) in
+            [(4, 195, 0.1469), (4, 512, 0.1469), (8, 1000, 0.0216), (10, 700, 0.00819), (4, 0, 0.0)]
+        {
+            let likeness = Likeness { filter_bits, signature_bits: 0 };
             let wrong = (0..misses).filter(|&n| likeness.filter_errs(token(n), 7, keys)).count();
-            let hashes = libm::round(f64::from(filter_bits) * std::f64::consts::LN_2);
-            let load = hashes * f64::from(keys) / (1000.0 * f64::from(filter_bits));
-            let expected = libm::pow(1.0 - libm::exp(-load), hashes);
+            if keys == 0 {
+                assert_eq!(wrong, 0);
+                continue;
+            }
             let share = wrong as f64 / misses as f64;
             assert!((share / expected - 1.0).abs() < 0.05, "{share}, not {expected}");
         }
         for (signature_bits, keys) in [(8, 500), (12, 1000), (16, 1000)] {
-            let likeness = Likeness { entries: 1000, filter_bits: 0, signature_bits };
+            let likeness = Likeness { filter_bits: 0, signature_bits };
             let alike: u64 =
                 (0..misses).map(|n| u64::from(likeness.alike(token(n), 7, keys))).sum();
             let expected = f64::from(keys) / f64::from(1 << signature_bits);

@@ -49,8 +49,7 @@ fn hashes(bits_each: u32) -> u32 {
 
 /// The share of tokens that are not in a filter of so many bits for each of its own, of which it
 /// says that they are.
-#[cfg(test)]
-fn false_positives(bits_each: u32) -> f64 {
+pub(super) fn false_positives(bits_each: u32) -> f64 {
     let hashes = f64::from(hashes(bits_each));
     libm::pow(1.0 - libm::exp(-hashes / f64::from(bits_each)), hashes)
 }

@@ -91,7 +91,7 @@ impl Pairs {
                 index_base: space.translation_base,
                 pages_max: space.translation_pages,
                 index: Index::new(&key_value.index, pairs.keys, entries),
-                likeness: Likeness::new(&key_value.index, entries),
+                likeness: Likeness::new(&key_value.index),
                 holds: vec![0; 1 << HOLD_BITS],
                 doomed: vec![],
                 fresh: BTreeMap::new(),
