@@ -1,5 +1,5 @@
 //! Where a trace's bytes come from: a file or standard input, unpacked if what is in it is gzip or zstd,
-//! whatever it is called.
+//! whatever it is called. Of what is packed in another way it is said what unpacks it.
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -13,6 +13,41 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// A frame without content: the decoder holds frames after its first to 100 MiB of window only.
 const EMPTY_FRAME: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x00];
+
+/// What is packed in other ways: how that begins, what it is, and what unpacks it.
+const OTHERS: &[(&[u8], &str, &str)] = &[
+    (b"\xfd7zXZ\0", "xz", "xz -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (b"PK\x03\x04", "zip", "unzip -p"),
+    (b"PK\x05\x06", "zip", "unzip -p"),
+    (b"7z\xbc\xaf\x27\x1c", "7-Zip", "7z x -so"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -dc"),
+    (b"\x1f\x9d", "compress", "gzip -dc"),
+    (b"LZIP", "lzip", "lzip -dc"),
+    (b"\x89LZO\0", "lzop", "lzop -dc"),
+    (b"\xff\x06\0\0sNaPpY", "snappy", "snzip -dc"),
+    (b"Rar!\x1a\x07", "RAR", "unrar p -inul"),
+];
+/// Where a tar archive says that it is one (POSIX.1, pax).
+const TAR: (usize, &[u8]) = (257, b"ustar");
+/// How much is looked at to know what it is.
+const LOOK: u64 = (TAR.0 + TAR.1.len()) as u64;
+
+/// What these bytes begin, if it is none that can be read.
+fn refused(first: &[u8]) -> Option<Error> {
+    let is_tar = first.get(TAR.0..).is_some_and(|rest| rest.starts_with(TAR.1));
+    let other = OTHERS.iter().find(|(magic, ..)| first.starts_with(magic));
+    let (what, how) = match other {
+        Some((_, what, how)) => (*what, *how),
+        None if is_tar => ("tar", "tar -xO -f"),
+        None => return None,
+    };
+    let text = format!(
+        "it is packed with {what}, which is not read here (gzip and zstd are): unpack it, or pipe \
+         one file in: `{how} FILE | mynah sim --trace - …`"
+    );
+    Some(Error::new(ErrorKind::InvalidData, text))
+}
 
 /// The bytes as they lie there, those that were looked at first included.
 type Packed<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
@@ -34,18 +69,26 @@ impl Read for Source {
 }
 
 /// A trace's bytes.
-pub(super) enum Input<R: Read> {
+#[derive(Debug)]
+pub(super) struct Input<R: Read> {
+    /// What was looked at already.
+    first: Cursor<Vec<u8>>,
+    rest: Unpacked<R>,
+}
+
+/// How they are packed.
+enum Unpacked<R: Read> {
     Plain(Packed<R>),
     Gzip(Box<MultiGzDecoder<Packed<R>>>),
     Zstd(Box<Zstd<R>>),
 }
 
-impl<R: Read> std::fmt::Debug for Input<R> {
+impl<R: Read> std::fmt::Debug for Unpacked<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Input::Plain(_) => "Plain",
-            Input::Gzip(_) => "Gzip",
-            Input::Zstd(_) => "Zstd",
+            Unpacked::Plain(_) => "Plain",
+            Unpacked::Gzip(_) => "Gzip",
+            Unpacked::Zstd(_) => "Zstd",
         })
     }
 }
@@ -54,23 +97,44 @@ impl<R: Read> Input<R> {
     /// Looks at the first bytes.
     pub(super) fn new(mut source: R) -> Result<Input<R>> {
         let mut first = vec![];
-        source.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first)?;
+        source.by_ref().take(LOOK).read_to_end(&mut first)?;
+        if let Some(error) = refused(&first) {
+            return Err(error);
+        }
         let (is_gzip, is_zstd) = (first.starts_with(GZIP), first.starts_with(ZSTD));
         let packed = BufReader::with_capacity(64 << 10, Cursor::new(first).chain(source));
-        Ok(match (is_gzip, is_zstd) {
-            (true, _) => Input::Gzip(Box::new(MultiGzDecoder::new(packed))),
-            (_, true) => Input::Zstd(Box::new(Zstd::new(packed)?)),
-            _ => Input::Plain(packed),
-        })
+        let mut rest = match (is_gzip, is_zstd) {
+            (true, _) => Unpacked::Gzip(Box::new(MultiGzDecoder::new(packed))),
+            (_, true) => Unpacked::Zstd(Box::new(Zstd::new(packed)?)),
+            _ => Unpacked::Plain(packed),
+        };
+        // Archives are packed as a whole.
+        let mut first = vec![];
+        if is_gzip || is_zstd {
+            rest.by_ref().take(LOOK).read_to_end(&mut first)?;
+        }
+        match refused(&first) {
+            Some(error) => Err(error),
+            None => Ok(Input { first: Cursor::new(first), rest }),
+        }
     }
 }
 
 impl<R: Read> Read for Input<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        match self.first.read(buffer)? {
+            0 => self.rest.read(buffer),
+            read => Ok(read),
+        }
+    }
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         match self {
-            Input::Plain(input) => input.read(buffer),
-            Input::Gzip(gzip) => gzip.read(buffer).map_err(|error| damaged("gzip", &error)),
-            Input::Zstd(zstd) => zstd.read(buffer),
+            Unpacked::Plain(input) => input.read(buffer),
+            Unpacked::Gzip(gzip) => gzip.read(buffer).map_err(|error| damaged("gzip", &error)),
+            Unpacked::Zstd(zstd) => zstd.read(buffer),
         }
     }
 }
@@ -190,6 +254,18 @@ mod tests {
             bytes.splice(0..0, magic.iter().copied());
             let _ = read(bytes);
         }
+    }
+
+    #[test]
+    fn what_is_packed_otherwise_is_named() {
+        let tar = [&[b'a'; 257][..], b"ustar\x0000", &[0; 300]].concat();
+        let named = OTHERS.iter().map(|(magic, what, _)| ([magic, &[7; 300][..]].concat(), *what));
+        let tars = [tar.clone(), gzip(&tar), zstd(&tar)].map(|bytes| (bytes, "tar"));
+        for (bytes, what) in named.chain(tars) {
+            let said = read(bytes).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("it is packed with {what}, ")), "{said}");
+        }
+        assert_eq!(read(b"PK,1,2\n".to_vec()).unwrap(), b"PK,1,2\n");
     }
 
     #[test]

@@ -181,11 +181,15 @@ impl Columns {
         if is_first && !all[usize::from(offset_column)].first().is_some_and(u8::is_ascii_digit) {
             return Ok(Line::Empty);
         }
+        let at = usize::from(self.operation.0);
+        // Of SYSTOR '17 some have a blank type, which the README says: no request.
+        if *self == Columns::SYSTOR && all[at].is_empty() {
+            return Ok(Line::Skipped);
+        }
         let arrival = match self.time {
             Some((at, unit)) => Some(time(all[usize::from(at)], usize::from(at) + 1, unit)?),
             None => None,
         };
-        let at = usize::from(self.operation.0);
         let fault = LineFault::UnknownKind(at + 1, "op");
         let operation = operation(all[at], self.operation.1).ok_or(fault)?;
         if operation == Operation::Flush {
@@ -356,6 +360,16 @@ mod tests {
         );
         let write = record(Columns::SPC, "0,303567,3584,w,0.026214");
         assert_eq!(write, expect(26_214_000, 303_567, 7, Operation::Write));
+    }
+
+    /// Its README: the type is R, W or blank.
+    #[test]
+    fn a_blank_type_of_systor_is_no_request() {
+        let line = b"1456095001.100200000,0.000000,,1,0,0";
+        assert_eq!(Columns::SYSTOR.read(line, false), Ok(Line::Skipped));
+        let columns = Columns::parse("-,op,offset,size,time:us").unwrap();
+        let fault = LineFault::UnknownKind(2, "op");
+        assert_eq!(columns.read(b"1,,4096,4096,5", false), Err(fault));
     }
 
     #[test]
