@@ -40,11 +40,13 @@ class FlowOptions(TypedDict, total=False):
     not given.
     """
     bs: Value
-    """Block size; 4k if not given."""
+    """Block size; 4k if not given. `4k,64k,1m` are those of reads, writes and trims; what is not
+    given is as the one before.
+    """
     bsrange: Value
-    """Block sizes from `MIN-MAX`, multiples of MIN."""
+    """Block sizes from `MIN-MAX`, multiples of MIN; of each kind of request as in `bs`."""
     bssplit: Value
-    """Block sizes with their percentages: `4k/60:64k/40`."""
+    """Block sizes with their percentages: `4k/60:64k/40`; of each kind of request as in `bs`."""
     bsnormal: Value
     """Normally distributed block sizes, `MEAN/DEVIATION`."""
     blockalign: Value
@@ -67,6 +69,10 @@ class FlowOptions(TypedDict, total=False):
     """When the flow begins, after the run; a bare number counts seconds."""
     wait_for_previous: Value
     """As in fio: the flow, and those after it, begin when all before it have ended."""
+    fsync: Value
+    """A flush follows so many writes of each job; limits do not count it."""
+    sync: Value
+    """Writes are done when they are on flash (Force Unit Access)."""
     burst: Value
     """Requests are issued for a time and then not for a time, by turns: `ON/OFF`."""
     thinktime: Value
@@ -78,9 +84,10 @@ class FlowOptions(TypedDict, total=False):
     rwmixtrim: Value
     """Percentage of trims in `rw` and `randrw`; 0 if not given."""
     random_distribution: Value
-    """`random`, `zipf:THETA`, `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of the
-    requests to the first 10 % of the working set) or `zoned:ACCESS/SPACE:ACCESS/SPACE…` (one
-    part after the other: 50/5:30/15:20/80).
+    """`random`, `once` (each block once before any comes again, as fio's random map; a request
+    ends before one that has been used), `zipf:THETA`, `hotcold:ACCESS/SPACE` (percentages:
+    90/10 sends 90 % of the requests to the first 10 % of the working set) or
+    `zoned:ACCESS/SPACE:ACCESS/SPACE…` (one part after the other: 50/5:30/15:20/80).
     """
     percentage_random: Value
     """Percentage of the requests of a random flow that are random; the others are sequential."""

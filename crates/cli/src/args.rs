@@ -920,11 +920,6 @@ pub(crate) struct LoadRunArgs {
     /// [default: yes]
     #[arg(long, value_name = "YES|NO", hide_possible_values = true)]
     pub(crate) load: Option<YesNo>,
-    /// Flush after so many writes of a job. With --verify, what was not flushed may be gone after
-    /// a lost connection, which without this may not be
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
-        value_parser = whole::<u64>(0..=u64::MAX))]
-    pub(crate) fsync: u64,
 }
 
 /// `mynah sim`.

@@ -54,7 +54,6 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
         queue_entries: args.host.queue_size,
         ramp,
         verify,
-        flush_every: args.run.fsync,
         cpus: cpus.clone(),
         profile: profile.as_ref().map(|profile| Arc::clone(&profile.run)),
         wait,
@@ -157,11 +156,9 @@ fn flows(args: &Bench, remarks: &mut Vec<String>) -> Result<Planned, Failure> {
     };
     // A job that only reads has nothing to compare with, whatever its file says.
     let verify = args.run.verify || verify && flows.iter().any(FlowSpec::modifies);
-    for (given, option) in [(args.run.fsync > 0, "fsync"), (args.run.verify, "verify")] {
-        if given && !flows.iter().any(FlowSpec::modifies) {
-            let message = format!("{} has no effect here: nothing is written", flag(option));
-            return Err(Failure::usage(message, None));
-        }
+    if args.run.verify && !flows.iter().any(FlowSpec::modifies) {
+        let message = format!("{} has no effect here: nothing is written", flag("verify"));
+        return Err(Failure::usage(message, None));
     }
     let ramp = match &args.run.ramp_time {
         Some(text) => values::span("--ramp_time", text)?,

@@ -139,7 +139,6 @@ fn load_on(server: &Server, flow: &FlowSpec, sides: &Sides) -> Load {
         queue_entries: None,
         ramp: Span::ZERO,
         verify: false,
-        flush_every: 0,
         wait: Duration::ZERO,
         reconnect: Duration::ZERO,
         cpus: sides.host(),

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// fio 3.33's `fio --cmdhelp=all`.
 const WORDS: [(&[&str], &str); 12] = [
     (
-        &["ioengine", "direct", "buffered", "invalidate", "thread", "sync"],
+        &["ioengine", "direct", "buffered", "invalidate", "thread"],
         "it is about the system that fio runs on, and there is none here: leave it out",
     ),
     (
@@ -20,10 +20,7 @@ const WORDS: [(&[&str], &str); 12] = [
         "the drive is what is used: --drive NAME (mynah sim, mynah serve), or the target's address \
          (mynah bench); --size and --offset say which part of it",
     ),
-    (
-        &["fsync", "fdatasync"],
-        "flushes between a flow's writes are not simulated; traces of blkparse bring their own",
-    ),
+    (&["fdatasync"], "it is --fsync here: to a drive both are one flush"),
     (&["norandommap"], "it is always so here: random I/Os may come to a block again"),
     (&["blocksize", "blocksize_range"], "it is --bs here, as in fio"),
     (&["readwrite"], "it is --rw here, as in fio"),

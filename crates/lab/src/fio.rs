@@ -7,8 +7,8 @@
 //! load would not be what the file says.
 //!
 //! What the file says is what it says to fio: how a file is taken apart is `file.rs`, how values
-//! are read `values.rs`, which option means what `job.rs`, what rates come to `rate.rs`, and which
-//! words say nothing to a drive `words.rs`.
+//! are read `values.rs`, which option means what `job.rs`, what rates come to `rate.rs`, who waits for
+//! whom `wait.rs`, and what becomes of each of fio's options `words.rs`.
 
 mod file;
 mod job;
@@ -16,10 +16,11 @@ mod rate;
 #[cfg(test)]
 mod tests;
 mod values;
+mod wait;
 mod words;
 
-use crate::workload::{FlowSpec, Source};
-use file::{Section, Surroundings, Text};
+use crate::workload::{Extent, FlowSpec, Source};
+use file::{Place, Section, Setting, Surroundings, Text};
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode, SourceSpan};
 use mynah_stamp::Span;
 use std::ops::Range;
@@ -118,6 +119,35 @@ impl Surroundings for Nowhere {
     }
 }
 
+/// The jobs of a flow with an `offset_increment`, each with its own offset.
+fn apart(flow: FlowSpec, increment: Option<(Extent, Place)>) -> Result<Vec<FlowSpec>, FioError> {
+    let Some((by, place)) = increment.filter(|_| flow.jobs > 1) else { return Ok(vec![flow]) };
+    let job = |number: u32| {
+        let mut flow = flow.clone();
+        flow.jobs = 1;
+        flow.after_previous &= number == 0;
+        let Source::Synthetic(synthetic) = &mut flow.source else {
+            return Err(place.error("offset_increment: a trace says itself where it goes"));
+        };
+        synthetic.offset = match (synthetic.offset, by) {
+            (Extent::Bytes(from), Extent::Bytes(by)) => {
+                Extent::Bytes(from.saturating_add(by.saturating_mul(number.into())))
+            }
+            (Extent::Bytes(0), Extent::Share(by)) => Extent::Share(by * f64::from(number)),
+            (Extent::Share(from), Extent::Share(by)) => {
+                Extent::Share(from + by * f64::from(number))
+            }
+            (Extent::Share(_), Extent::Bytes(_)) | (Extent::Bytes(_), Extent::Share(_)) => {
+                let message = "offset_increment: it is a percentage where offset is one, and bytes \
+                               where offset is bytes";
+                return Err(place.error(message));
+            }
+        };
+        Ok(flow)
+    };
+    (0..flow.jobs).map(job).collect()
+}
+
 impl FioJob {
     /// Adds a warning that has not been given yet.
     fn warn(&mut self, warning: impl Into<String>) {
@@ -169,9 +199,19 @@ impl FioJob {
         let sections = file::sections(name, text, around)?;
         let mut job =
             FioJob { flows: Vec::new(), ramp_time: None, verify: false, warnings: Vec::new() };
+        let mut waits = Vec::new();
+        // A job that is left out still keeps those behind it waiting.
+        let mut holds = false;
         for section in &sections {
-            let flow = job::flow(section, &mut job)?;
-            job.flows.extend(flow);
+            let Some(read) = job::flow(section, &mut job)? else {
+                holds |= job::waits_for_previous(section);
+                continue;
+            };
+            let mut flow = read.flow;
+            flow.after_previous |= std::mem::take(&mut holds);
+            let apart = apart(flow, read.increment)?;
+            waits.extend(apart.iter().map(|_| read.wait_for.clone()));
+            job.flows.extend(apart);
         }
         if job.flows.is_empty() {
             let file = Text { name: name.to_owned(), text: text.to_owned() };
@@ -182,6 +222,7 @@ impl FioJob {
             return Err(FioError::at(&file, 0..0, message.to_owned()));
         }
         job.end_together(&sections)?;
+        job.flows = wait::staged(std::mem::take(&mut job.flows), &waits)?;
         job.tell_apart();
         Ok(job)
     }
@@ -189,7 +230,10 @@ impl FioJob {
     /// `exitall` ends all jobs when one of them does.
     fn end_together(&self, sections: &[Section]) -> Result<(), FioError> {
         let mut settings = sections.iter().flat_map(|section| &section.settings);
-        match settings.find(|setting| setting.name == "exitall") {
+        let on = |setting: &&Setting| {
+            setting.name == "exitall" && setting.value.as_deref().map(str::trim) != Some("0")
+        };
+        match settings.find(on) {
             Some(setting) if self.flows.len() > 1 => {
                 let message = "`exitall` is not simulated, so the load would be another: jobs end \
                                one by one";

@@ -438,9 +438,20 @@ impl Simulation {
                 "verify is left out: a simulation has no bytes to compare; `mynah bench` does";
             warnings.push(text.to_owned());
         }
-        flows.iter_mut().for_each(|flow| {
+        let entries = self.config.queues.entries;
+        for flow in &mut flows {
             limit(flow);
-        });
+            if let Some(depth) = flow.depth_max().filter(|depth| *depth >= entries) {
+                let most = entries.saturating_sub(1).max(1);
+                warnings.push(format!(
+                    "iodepth={depth} is {most} outstanding in `{}`: a queue of {entries} entries holds \
+                     no more (queues.entries). Under fio the rest waits in the block layer, and its \
+                     latencies count that",
+                    flow.name
+                ));
+                flow.limit_depth(most);
+            }
+        }
         self.flows.extend(flows);
         if let Some(ramp_time) = ramp_time {
             self.options.ramp_time = ramp_time;
@@ -1115,6 +1126,15 @@ fn flow_text(flow: &FlowSpec) -> String {
     if flow.after_previous {
         parts.push("after the flows before it".to_owned());
     }
+    if flow.flush_every > 0 {
+        parts.push(match flow.flush_every {
+            1 => "a flush after every write".to_owned(),
+            every => format!("a flush after every {every} writes"),
+        });
+    }
+    if flow.write_through {
+        parts.push("writes through to flash".to_owned());
+    }
     if let Some(Burst { on, off }) = burst {
         let [on, off] = [on, off].map(Duration);
         parts.push(format!("{on} on and {off} off by turns"));
@@ -1147,6 +1167,7 @@ fn addresses_text(addresses: &crate::workload::Addresses) -> String {
     match addresses {
         Addresses::Sequential { .. } => "sequential".to_owned(),
         Addresses::Uniform => "random".to_owned(),
+        Addresses::Once => "random, each block once".to_owned(),
         Addresses::Mixed { random, .. } => {
             format!("{:.0}% random, the rest sequential", random * 100.0)
         }
@@ -1168,6 +1189,14 @@ fn block_text(block: &crate::workload::BlockSize) -> String {
         BlockSize::Split(parts) => {
             let part = |(sectors, share): &(u32, u32)| format!("{} {share}%", bytes(*sectors));
             parts.iter().map(part).collect::<Vec<_>>().join(" ")
+        }
+        BlockSize::Each(each) => {
+            let [reads, writes, trims] = &**each;
+            let trims = match trims == writes {
+                true => String::new(),
+                false => format!(", trims of {}", block_text(trims)),
+            };
+            format!("reads of {}, writes of {}{trims}", block_text(reads), block_text(writes))
         }
     }
 }

@@ -12,6 +12,7 @@ mod generator;
 pub mod heat;
 pub(crate) mod history;
 pub mod key_value;
+mod once;
 mod options;
 mod profile;
 mod random;
@@ -28,7 +29,7 @@ pub use zones::Zones;
 
 use crate::trace::{Remap, TraceAction, TraceError, TraceFormat};
 use mynah_model::config::Priority;
-use mynah_model::io::NamespaceId;
+use mynah_model::io::{NamespaceId, Operation};
 use mynah_stamp::{Span, Time};
 use std::path::{Path, PathBuf};
 
@@ -57,6 +58,10 @@ pub struct FlowSpec {
     /// It, and those after it, begin when all flows before it have ended (fio's
     /// `wait_for_previous`). `schedule` says at which time of the run at the earliest.
     pub after_previous: bool,
+    /// A flush follows so many writes of each job (fio's `fsync`); 0: none does.
+    pub flush_every: u64,
+    /// Its writes are done when they are on flash (FUA), as those of fio's `sync`.
+    pub write_through: bool,
     /// Takes the place of the flow's index in the derivation of its streams' seeds, so that
     /// a flow keeps its stream when flows are added before it.
     pub seed: Option<u64>,
@@ -250,6 +255,9 @@ pub enum Addresses {
     },
     /// All equally often.
     Uniform,
+    /// All once before any comes again; a request that meets a place that has been used ends before
+    /// it (fio's random map).
+    Once,
     /// Some in sequence, the others anywhere. The sequence goes on where its last request
     /// ended, and wraps at the end.
     Mixed {
@@ -316,6 +324,8 @@ pub enum BlockSize {
     },
     /// Lengths with their weights.
     Split(Vec<(u32, u32)>),
+    /// Those of reads, writes and trims, each of their own; none of them is such three again.
+    Each(Box<[BlockSize; 3]>),
 }
 
 impl BlockSize {
@@ -325,6 +335,10 @@ impl BlockSize {
             BlockSize::Fixed(sectors) | BlockSize::Range { max: sectors, .. } => Some(*sectors),
             BlockSize::Normal { .. } => None,
             BlockSize::Split(parts) => parts.iter().map(|&(sectors, _)| sectors).max(),
+            BlockSize::Each(each) => {
+                let all = each.iter().map(BlockSize::largest);
+                all.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max())
+            }
         }
     }
 
@@ -334,6 +348,32 @@ impl BlockSize {
             BlockSize::Fixed(sectors) | BlockSize::Range { min: sectors, .. } => *sectors,
             BlockSize::Normal { .. } => 1,
             BlockSize::Split(parts) => parts.iter().map(|&(sectors, _)| sectors).min().unwrap_or(1),
+            BlockSize::Each(each) => each.iter().map(BlockSize::smallest).min().unwrap_or(1),
+        }
+    }
+
+    /// How long the requests of one kind are.
+    pub fn of(&self, operation: Operation) -> &BlockSize {
+        match (self, operation) {
+            (BlockSize::Each(each), Operation::Read) => &each[0],
+            (BlockSize::Each(each), Operation::Trim) => &each[2],
+            (BlockSize::Each(each), _) => &each[1],
+            (all, _) => all,
+        }
+    }
+
+    /// Their mean length; of [`BlockSize::Each`] that of its writes.
+    fn mean_sectors(&self) -> f64 {
+        match self {
+            BlockSize::Fixed(sectors) => f64::from(*sectors),
+            BlockSize::Normal { mean, .. } => *mean,
+            BlockSize::Range { min, max } => f64::from(*min + *max) / 2.0,
+            BlockSize::Split(parts) => {
+                let weights = parts.iter().map(|&(_, weight)| f64::from(weight));
+                let sum: f64 = parts.iter().map(|&(s, w)| f64::from(s) * f64::from(w)).sum();
+                sum / weights.sum::<f64>().max(1.0)
+            }
+            BlockSize::Each(each) => each[1].mean_sectors(),
         }
     }
 }
@@ -438,6 +478,17 @@ pub fn stages(flows: &[FlowSpec]) -> impl Iterator<Item = usize> {
     })
 }
 
+impl Source {
+    /// Whether it may ever write.
+    fn writes(&self) -> bool {
+        match self {
+            Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
+            Source::Trace(_) => true,
+            Source::KeyValue(flow) => flow.mix.modifies(),
+        }
+    }
+}
+
 impl FlowSpec {
     /// Whether the flow may ever write or trim.
     pub fn modifies(&self) -> bool {
@@ -487,7 +538,7 @@ impl FlowSpec {
             Arrivals::Exponential { mean } => 1.0 / mean.as_secs_f64(),
         };
         let writes = per_second * f64::from(self.jobs) * synthetic.mix.write();
-        Some(writes * heat::mean_sectors(synthetic) as f64)
+        Some(writes * synthetic.block.of(Operation::Write).mean_sectors().round().max(1.0))
     }
 
     /// How many requests each job keeps outstanding, or `None` for an open loop.
@@ -507,6 +558,20 @@ impl FlowSpec {
             Source::Synthetic(Synthetic { mode: Mode::Open { depth, .. }, .. })
             | Source::KeyValue(KeyValueFlow { mode: Mode::Open { depth, .. }, .. }) => *depth,
             _ => self.depth(),
+        }
+    }
+
+    /// Lets each job have `most` requests outstanding at the most, if it would have more.
+    pub fn limit_depth(&mut self, most: u32) {
+        match &mut self.source {
+            Source::Synthetic(Synthetic { mode, .. })
+            | Source::KeyValue(KeyValueFlow { mode, .. }) => match mode {
+                Mode::Closed { depth } | Mode::Open { depth: Some(depth), .. } => {
+                    *depth = most.min(*depth);
+                }
+                Mode::Open { depth: None, .. } => {}
+            },
+            Source::Trace(trace) => trace.depth = trace.depth.map(|depth| depth.min(most)),
         }
     }
 

@@ -63,7 +63,7 @@ flow_args! {
     /// With --kv: keys that a List asks for, or MIN-MAX [default: 100; ycsb-e: 1-100]
     #[arg(long = "list_keys", alias = "list-keys", value_name = "N")]
     list_keys,
-    /// Block size [default: 4k]
+    /// Block size, or those of reads, writes and trims, as in 4k,64k [default: 4k]
     #[arg(long, value_name = "SIZE")]
     bs,
     /// Block sizes from MIN to MAX, multiples of MIN
@@ -93,11 +93,11 @@ flow_args! {
     /// Percentage of trims in rw and randrw [default: 0]
     #[arg(long, value_name = "PERCENT")]
     rwmixtrim,
-    /// random, zipf:THETA, zoned:ACCESS/SPACE:ACCESS/SPACE… (50/5:30/15:20/80: one part after the
+    /// random, once (each block once before any again), zipf:THETA, zoned:ACCESS/SPACE:ACCESS/SPACE… (50/5:30/15:20/80: one part after the
     /// other) or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
     /// 10 %) [default: random]
     #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
-    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:", "zoned:"]))]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "once", "zipf:", "hotcold:", "zoned:"]))]
     random_distribution,
     /// Where the working set starts, in bytes or percent of the namespace [default: 0]
     #[arg(long, value_name = "SIZE|PERCENT")]
@@ -113,6 +113,14 @@ flow_args! {
     /// 1024 [default: 1024]
     #[arg(long = "kb_base", alias = "kb-base", value_name = "N")]
     kb_base,
+    /// Flush after so many writes of a job. With --verify of mynah bench, what was not flushed may be
+    /// gone after a lost connection, which without this may not be
+    #[arg(long, value_name = "N")]
+    fsync,
+    /// Writes are done when they are on flash (Force Unit Access)
+    #[arg(long, value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    sync,
     /// Seed of this flow's streams [default: from --seed]
     #[arg(long, value_name = "N")]
     randseed,

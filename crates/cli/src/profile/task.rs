@@ -177,7 +177,6 @@ impl Runs<'_> {
             queue_entries: None,
             ramp: Span::ZERO,
             verify: false,
-            flush_every: 0,
             wait: found.wait,
             reconnect: RECONNECT,
             cpus: cpus.clone(),

@@ -725,6 +725,21 @@ fn a_fio_job_file_runs() {
     assert!((100..=18 * 2 * 64 + 64).contains(&writes), "{writes}");
 }
 
+/// A log that is flushed behind each write, from the command line and from a job file.
+#[test]
+fn flushes_follow_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--rw", "write", "--bs", "4k", "--size", "1m", "--fsync", "1"];
+    let wal = "[wal]\nioengine=sync\nrw=write\nbs=4k\nsize=1m\nfdatasync=1\n";
+    std::fs::write(folder.path().join("wal.fio"), wal).unwrap();
+    for args in [&options[..], &["--fio", "wal.fio"]] {
+        let always = ["--precondition", "none", "--json", "-"];
+        let value = result(&done(sim(folder.path(), &[args, &always].concat())));
+        let flow = &value["flows"][0];
+        assert_eq!((&flow["write"]["ios"], &flow["flush"]["ios"]), (&256.into(), &256.into()));
+    }
+}
+
 #[test]
 fn sizes_are_those_of_fio() {
     let folder = tempfile::tempdir().unwrap();

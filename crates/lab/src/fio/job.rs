@@ -5,85 +5,17 @@
 //! without it goes through the namespace once; `rate_iops` is kept to within `iodepth`, which is 1
 //! if it is not given; a synchronous `ioengine`, which is also what fio takes if none is given,
 //! has one request outstanding whatever `iodepth` says; values for reads, writes and trims, one
-//! after the other, are each for theirs. `norandommap` is always the case, so random jobs may hit
-//! a block twice before they have hit all.
+//! after the other, are each for theirs. Random jobs of one size may hit a block twice before they
+//! have hit all, whatever `norandommap` says: as many requests, and the steady state that is known.
 
 use super::file::{Place, Section, Setting};
 use super::rate::{self, Rate};
 use super::values::{self, Base, Number};
-use super::words::{self, NOT_STORAGE, SYNCHRONOUS, WITHOUT_EFFECT};
+use super::words::{self, Each, Kind, Meaning, NOT_STORAGE, SYNCHRONOUS};
 use super::{FioError, FioJob};
-use crate::workload::{FlowOptions, FlowSpec};
+use crate::quantity::percent;
+use crate::workload::{Extent, FlowOptions, FlowSpec};
 use mynah_stamp::Span;
-
-/// How fio reads a value.
-#[derive(Clone, Copy)]
-enum Kind {
-    Text,
-    /// A whole number with a unit.
-    Number,
-    /// The same, or a percentage.
-    Extent,
-    /// A time; a bare number counts so long.
-    Time(Span),
-    /// On if it stands there.
-    Set,
-    /// A number that is 0 or not.
-    Bool,
-    /// One for reads, writes and trims each.
-    Each(Each),
-}
-
-/// What there is one of for reads, writes and trims each.
-#[derive(Clone, Copy)]
-enum Each {
-    Number,
-    /// `MIN-MAX` or `MIN:MAX`.
-    Range,
-    /// `SIZE/PERCENT:…`.
-    Split,
-}
-
-const SECONDS: Kind = Kind::Time(Span::from_secs(1));
-
-/// fio's options that are options of a flow, under that name.
-const OPTIONS: &[(&str, &str, Kind)] = &[
-    ("ba", "blockalign", Kind::Each(Each::Number)),
-    ("blockalign", "blockalign", Kind::Each(Each::Number)),
-    ("blocksize", "bs", Kind::Each(Each::Number)),
-    ("blocksize_range", "bsrange", Kind::Each(Each::Range)),
-    ("bs", "bs", Kind::Each(Each::Number)),
-    ("bsrange", "bsrange", Kind::Each(Each::Range)),
-    ("bssplit", "bssplit", Kind::Each(Each::Split)),
-    ("io_limit", "io_size", Kind::Extent),
-    ("io_size", "io_size", Kind::Extent),
-    ("iodepth", "iodepth", Kind::Number),
-    ("name", "name", Kind::Text),
-    ("number_ios", "number_ios", Kind::Number),
-    ("numjobs", "numjobs", Kind::Number),
-    ("offset", "offset", Kind::Extent),
-    ("percentage_random", "percentage_random", Kind::Each(Each::Number)),
-    ("random_distribution", "random_distribution", Kind::Text),
-    ("randseed", "randseed", Kind::Number),
-    ("rate", "rate", Kind::Each(Each::Number)),
-    ("rate_iops", "rate_iops", Kind::Each(Each::Number)),
-    ("rate_process", "rate_process", Kind::Text),
-    ("read_iolog", "trace", Kind::Text),
-    ("readwrite", "rw", Kind::Text),
-    ("replay_no_stall", "trace_no_stall", Kind::Bool),
-    ("replay_time_scale", "trace_speed", Kind::Number),
-    ("runtime", "runtime", SECONDS),
-    ("rw", "rw", Kind::Text),
-    ("rwmixread", "rwmixread", Kind::Number),
-    ("size", "size", Kind::Extent),
-    ("startdelay", "startdelay", SECONDS),
-    ("stonewall", "wait_for_previous", Kind::Set),
-    ("thinktime", "thinktime", Kind::Time(Span::from_us(1))),
-    ("thinktime_blocks", "thinktime_blocks", Kind::Number),
-    ("time_based", "time_based", Kind::Set),
-    ("timeout", "runtime", SECONDS),
-    ("wait_for_previous", "wait_for_previous", Kind::Set),
-];
 
 /// What is nothing if it is 0.
 const NONE_IF_ZERO: &[&str] =
@@ -91,6 +23,10 @@ const NONE_IF_ZERO: &[&str] =
 
 /// What fio takes on Linux if none is given (`os/os.h`, `FIO_PREFERRED_ENGINE`).
 const DEFAULT_ENGINE: &str = "psync";
+/// The size of a request if none is given.
+const DEFAULT_BYTES: &str = "4096";
+/// What reads and writes.
+const MIXED: [&str; 3] = ["rw", "readwrite", "randrw"];
 /// The exponent of `zipf` if none is given (`FIO_DEF_ZIPF`).
 const DEFAULT_ZIPF: &str = "zipf:1.1";
 
@@ -107,25 +43,71 @@ struct Reading<'s> {
     loops: u64,
     /// `nrfiles` and `filesize`.
     files: (Option<u64>, Option<u64>),
+    /// Not `norandommap`.
+    keeps_map: bool,
+    /// `create_only`.
+    lays_out: bool,
+    /// `fsync` and `fdatasync`, and where the last of them stands.
+    flushes: [Option<u64>; 2],
+    flushes_at: Option<&'s Place>,
+    /// `sync`, and `writefua`.
+    synchronous: Option<&'s Place>,
+    through: Option<&'s Place>,
+    increment: Option<(Number, &'s Place)>,
+    wait_for: Option<(String, &'s Place)>,
+}
+
+/// A job that was read.
+pub(super) struct Job {
+    pub(super) flow: FlowSpec,
+    /// Job by job of `numjobs` its offset is so much further.
+    pub(super) increment: Option<(Extent, Place)>,
+    /// It begins when the jobs of that name have ended.
+    pub(super) wait_for: Option<(String, Place)>,
+}
+
+/// Whether a job waits for those before it, though it may do nothing itself.
+pub(super) fn waits_for_previous(section: &Section) -> bool {
+    let names = ["stonewall", "wait_for_previous"];
+    let last = section.settings.iter().rev().find(|it| names.contains(&it.name.as_str()));
+    last.is_some_and(|it| values::flag(it.value.as_deref()).unwrap_or(false))
 }
 
 /// The flow that `section` stands for; `None` if no drive has anything to do with it.
-pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<Option<FlowSpec>, FioError> {
+pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<Option<Job>, FioError> {
     let engine = section.settings.iter().rev().find(|setting| setting.name == "ioengine");
     let engine = engine.and_then(|setting| setting.value.as_deref()).unwrap_or_default();
     if let Some((engine, what)) = NOT_STORAGE.iter().find(|(name, _)| *name == engine.trim()) {
         job.warn(format!("job `{}` is left out: ioengine={engine} {what}", section.name));
         return Ok(None);
     }
-    let mut reading = Reading { loops: 1, ..Reading::default() };
+    let mut reading = Reading { loops: 1, keeps_map: true, ..Reading::default() };
     for setting in &section.settings {
         reading.take(setting, job).map_err(|problem| match problem {
-            Problem::UnknownOption(error) => error,
+            Problem::Option(error) => error,
             Problem::Value(message) => setting.place.error(format!("{}: {message}", setting.name)),
         })?;
     }
+    if reading.lays_out {
+        let name = &section.name;
+        job.warn(format!(
+            "job `{name}` is left out: create_only lays out files, without I/O to them"
+        ));
+        return Ok(None);
+    }
+    reading.resolve_sizes(job);
     reading.resolve_each()?;
     reading.resolve_amount(job)?;
+    reading.resolve_flushes(&section.name, job)?;
+    reading.resolve_map();
+    let increment = reading.increment.take().map(|(by, place)| {
+        let by = match by {
+            Number::Plain(bytes) => Extent::Bytes(bytes),
+            Number::Percent(percent) => Extent::Share(percent as f64 / 100.0),
+        };
+        (by, place.clone())
+    });
+    let wait_for = reading.wait_for.take().map(|(name, place)| (name, place.clone()));
     let Reading { mut options, engine, places, .. } = reading;
     if options.trace.is_some() {
         options.set("trace_format", "fio");
@@ -147,18 +129,25 @@ pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<Option<FlowSpe
     if options.rate_iops.is_some() && options.iodepth.is_none() {
         options.iodepth = Some("1".to_owned());
     }
-    options.flow(&section.name).map(Some).map_err(|error| {
+    let flow = options.flow(&section.name).map_err(|error| {
         let place = places.iter().rev().find(|(option, _)| *option == error.option);
         place.map_or(&section.place, |(_, place)| place).error(error.to_string())
-    })
+    })?;
+    Ok(Some(Job { flow, increment, wait_for }))
 }
 
 /// Why an option cannot be used.
 enum Problem {
     /// Its value cannot be.
     Value(String),
-    /// There is none of its name.
-    UnknownOption(FioError),
+    /// It cannot be, whatever its value is.
+    Option(FioError),
+}
+
+impl From<FioError> for Problem {
+    fn from(error: FioError) -> Problem {
+        Problem::Option(error)
+    }
 }
 
 impl From<String> for Problem {
@@ -172,7 +161,10 @@ impl<'s> Reading<'s> {
     fn take(&mut self, setting: &'s Setting, job: &mut FioJob) -> Result<(), Problem> {
         let Setting { name, value, missing, place, global, base } = setting;
         let name = name.as_str();
-        if WITHOUT_EFFECT.contains(&name) {
+        let Some(meaning) = words::meaning(name) else {
+            return Err(Problem::Option(unknown(name, place)));
+        };
+        if let Meaning::NoEffect(_) = meaning {
             job.warn(format!("{name} has no effect here"));
             return Ok(());
         }
@@ -180,69 +172,24 @@ impl<'s> Reading<'s> {
             return Err(format!("the environment has no variable {variable}").into());
         }
         let needed = || value.as_deref().ok_or_else(|| "a value is missing".to_owned());
-        if let Some(why) = words::left_out(name) {
-            job.warn(format!("{name} is left out: {why}"));
+        let (option, kind) = match meaning {
+            Meaning::Flow(option, kind) => (option, kind),
+            Meaning::NoEffect(_) => return Ok(()),
+            Meaning::LeftOut(why) => {
+                job.warn(format!("{name} is left out: {why}"));
+                return Ok(());
+            }
+            Meaning::Refused(what) => {
+                let off = value.as_deref().is_some_and(|it| words::is_off(name, it.trim()));
+                let message = format!("`{name}` is not simulated: {what}");
+                return if off { Ok(()) } else { Err(place.error(message).into()) };
+            }
+            Meaning::Taken(_) => return self.take_particular(setting, job),
+        };
+        if name == "name" && *global {
+            job.warn("name in [global] names no job, as in fio: each has its section's name");
             return Ok(());
         }
-        match name {
-            "kb_base" | "exitall" => return Ok(()),
-            "verify" => {
-                let method = needed()?.trim();
-                if !matches!(method, "0" | "null") {
-                    job.verify = true;
-                }
-                return Ok(());
-            }
-            "loops" => {
-                self.loops = values::plain(needed()?, *base)?.max(1);
-                return Ok(());
-            }
-            "nrfiles" => {
-                self.files.0 = Some(values::plain(needed()?, *base)?.max(1));
-                return Ok(());
-            }
-            "filesize" => {
-                // Of a range each file has a random size: on average its middle.
-                let (from, to) = match needed()?.split_once('-') {
-                    Some((from, to)) => (values::plain(from, *base)?, values::plain(to, *base)?),
-                    None => [values::plain(needed()?, *base)?; 2].into(),
-                };
-                self.files.1 = Some(from / 2 + to / 2 + (from & to & 1));
-                return Ok(());
-            }
-            "name" if *global => {
-                job.warn("name in [global] names no job, as in fio: each has its section's name");
-                return Ok(());
-            }
-            "ioengine" => {
-                let engine = needed()?.trim();
-                let engine = engine.split(':').next().unwrap_or_default();
-                self.engine = Some(engine);
-                if !SYNCHRONOUS.contains(&engine) {
-                    job.warn("ioengine has no effect here");
-                }
-                return Ok(());
-            }
-            "ramp_time" => {
-                let ramp = values::time(needed()?, Span::from_secs(1))?;
-                if job.ramp_time.is_some_and(|other| other != ramp) {
-                    return Err("it is one for all jobs of a simulation".to_owned().into());
-                }
-                job.ramp_time = Some(ramp);
-                return Ok(());
-            }
-            "rwmixwrite" => {
-                let Some(reads) = 100u64.checked_sub(values::plain(needed()?, *base)?) else {
-                    return Err("not a percentage".to_owned().into());
-                };
-                self.set("rwmixread", reads.to_string(), place);
-                return Ok(());
-            }
-            _ => {}
-        }
-        let Some(&(_, option, kind)) = OPTIONS.iter().find(|(fio, ..)| *fio == name) else {
-            return Err(Problem::UnknownOption(unknown(name, place)));
-        };
         let value = match kind {
             Kind::Each(each) => {
                 needed()?;
@@ -270,9 +217,157 @@ impl<'s> Reading<'s> {
         Ok(())
     }
 
+    /// Takes in an option that is none of a flow's.
+    fn take_particular(&mut self, setting: &'s Setting, job: &mut FioJob) -> Result<(), Problem> {
+        let Setting { name, value, place, base, .. } = setting;
+        let needed = || value.as_deref().ok_or_else(|| "a value is missing".to_owned());
+        match name.as_str() {
+            "verify" => {
+                let method = needed()?.trim();
+                if !matches!(method, "0" | "null") {
+                    job.verify = true;
+                }
+            }
+            "loops" => self.loops = values::plain(needed()?, *base)?.max(1),
+            "nrfiles" | "nr_files" => {
+                self.files.0 = Some(values::plain(needed()?, *base)?.max(1));
+            }
+            "filesize" => {
+                // Of a range each file has a random size: on average its middle.
+                let (from, to) = match needed()?.split_once('-') {
+                    Some((from, to)) => (values::plain(from, *base)?, values::plain(to, *base)?),
+                    None => [values::plain(needed()?, *base)?; 2].into(),
+                };
+                self.files.1 = Some(from / 2 + to / 2 + (from & to & 1));
+            }
+            "ioengine" => {
+                let engine = needed()?.trim();
+                let engine = engine.split(':').next().unwrap_or_default();
+                self.engine = Some(engine);
+                if !SYNCHRONOUS.contains(&engine) {
+                    job.warn("ioengine has no effect here");
+                }
+            }
+            "ramp_time" => {
+                let ramp = values::time(needed()?, Span::from_secs(1))?;
+                if job.ramp_time.is_some_and(|other| other != ramp) {
+                    return Err("it is one for all jobs of a simulation".to_owned().into());
+                }
+                job.ramp_time = Some(ramp);
+            }
+            "rwmixwrite" => {
+                let Some(reads) = 100u64.checked_sub(values::plain(needed()?, *base)?) else {
+                    return Err("not a percentage".to_owned().into());
+                };
+                self.set("rwmixread", reads.to_string(), place);
+            }
+            "norandommap" => self.keeps_map = !values::flag(value.as_deref())?,
+            "create_only" => self.lays_out = values::flag(value.as_deref())?,
+            "fsync" | "fdatasync" => {
+                let every = values::plain(needed()?, *base)?;
+                self.flushes[usize::from(name == "fdatasync")] = (every > 0).then_some(every);
+                self.flushes_at = Some(place);
+            }
+            "sync" => {
+                self.synchronous = match needed()?.trim() {
+                    "0" | "none" => None,
+                    "1" | "sync" | "dsync" => Some(place),
+                    _ => return Err("valid are none, sync and dsync".to_owned().into()),
+                }
+            }
+            "writefua" => self.through = values::flag(value.as_deref())?.then_some(place),
+            "offset_increment" => {
+                let by = values::number(needed()?, *base)?;
+                let nothing = matches!(by, Number::Plain(0) | Number::Percent(0));
+                self.increment = (!nothing).then_some((by, place));
+            }
+            "wait_for" => {
+                let name = needed()?.trim();
+                self.wait_for = (name != "none").then(|| (name.to_owned(), place));
+            }
+            // `file.rs` has read kb_base, and `exitall` is a matter of all jobs.
+            _ => {}
+        }
+        Ok(())
+    }
+
     fn set(&mut self, option: &'static str, value: String, place: &'s Place) {
         self.places.push((option, place));
         self.options.set(option, value);
+    }
+
+    /// Of several options that say how long requests are, fio takes one.
+    fn resolve_sizes(&mut self, job: &mut FioJob) {
+        let all = ["bssplit", "bsrange", "bs"];
+        let given: Vec<&str> =
+            all.into_iter().filter(|size| self.each.iter().any(|(it, ..)| it == size)).collect();
+        if let [first, rest @ ..] = &given[..] {
+            for size in rest {
+                job.warn(format!("{size} has no effect beside {first}, as in fio"));
+                self.each.retain(|(option, ..)| option != size);
+            }
+        }
+    }
+
+    /// Whether the job writes.
+    fn writes(&self) -> bool {
+        let kind = self.options.rw.as_deref().unwrap_or("read");
+        matches!(kind, "write" | "randwrite") || MIXED.contains(&kind)
+    }
+
+    /// fio comes to each block of a random job once before it comes to any again. Where requests are
+    /// of several sizes that ends some of them early, so that there are more.
+    fn resolve_map(&mut self) {
+        let options = &mut self.options;
+        let one_list = |sizes: &Option<String>| sizes.as_ref().is_some_and(|it| !it.contains(','));
+        let several = one_list(&options.bsrange) || one_list(&options.bssplit);
+        let random = options.rw.as_deref().is_some_and(|kind| kind.starts_with("rand"));
+        let anywhere = options.percentage_random.is_none() && options.trace.is_none();
+        let uniform = matches!(options.random_distribution.as_deref(), None | Some("random"));
+        if several && random && anywhere && uniform && self.keeps_map {
+            options.set("random_distribution", "once");
+        }
+    }
+
+    /// Flushes, and writes that end when they are on flash. What only reads has none.
+    fn resolve_flushes(&mut self, section: &str, job: &mut FioJob) -> Result<(), FioError> {
+        let every = match self.flushes {
+            [Some(one), Some(other)] if one != other => {
+                let place = self.flushes_at.expect("they stand somewhere");
+                let message = "fsync and fdatasync are both one flush to a drive, and a job has \
+                               either of them here: leave one out, or give both one value";
+                return Err(place.error(message));
+            }
+            [one, other] => one.or(other),
+        };
+        let given = [
+            (every.and(self.flushes_at), "fsync"),
+            (self.synchronous, "sync"),
+            (self.through, "writefua"),
+        ];
+        if self.options.trace.is_some() || !self.writes() {
+            let why = match self.options.trace {
+                Some(_) => "replays what the log says".to_owned(),
+                None => "writes nothing".to_owned(),
+            };
+            for (_, option) in given.iter().filter(|(place, _)| place.is_some()) {
+                job.warn(format!("{option} has no effect in job `{section}`, which {why}"));
+            }
+            return Ok(());
+        }
+        if let Some(place) = self.synchronous.or(self.through) {
+            self.set("sync", "true".to_owned(), place);
+        }
+        // Who waits for his write has Linux send a flush behind it; io_uring and libaio have not.
+        let waits = SYNCHRONOUS.contains(&self.engine.unwrap_or(DEFAULT_ENGINE));
+        let every = match self.synchronous {
+            Some(place) if waits => Some((1, place)),
+            _ => every.zip(self.flushes_at),
+        };
+        if let Some((every, place)) = every {
+            self.set("fsync", every.to_string(), place);
+        }
+        Ok(())
     }
 
     /// Takes in what there is one of for reads, writes and trims each, now that it is known which
@@ -301,6 +396,18 @@ impl<'s> Reading<'s> {
             let mut ours = kinds.iter().filter_map(of);
             let Some(first) = ours.next() else { continue };
             if ours.any(|other| other != first) {
+                if matches!(option, "bs" | "bsrange" | "bssplit") {
+                    let one = |part: &&str| match (option, part.trim()) {
+                        // Nothing before a comma leaves it as it is.
+                        ("bs", "") => Ok(DEFAULT_BYTES.to_owned()),
+                        (_, part) => one(each, part, setting.base),
+                    };
+                    match parts.iter().map(one).collect::<Result<Vec<_>, _>>() {
+                        Ok(values) => self.set(option, values.join(","), &setting.place),
+                        Err(message) => return fail(message),
+                    }
+                    continue;
+                }
                 return fail(format!(
                     "`{value}`: reads and writes of one job have the same here; jobs of their own \
                      may have different ones"
@@ -323,11 +430,19 @@ impl<'s> Reading<'s> {
             let kind = if option == "rate" { Rate::Bytes } else { Rate::Requests };
             let value = setting.value.as_deref().unwrap_or_default();
             let limit = rate::limit(kind, value, setting.base, kinds, &self.options);
-            match (limit.map_err(fail)?, self.options.rate_iops.as_deref()) {
-                // The lower one counts where both are given.
-                (Some(limit), Some(other)) if other.parse().is_ok_and(|it: u64| it <= limit) => {}
-                (Some(limit), _) => self.set("rate_iops", limit.to_string(), &setting.place),
-                (None, _) => {}
+            let Some(limit) = limit.map_err(fail)? else { continue };
+            let other = self.options.rate_iops.as_deref();
+            // The lower one counts where both are given.
+            if other.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it <= limit.requests) {
+                continue;
+            }
+            self.set("rate_iops", limit.requests.to_string(), &setting.place);
+            if let Some(reads) = limit.reads {
+                self.set(
+                    "rwmixread",
+                    percent(reads).trim_end_matches('%').to_owned(),
+                    &setting.place,
+                );
             }
         }
         Ok(())
@@ -353,6 +468,12 @@ impl<'s> Reading<'s> {
             return Ok(());
         }
         if flag(&self.options.time_based) {
+            for option in ["number_ios", "io_size"] {
+                if self.options.get(option).is_some() {
+                    job.warn(format!("{option} has no effect beside time_based, as in fio"));
+                    self.options.unset(option);
+                }
+            }
             return Ok(());
         }
         let amount = self.options.io_size.clone().unwrap_or_else(|| "100%".to_owned());
@@ -429,9 +550,11 @@ fn split(text: &str, base: Base) -> Result<String, String> {
 }
 
 fn unknown(name: &str, place: &Place) -> FioError {
-    let valid: Vec<&str> = OPTIONS.iter().map(|(fio, ..)| *fio).collect();
-    let mut error = place.error(format!("`{name}` is not simulated, so the load would be another"));
-    error.0.help =
-        Some(format!("valid are {}, ioengine, kb_base, ramp_time, rwmixwrite", valid.join(", ")));
+    let mut error =
+        place.error(format!("`{name}` is not simulated: fio has no option of that name"));
+    error.0.help = Some(match words::nearest(name) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "docs/experiments.md has a table of all of fio's options".to_owned(),
+    });
     error
 }

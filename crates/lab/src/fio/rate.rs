@@ -1,8 +1,9 @@
 //! What `rate` and `rate_iops` come to for a flow, which has one rate.
 //!
 //! In fio each kind of request has a limit of its own (`backend.c`, `usec_for_io`; `options.c`, values for
-//! reads, writes and trims). A job that mixes them chooses the next one whatever its limits are, and waits
-//! for the one that it has chosen: the kind that comes to its limit first holds up the others.
+//! reads, writes and trims). A job that mixes them goes on with the other kind when one has come to its
+//! limit (`io_u.c`, `rate_ddir`), so with limits of both it does as many of each as their limits let it,
+//! whatever its mix is.
 
 use super::values::{self, Base};
 use crate::workload::FlowOptions;
@@ -16,56 +17,76 @@ pub(super) enum Rate {
     Requests,
 }
 
-/// Requests a second of a job with these limits and kinds of requests (0 reads, 1 writes, 2 trims);
-/// `None` without a limit.
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Limit {
+    /// Requests a second.
+    pub(super) requests: u64,
+    /// Share of reads, if its limits say that.
+    pub(super) reads: Option<f64>,
+}
+
+/// What a job with these limits and kinds of requests does (0 reads, 1 writes, 2 trims); `None` without a
+/// limit.
 pub(super) fn limit(
     rate: Rate,
     value: &str,
     base: Base,
     kinds: &[usize],
     options: &FlowOptions,
-) -> Result<Option<u64>, String> {
+) -> Result<Option<Limit>, String> {
     let parts: Vec<&str> = value.split(',').collect();
     if parts.len() > 3 {
         return Err("one value each for reads, writes and trims, at most".to_owned());
     }
-    let reads = match &options.rwmixread {
-        Some(percent) => percent.parse().unwrap_or(50.0),
-        None => 50.0,
-    };
-    let mut least: Option<f64> = None;
-    for &kind in kinds {
-        let share = match (kinds.len(), kind) {
-            (1, _) => 1.0,
-            (_, 0) => reads / 100.0,
-            _ => 1.0 - reads / 100.0,
-        };
-        // What is not given is as for the kind before; nothing between commas is no limit.
+    // What is not given is as for the kind before; nothing between commas is no limit.
+    let of = |kind: usize| -> Result<Option<f64>, String> {
         let text = parts.get(kind).or(parts.last()).copied().unwrap_or_default().trim();
         let own = if text.is_empty() { 0 } else { values::plain(text, base)? };
-        if own == 0 || share <= 0.0 {
-            continue;
-        }
         let requests = match rate {
             Rate::Requests => own as f64,
-            Rate::Bytes => own as f64 / mean_bytes(options),
+            Rate::Bytes => own as f64 / mean_bytes(options, kind),
         };
-        let all = requests / share;
-        least = Some(least.map_or(all, |other| other.min(all)));
-    }
-    Ok(least.map(|all| (all.round() as u64).max(1)))
+        Ok((own > 0).then_some(requests))
+    };
+    let reads = options.rwmixread.as_deref().map_or("50", str::trim);
+    let one = |requests: f64| Limit { requests: (requests.round() as u64).max(1), reads: None };
+    let limits = match kinds {
+        [0, 1] if reads == "100" => [of(0)?, None],
+        [0, 1] if reads == "0" => [of(1)?, None],
+        [0, 1] => match [of(0)?, of(1)?] {
+            [Some(reads), Some(writes)] => {
+                let both = reads + writes;
+                return Ok(Some(Limit { reads: Some(reads / both), ..one(both) }));
+            }
+            [None, None] => return Ok(None),
+            _ => {
+                return Err(format!(
+                    "`{value}`: fio does the kind without a limit as fast as it goes, whatever the mix \
+                     is, which no flow does: give both a limit, or each a job of its own"
+                ));
+            }
+        },
+        [kind] => [of(*kind)?, None],
+        _ => [None, None],
+    };
+    Ok(limits[0].map(one))
 }
 
-/// Mean bytes of a request.
-fn mean_bytes(options: &FlowOptions) -> f64 {
+/// Mean bytes of a request of a kind.
+fn mean_bytes(options: &FlowOptions, kind: usize) -> f64 {
     let number = |text: &str| text.parse::<f64>().ok();
-    if let Some(range) = &options.bsrange
+    let own = |text: &Option<String>| {
+        let text = text.as_deref()?;
+        text.split(',').nth(kind).or(text.split(',').next_back()).map(str::to_owned)
+    };
+    if let Some(range) = own(&options.bsrange)
         && let Some((from, to)) = range.split_once('-')
         && let (Some(from), Some(to)) = (number(from), number(to))
     {
         return (from + to) / 2.0;
     }
-    if let Some(split) = &options.bssplit {
+    if let Some(split) = own(&options.bssplit) {
         let parts = split.split(':').filter_map(|part| part.split_once('/'));
         let parts = parts.filter_map(|(size, percent)| Some((number(size)?, number(percent)?)));
         let (bytes, percent) =
@@ -74,5 +95,5 @@ fn mean_bytes(options: &FlowOptions) -> f64 {
             return (bytes / percent).max(1.0);
         }
     }
-    options.bs.as_deref().and_then(number).unwrap_or(4096.0).max(1.0)
+    own(&options.bs).as_deref().and_then(number).unwrap_or(4096.0).max(1.0)
 }

@@ -331,7 +331,8 @@ fn how_much_is_outstanding() {
     }
 }
 
-/// Each kind of request has a limit of its own, and that which comes to it first holds up the job.
+/// Each kind of request has a limit of its own, and a job does as many of each as they let it
+/// (`io_u.c`, `rate_ddir`).
 #[test]
 fn rates_of_bytes_and_of_requests() {
     let rate = |options: &str| match drawn(&flow(options)).mode {
@@ -344,8 +345,10 @@ fn rates_of_bytes_and_of_requests() {
         ("rw=write\nrate=1m,2m", Some(512)),
         ("rw=write\nrate=1m,", None),
         ("rw=randrw\nrate=1m", Some(512)),
-        ("rw=randrw\nrwmixread=80\nrate=8m,1m", Some(1280)),
-        ("rw=randrw\nrwmixread=25\nrate_iops=100", Some(133)),
+        ("rw=randrw\nrwmixread=80\nrate=8m,1m", Some(2304)),
+        ("rw=randrw\nrwmixread=25\nrate_iops=100", Some(200)),
+        ("rw=randrw\nrwmixread=100\nrate=8m,1m", Some(2048)),
+        ("rw=randrw\nbs=4k,64k\nrate=4m,1m", Some(1040)),
         ("rw=read\nbssplit=4k/50:12k/50\nrate=1m", Some(128)),
         ("rw=read\nbsrange=4k-12k\nrate=1m", Some(128)),
         ("rw=read\nrate=1m\nrate_iops=100", Some(100)),
@@ -354,6 +357,101 @@ fn rates_of_bytes_and_of_requests() {
     ] {
         assert_eq!(rate(options), wanted, "{options}");
     }
+}
+
+#[test]
+fn flushes_and_writes_that_go_through() {
+    for (options, wanted) in [
+        ("rw=write\nfsync=32", (32, false)),
+        ("rw=randrw\nfdatasync=1", (1, false)),
+        ("rw=write\nfsync=4\nfdatasync=4", (4, false)),
+        ("rw=write\nfsync=4\nfsync=0", (0, false)),
+        ("rw=write\nsync=1", (0, true)),
+        ("rw=write\nsync=none", (0, false)),
+        ("rw=write\nwritefua=1", (0, true)),
+        // Linux sends a flush behind each write that somebody waits for.
+        ("rw=write\nsync=dsync\nioengine=psync", (1, true)),
+        ("rw=read\nfsync=1\nsync=1", (0, false)),
+    ] {
+        let flow = flow(options);
+        assert_eq!((flow.flush_every, flow.write_through), wanted, "{options}");
+    }
+    let job = parse("[a]\nrw=read\nfsync=1\n");
+    assert!(job.warnings[0].starts_with("fsync has no effect in job `a`"), "{:?}", job.warnings);
+    let flow = flow("rw=write\nsize=64k\nbs=4k\nfdatasync=4\nsync=1\nioengine=libaio");
+    let mut generator = flow.generator(1 << 20, 1, 0, 0).unwrap();
+    let all: Vec<_> = std::iter::from_fn(|| generator.next().map(|it| it.operation)).collect();
+    use mynah_model::io::Operation::{Flush, WriteThrough};
+    assert_eq!(all, [[WriteThrough; 4].as_slice(), &[Flush]].concat().repeat(4));
+}
+
+#[test]
+fn sizes_of_reads_and_of_writes() {
+    let text = "rw=randrw\nrwmixread=90\nbssplit=4k/10:128k/90,64k/40:512k/60\nsize=64m";
+    let split = |parts: &[(u32, u32)]| BlockSize::Split(parts.to_vec());
+    let (reads, writes) = (split(&[(8, 10), (256, 90)]), split(&[(128, 40), (1024, 60)]));
+    let flow = flow(text);
+    let each = BlockSize::Each(Box::new([reads, writes.clone(), writes]));
+    assert_eq!(drawn(&flow).block, each);
+    let mut generator = flow.generator(1 << 20, 1, 0, 0).unwrap();
+    let mut of = std::collections::BTreeMap::new();
+    while let Some(planned) = generator.next() {
+        *of.entry((planned.operation as u8, planned.sectors)).or_insert(0u32) += 1;
+        // As fio's, addresses are multiples of the smallest size of their own kind.
+        let align = if planned.sectors == 8 || planned.sectors == 256 { 8 } else { 128 };
+        assert_eq!(planned.sector % align, 0);
+    }
+    assert_eq!(of.len(), 4, "{of:?}");
+    let lengths = |options: &str| drawn(&self::flow(options)).block.clone();
+    let fixed = |reads, writes| {
+        let [reads, writes] = [reads, writes].map(BlockSize::Fixed);
+        BlockSize::Each(Box::new([reads, writes.clone(), writes]))
+    };
+    assert_eq!(lengths("rw=rw\nbs=4k,64k"), fixed(8, 128));
+    assert_eq!(lengths("rw=rw\nbs=,64k"), fixed(8, 128));
+    assert_eq!(lengths("rw=randrw\nbs=4k\nbssplit=8k/100"), split(&[(16, 100)]));
+}
+
+#[test]
+fn jobs_that_wait_for_those_of_a_name() {
+    let order = |text: &str| {
+        let flows = parse(text).flows;
+        let stages: Vec<_> = crate::workload::stages(&flows).collect();
+        flows.into_iter().map(|flow| flow.name).zip(stages).collect::<Vec<_>>()
+    };
+    let is = |text: &str, wanted: &[(&str, usize)]| {
+        let wanted: Vec<_> = wanted.iter().map(|(name, at)| ((*name).to_owned(), *at)).collect();
+        assert_eq!(order(text), wanted, "{text}");
+    };
+    is("[a]\n[b]\nwait_for=a\n", &[("a", 0), ("b", 1)]);
+    is("[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n", &[("a", 0), ("b", 1), ("c", 1)]);
+    is("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n", &[("a", 0), ("b", 1), ("c", 2)]);
+    is("[a]\n[b]\nstonewall\nwait_for=a\n[c]\n", &[("a", 0), ("b", 1), ("c", 1)]);
+    // One that is left out waits, too, and is waited for.
+    is("[a]\n[b]\nstonewall\ncreate_only\n[c]\n", &[("a", 0), ("c", 1)]);
+}
+
+#[test]
+fn jobs_that_lay_out_files_do_nothing_else() {
+    let job = parse("[a]\ncreate_only=1\n[b]\ncreate_only=0\nstonewall\nrw=randread\n");
+    assert_eq!(names(&job), ["b"]);
+    assert!(job.warnings.iter().any(|it| it.contains("`a` is left out: create_only")));
+}
+
+#[test]
+fn jobs_of_one_section_each_begin_further_on() {
+    let job = parse("[a]\nnumjobs=3\nsize=1m\noffset=1m\noffset_increment=2m\n");
+    let offsets: Vec<_> = job.flows.iter().map(|flow| drawn(flow).offset).collect();
+    assert_eq!(offsets, [1, 3, 5].map(|mib| Extent::Bytes(mib << 20)));
+    assert_eq!(names(&job), ["a", "a-2", "a-3"]);
+}
+
+#[test]
+fn what_is_time_based_ends_by_its_time_only() {
+    let job = parse("[a]\ntime_based\nruntime=1\nnumber_ios=10\nio_size=1m\n");
+    let limits = job.flows[0].limits;
+    assert_eq!((limits.requests, limits.bytes), (None, None));
+    assert_eq!(job.warnings.len(), 2, "{:?}", job.warnings);
 }
 
 #[test]
@@ -370,6 +468,7 @@ fn what_says_nothing_to_a_drive_is_left_out_and_said() {
         assert!(said.contains(part), "{said}");
     }
     assert!(!parse("[a]\nverify=0\n").verify);
+    assert_eq!(parse("[a]\nzonemode=none\nwrite_mode=write\nwrite_iolog=x\n").warnings.len(), 1);
 }
 
 #[test]
@@ -384,7 +483,13 @@ fn jobs_that_wait_for_those_before_them() {
 #[test]
 fn what_cannot_be_simulated_is_refused_with_its_line() {
     for (text, line, said) in [
-        ("[a]\nrw=read\nfsync=32\n", 3, "`fsync` is not simulated"),
+        ("[a]\nrw=write\nfsync=32\nfdatasync=8\n", 4, "leave one out"),
+        ("[a]\nrw=write\nsync=fsync\n", 3, "valid are none, sync and dsync"),
+        ("[a]\nflow=8\n", 2, "`flow` is not simulated: jobs do not keep step"),
+        ("[a]\nwait_for=b\n[b]\n", 2, "no job before it is called `b`"),
+        ("[a]\n[b]\n[c]\nwait_for=a\n", 4, "`b` may still run when `a` has ended"),
+        ("[a]\nrw=randrw\nrate=1m,\n", 3, "give both a limit"),
+        ("[a]\nnumjobs=2\noffset=10%\noffset_increment=1m\n", 4, "it is a percentage where"),
         ("[a]\nRW=read\n", 2, "`RW` is not simulated"),
         ("[a]\nzonemode=zbd\n", 2, "`zonemode` is not simulated"),
         ("[a]\nioengine=cpuio\ncpuload=50\n", 1, "no jobs that do I/O to a drive"),
@@ -395,7 +500,7 @@ fn what_cannot_be_simulated_is_refused_with_its_line() {
         ("rw=read\n", 1, "before the first section"),
         ("[global]\nbs=4k\n", 1, "no jobs"),
         ("[a\n", 1, "a section is written [name]"),
-        ("[a]\nrw=rw\nbs=4k,8k\n", 3, "of one job have the same"),
+        ("[a]\nrw=rw\nba=4k,8k\n", 3, "of one job have the same"),
         ("[a]\nbs=1.5k\n", 2, "would go on with 1"),
         ("[a]\nbs=4KiB\n", 2, "4000 bytes is not a multiple of 512"),
         ("[a]\nkb_base=10\n", 2, "1024 or 1000"),

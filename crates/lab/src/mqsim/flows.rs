@@ -368,6 +368,8 @@ fn flow<'d>(
             limits,
             schedule: Schedule::default(),
             after_previous: false,
+            flush_every: 0,
+            write_through: false,
             seed: if synthetic { section.seed("Seed")? } else { None },
             occupancy: occupancy.map(|percent| percent as f64 / 100.0),
         },

@@ -44,6 +44,8 @@ pub(crate) fn random_writes(config: &Config, flows: &[FlowSpec]) -> Vec<FlowSpec
             limits: Limits { runtime: Some(FOR_EVER), ..Limits::default() },
             schedule: Schedule::default(),
             after_previous: false,
+            flush_every: 0,
+            write_through: false,
             seed: Some(FIRST_SEED + index as u64),
             occupancy,
         }

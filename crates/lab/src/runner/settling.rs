@@ -348,6 +348,8 @@ fn endless(flow: &FlowSpec) -> FlowSpec {
         limits: Limits { runtime: Some(FOR_EVER), ..Limits::default() },
         schedule: Schedule { start: Span::ZERO, ..flow.schedule },
         after_previous: false,
+        flush_every: 0,
+        write_through: false,
         ..flow.clone()
     }
 }

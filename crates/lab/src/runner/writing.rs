@@ -6,7 +6,7 @@ use super::{Before, RunError, Runner, Writing};
 use crate::workload::history::{History, Pace};
 use crate::workload::{Addresses, BlockSize, FlowSpec, Source};
 use mynah_model::Drive;
-use mynah_model::io::NamespaceId;
+use mynah_model::io::{NamespaceId, Operation};
 
 /// How often what is occupied is written over: after that one unit in twenty still lies where it
 /// was put down before.
@@ -120,11 +120,11 @@ fn is_known(
         // Others have said how its writes are distributed.
         Source::Trace(trace) => trace.writes.is_some(),
         Source::Synthetic(synthetic) => {
-            let small = match &synthetic.block {
+            let small = match synthetic.block.of(Operation::Write) {
                 BlockSize::Fixed(sectors) => *sectors <= unit_sectors,
                 BlockSize::Range { max, .. } => *max <= unit_sectors,
                 BlockSize::Split(parts) => parts.iter().all(|part| part.0 <= unit_sectors),
-                BlockSize::Normal { .. } => false,
+                BlockSize::Normal { .. } | BlockSize::Each(_) => false,
             };
             let in_order = matches!(synthetic.addresses, Addresses::Sequential { .. });
             let trims = synthetic.mix.trim > 0.0;

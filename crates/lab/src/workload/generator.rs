@@ -8,11 +8,12 @@
 //! only if the flow leaves it open.
 
 use super::key_value::{DrawnKeys, KeyAction};
+use super::once::Once;
 use super::random::{Bounded, Scatter, Zipf, bound, chance, exponential, normal};
 use super::seed;
 use super::{
     Addresses, Amount, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES,
-    Schedule, Source, Start, Synthetic, WorkloadError,
+    Schedule, Source, Start, Synthetic, WorkloadError, Zones,
 };
 use crate::trace::{Mended, TraceError, TraceStream};
 use mynah_model::io::Operation;
@@ -65,6 +66,13 @@ pub struct Generator {
     is_over: bool,
     /// How times of the stream become times of the run, if they differ.
     schedule: Option<Schedule>,
+    /// Writes are write-through.
+    write_through: bool,
+    /// A flush follows so many writes; 0: none. So many have been since the last one, and when the
+    /// last request arrived.
+    flush_every: u64,
+    unflushed: u64,
+    arrived: Option<Time>,
     stream: Stream,
 }
 
@@ -85,6 +93,8 @@ struct Drawn {
     base: u64,
     span: u64,
     align: u64,
+    /// Reads, writes and trims are aligned by their own sizes.
+    aligns: Option<[u64; 3]>,
     clock: Clock,
 }
 
@@ -100,6 +110,7 @@ enum LengthDraw {
     Normal { mean: f64, deviation: f64, max: u32 },
     Range { min: u32, steps: Bounded },
     Split(Vec<(u64, u32)>),
+    Each(Box<[LengthDraw; 3]>),
 }
 
 #[derive(Debug)]
@@ -111,6 +122,7 @@ enum Place {
         next: [u64; 3],
     },
     Uniform(Bounded),
+    Once(Bounded, Once),
     Mixed {
         next: u64,
         anywhere: Bounded,
@@ -196,6 +208,11 @@ impl FlowSpec {
                 let stream = Box::new(TraceStream::open(source, capacity_sectors)?);
                 Stream::Trace { stream, error: None }
             }
+            Source::KeyValue(_) if self.flush_every > 0 => {
+                let problem = "flushes (fsync) between key-value commands are not simulated; \
+                               `mynah bench` has them";
+                return Err(self.error(problem));
+            }
             Source::KeyValue(flow) => {
                 let limited = requests.is_some() || runtime.is_some() || auto;
                 if !limited && !flow.mix.only_stores() {
@@ -246,6 +263,10 @@ impl FlowSpec {
                 .map_or(Time::MAX, |runtime| Time::ZERO + self.schedule.start + runtime),
             is_over: false,
             schedule: (self.schedule != Schedule::default()).then_some(self.schedule),
+            write_through: self.write_through,
+            flush_every: self.flush_every,
+            unflushed: 0,
+            arrived: None,
             stream,
         })
     }
@@ -272,6 +293,11 @@ impl FlowSpec {
             )));
         }
         let positions = (span - u64::from(min)) / align + 1;
+        if synthetic.addresses == Addresses::Once && span < align {
+            return Err(
+                self.error("the working set is smaller than what addresses are multiples of")
+            );
+        }
         let place = match synthetic.addresses {
             Addresses::Sequential { start, positions: which } => {
                 let first = match start {
@@ -284,6 +310,7 @@ impl FlowSpec {
                 }
             }
             Addresses::Uniform => Place::Uniform(Bounded::new(positions)),
+            Addresses::Once => Place::Once(Bounded::new(span / align), Once::new(span / align)),
             Addresses::Mixed { random, turn } => {
                 if !(0.0..=1.0).contains(&random) || turn == Some(0) {
                     return Err(self.error("the random share is 0 to 100 % of turns of 1 or more"));
@@ -314,19 +341,7 @@ impl FlowSpec {
                     cold: Bounded::new(positions - hot),
                 }
             }
-            Addresses::Zoned(zones) => {
-                let mut access = 0.0;
-                let parts = zones.of(positions).into_iter().map(|(first, count, share)| {
-                    access += share;
-                    (bound(access), first, Bounded::new(count))
-                });
-                let mut parts: Vec<_> = parts.collect();
-                // What parts without a place would have had goes to the last one.
-                if let Some(last) = parts.last_mut() {
-                    last.0 = bound(1.0);
-                }
-                Place::Zoned(parts)
-            }
+            Addresses::Zoned(zones) => Place::Zoned(parts(&zones, positions)),
             Addresses::Zipf { theta } => {
                 if !(0.01..=10.0).contains(&theta) {
                     return Err(self.error(format!("zipf:{theta} is not between 0.01 and 10")));
@@ -347,7 +362,8 @@ impl FlowSpec {
             (read, read_or_trim) => OperationDraw::Mixed { read, read_or_trim },
         };
         let clock = self.clock(synthetic.mode)?;
-        Ok(Drawn { rng, operation, length, place, base, span, align, clock })
+        let aligns = own_aligns(synthetic);
+        Ok(Drawn { rng, operation, length, place, base, span, align, aligns, clock })
     }
 
     /// How lengths are drawn, and the shortest and longest that must fit.
@@ -401,6 +417,15 @@ impl FlowSpec {
                 let min = lengths.clone().min().unwrap_or(1);
                 (LengthDraw::Split(table), min, lengths.max().unwrap_or(1))
             }
+            BlockSize::Each(each) => {
+                let [reads, writes, trims] = &**each;
+                let (reads, read_min, read_max) = self.length(reads, span)?;
+                let (writes, write_min, write_max) = self.length(writes, span)?;
+                let (trims, trim_min, trim_max) = self.length(trims, span)?;
+                let min = read_min.min(write_min).min(trim_min);
+                let max = read_max.max(write_max).max(trim_max);
+                (LengthDraw::Each(Box::new([reads, writes, trims])), min, max)
+            }
         })
     }
 
@@ -453,6 +478,32 @@ impl FlowSpec {
     }
 }
 
+/// Up to which number each part of the places is chosen, where it begins, and what is drawn there.
+fn parts(zones: &Zones, positions: u64) -> Vec<(u64, u64, Bounded)> {
+    let mut access = 0.0;
+    let parts = zones.of(positions).into_iter().map(|(first, count, share)| {
+        access += share;
+        (bound(access), first, Bounded::new(count))
+    });
+    let mut parts: Vec<_> = parts.collect();
+    // What parts without a place would have had goes to the last one.
+    if let Some(last) = parts.last_mut() {
+        last.0 = bound(1.0);
+    }
+    parts
+}
+
+/// What reads, writes and trims are aligned to, if that is their own smallest size.
+fn own_aligns(synthetic: &Synthetic) -> Option<[u64; 3]> {
+    let Synthetic { block, align_sectors, .. } = synthetic;
+    match block {
+        BlockSize::Each(each) if *align_sectors == u64::from(block.smallest()) => {
+            Some(each.each_ref().map(|block| u64::from(block.smallest())))
+        }
+        _ => None,
+    }
+}
+
 impl Generator {
     /// Draws requests until `batch` holds `most`, or there are no more.
     pub(crate) fn draw(&mut self, batch: &mut Vec<Planned>, most: usize) {
@@ -468,6 +519,9 @@ impl Generator {
     #[allow(clippy::should_implement_trait, reason = "an iterator could not report its error")]
     #[inline(always)]
     pub fn next(&mut self) -> Option<Planned> {
+        if self.flush_every > 0 && self.unflushed == self.flush_every {
+            return Some(self.flush());
+        }
         if self.remaining == 0 || self.remaining_sectors == 0 {
             return None;
         }
@@ -499,7 +553,24 @@ impl Generator {
         }
         self.remaining -= 1;
         self.remaining_sectors = self.remaining_sectors.saturating_sub(u64::from(planned.sectors));
+        if planned.operation == Operation::Write {
+            if self.write_through {
+                planned.operation = Operation::WriteThrough;
+            }
+            if self.flush_every > 0 {
+                self.unflushed += 1;
+                self.arrived = planned.arrival;
+            }
+        }
         Some(planned)
+    }
+
+    /// The flush after a write. It is none of the requests that limits count, as in fio.
+    #[cold]
+    fn flush(&mut self) -> Planned {
+        self.unflushed = 0;
+        let (operation, arrival) = (Operation::Flush, self.arrived);
+        Planned { operation, key: None, sector: 0, sectors: 0, arrival }
     }
 
     /// When the flow's runtime was over, if that is what has ended the stream.
@@ -567,8 +638,17 @@ impl Drawn {
                 }
             }
         };
-        let sectors = self.length.draw(&mut self.rng);
-        let sector = self.base + self.place(operation, u64::from(sectors));
+        let sectors = self.length.draw(&mut self.rng, operation);
+        let (place, sectors) = match &mut self.place {
+            Place::Once(blocks, once) => {
+                let most = u64::from(sectors).div_ceil(self.align);
+                let (first, count) = once.take(blocks.draw(&mut self.rng), most);
+                let free = u32::try_from(count * self.align).unwrap_or(u32::MAX);
+                (first * self.align, sectors.min(free))
+            }
+            _ => (self.place(operation, u64::from(sectors)), sectors),
+        };
+        let sector = self.base + place;
         let arrival = match self.clock {
             Clock::Closed => None,
             _ => Some(self.clock.next(&mut self.rng)),
@@ -578,16 +658,15 @@ impl Drawn {
 
     #[inline(always)]
     fn place(&mut self, operation: Operation, sectors: u64) -> u64 {
+        let align = match &self.aligns {
+            None => self.align,
+            Some(aligns) => aligns[kind(operation)],
+        };
         let position = match &mut self.place {
-            Place::Uniform(positions) => positions.draw(&mut self.rng),
-            Place::Shared { next } => return advance(next, sectors, self.span, self.align),
+            Place::Uniform(positions) | Place::Once(positions, _) => positions.draw(&mut self.rng),
+            Place::Shared { next } => return advance(next, sectors, self.span, align),
             Place::EachOperation { next } => {
-                let next = match operation {
-                    Operation::Read => &mut next[0],
-                    Operation::Trim => &mut next[1],
-                    _ => &mut next[2],
-                };
-                return advance(next, sectors, self.span, self.align);
+                return advance(&mut next[kind(operation)], sectors, self.span, align);
             }
             Place::Mixed { next, anywhere, turn } => {
                 let random = match turn {
@@ -599,7 +678,7 @@ impl Drawn {
                     }
                 };
                 if !random {
-                    return advance(next, sectors, self.span, self.align);
+                    return advance(next, sectors, self.span, align);
                 }
                 anywhere.draw(&mut self.rng)
             }
@@ -617,12 +696,21 @@ impl Drawn {
             }
             Place::Zipf(zipf, scatter) => scatter.place(zipf.draw(&mut self.rng)),
         };
-        let start = position * self.align;
-        if start + sectors <= self.span {
-            start
-        } else {
-            (self.span - sectors) / self.align * self.align
+        let mut start = position * self.align;
+        if self.aligns.is_some() {
+            start = start / align * align;
         }
+        if start + sectors <= self.span { start } else { (self.span - sectors) / align * align }
+    }
+}
+
+/// The place of a kind of request among reads, writes and trims.
+#[inline(always)]
+fn kind(operation: Operation) -> usize {
+    match operation {
+        Operation::Read => 0,
+        Operation::Trim => 2,
+        _ => 1,
     }
 }
 
@@ -642,9 +730,18 @@ fn advance(next: &mut u64, sectors: u64, span: u64, align: u64) -> u64 {
 
 impl LengthDraw {
     #[inline(always)]
-    fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
+    fn draw(&self, rng: &mut Xoshiro256PlusPlus, operation: Operation) -> u32 {
+        match self {
+            LengthDraw::Each(each) => each[kind(operation)].draw_one(rng),
+            one => one.draw_one(rng),
+        }
+    }
+
+    #[inline(always)]
+    fn draw_one(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         match self {
             LengthDraw::Fixed(sectors) => *sectors,
+            LengthDraw::Each(_) => unreachable!("each of three is drawn by itself"),
             LengthDraw::Range { min, steps } => min * (steps.draw(rng) as u32 + 1),
             LengthDraw::Split(table) => {
                 let draw = chance(rng);

@@ -88,7 +88,10 @@ impl FlowSpec {
                     add(base + first, sectors, access / (sectors as f64 / unit as f64).max(1.0));
                 }
             }
-            Addresses::Sequential { .. } | Addresses::Uniform | Addresses::Mixed { .. } => {
+            Addresses::Sequential { .. }
+            | Addresses::Uniform
+            | Addresses::Once
+            | Addresses::Mixed { .. } => {
                 add(base, span, unit as f64 / span as f64);
             }
         }
@@ -164,15 +167,15 @@ fn zipf_weights(ranks: u64, theta: f64, mut act: impl FnMut(u64, f64)) {
 
 /// The mean length of a flow's requests.
 pub fn mean_sectors(synthetic: &Synthetic) -> u64 {
-    let mean = match &synthetic.block {
-        BlockSize::Fixed(sectors) => f64::from(*sectors),
-        BlockSize::Normal { mean, .. } => *mean,
-        BlockSize::Range { min, max } => f64::from(*min + *max) / 2.0,
-        BlockSize::Split(parts) => {
-            let total: f64 = parts.iter().map(|&(_, share)| f64::from(share)).sum();
-            let sum: f64 = parts.iter().map(|&(s, share)| f64::from(s) * f64::from(share)).sum();
-            sum / total.max(1.0)
+    let Synthetic { block, mix, .. } = synthetic;
+    let kinds =
+        [(Operation::Read, mix.read), (Operation::Write, mix.write()), (Operation::Trim, mix.trim)];
+    let mean = match block {
+        BlockSize::Each(_) => {
+            let of = |(kind, share): (Operation, f64)| block.of(kind).mean_sectors() * share;
+            kinds.into_iter().map(of).sum()
         }
+        all => all.mean_sectors(),
     };
     (mean.round() as u64).max(1)
 }

@@ -89,11 +89,12 @@ flow_options! {
     /// `read`, `write`, `randread`, `randwrite`, `rw`, `randrw`, `trim` or `randtrim`;
     /// `read` if not given.
     rw,
-    /// Block size; 4k if not given.
+    /// Block size; 4k if not given. `4k,64k,1m` are those of reads, writes and trims; what is not
+    /// given is as the one before.
     bs,
-    /// Block sizes from `MIN-MAX`, multiples of MIN.
+    /// Block sizes from `MIN-MAX`, multiples of MIN; of each kind of request as in `bs`.
     bsrange,
-    /// Block sizes with their percentages: `4k/60:64k/40`.
+    /// Block sizes with their percentages: `4k/60:64k/40`; of each kind of request as in `bs`.
     bssplit,
     /// Normally distributed block sizes, `MEAN/DEVIATION`.
     bsnormal,
@@ -115,6 +116,10 @@ flow_options! {
     startdelay,
     /// As in fio: the flow, and those after it, begin when all before it have ended.
     wait_for_previous,
+    /// A flush follows so many writes of each job; limits do not count it.
+    fsync,
+    /// Writes are done when they are on flash (Force Unit Access).
+    sync,
     /// Requests are issued for a time and then not for a time, by turns: `ON/OFF`.
     burst,
     /// A pause after every `thinktime_blocks` requests of a job.
@@ -125,7 +130,8 @@ flow_options! {
     rwmixread,
     /// Percentage of trims in `rw` and `randrw`; 0 if not given.
     rwmixtrim,
-    /// `random`, `zipf:THETA`, `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of
+    /// `random`, `once` (each block once before any comes again, as fio's random map; a request ends
+    /// before one that has been used), `zipf:THETA`, `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of
     /// the requests to the first 10 % of the working set) or `zoned:ACCESS/SPACE:ACCESS/SPACE…` (one
     /// part after the other: 50/5:30/15:20/80).
     random_distribution,
@@ -303,13 +309,47 @@ impl FlowOptions {
             priority: self.choice("priority", &PRIORITIES)?.unwrap_or_default(),
             port: self.choice("port", &PORTS)?.unwrap_or_default(),
             jobs: self.positive("numjobs", 1, 65_535)?,
-            source,
             limits: self.limits()?,
             schedule: self.schedule()?,
             after_previous: self.flag("wait_for_previous")?,
+            flush_every: self.flush_every(&source)?,
+            write_through: self.write_through(&source)?,
             seed: self.read("randseed", parse_count)?,
             occupancy: self.read("occupancy", parse_share)?,
+            source,
         })
+    }
+
+    /// After how many writes there is a flush; 0 for none.
+    fn flush_every(&self, source: &Source) -> Result<u64, OptionError> {
+        let every = self.read("fsync", positive(parse_count))?.unwrap_or(0);
+        match (every > 0).then_some(source) {
+            Some(Source::Trace(_)) => {
+                Err(self.error("fsync", "a trace has its own flushes, so this has no effect"))
+            }
+            Some(source) if !source.writes() => {
+                Err(self.error("fsync", "nothing is written, so this has no effect"))
+            }
+            _ => Ok(every),
+        }
+    }
+
+    /// Whether writes are done only when they are on flash.
+    fn write_through(&self, source: &Source) -> Result<bool, OptionError> {
+        let through = self.flag("sync")?;
+        match through.then_some(source) {
+            Some(Source::Trace(_)) => Err(self.error(
+                "sync",
+                "a trace says itself which writes are synchronous, so this has no effect",
+            )),
+            Some(Source::KeyValue(_)) => {
+                Err(self.error("sync", "key-value commands have no Force Unit Access"))
+            }
+            Some(source) if !source.writes() => {
+                Err(self.error("sync", "nothing is written, so this has no effect"))
+            }
+            _ => Ok(through),
+        }
     }
 
     fn limits(&self) -> Result<Limits, OptionError> {
@@ -538,7 +578,7 @@ impl FlowOptions {
             )?
             .unwrap_or((false, Some(Mix::READ)));
         let access = Access { random: access.0, mix: access.1 };
-        let block = self.block()?;
+        let block = self.block(&access)?;
         let align = self.read("blockalign", |text| self.sectors(text))?;
         let align = align.unwrap_or(block.smallest());
         Ok(Synthetic {
@@ -645,6 +685,7 @@ impl FlowOptions {
             let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
             match (kind, rest) {
                 ("random", "") => Ok(Addresses::Uniform),
+                ("once", "") => Ok(Addresses::Once),
                 ("zipf", theta) => match theta.parse() {
                     Ok(theta) if (0.01..=10.0).contains(&theta) => Ok(Addresses::Zipf { theta }),
                     _ => {
@@ -665,14 +706,14 @@ impl FlowOptions {
                     Ok(Addresses::HotCold { hot_access, hot_space })
                 }
                 ("zoned", parts) => Zones::parse(parts).map(Addresses::Zoned),
-                _ => Err("valid are random, zipf:THETA, hotcold:ACCESS/SPACE and \
+                _ => Err("valid are random, once, zipf:THETA, hotcold:ACCESS/SPACE and \
                           zoned:ACCESS/SPACE:ACCESS/SPACE…"
                     .into()),
             }
         })
     }
 
-    fn block(&self) -> Result<BlockSize, OptionError> {
+    fn block(&self, access: &Access) -> Result<BlockSize, OptionError> {
         let given: Vec<&'static str> = ["bs", "bsrange", "bssplit", "bsnormal"]
             .into_iter()
             .filter(|option| self.get(option).is_some())
@@ -680,7 +721,7 @@ impl FlowOptions {
         if let [first, second, ..] = given[..] {
             return Err(self.error(second, format!("{first} already says the block size")));
         }
-        if let Some(range) = self.read("bsrange", |text| {
+        if let Some(range) = self.each(access, "bsrange", |text| {
             let (min, max) =
                 text.split_once('-').ok_or("a range is written MIN-MAX, as in 4k-64k")?;
             let (min, max) = (self.sectors(min)?, self.sectors(max)?);
@@ -691,7 +732,7 @@ impl FlowOptions {
         })? {
             return Ok(range);
         }
-        if let Some(split) = self.read("bssplit", |text| {
+        if let Some(split) = self.each(access, "bssplit", |text| {
             let mut parts = Vec::new();
             for part in text.split(':') {
                 let (size, percent) = part.split_once('/').ok_or(
@@ -720,7 +761,38 @@ impl FlowOptions {
         })? {
             return Ok(normal);
         }
-        Ok(BlockSize::Fixed(self.read("bs", |text| self.sectors(text))?.unwrap_or(8)))
+        let fixed = self.each(access, "bs", |text| self.sectors(text).map(BlockSize::Fixed))?;
+        Ok(fixed.unwrap_or(BlockSize::Fixed(8)))
+    }
+
+    /// Sizes of all requests, or after commas those of reads, writes and trims, where a flow has
+    /// several of them.
+    fn each(
+        &self,
+        access: &Access,
+        option: &'static str,
+        parse: impl Fn(&str) -> Result<BlockSize, String>,
+    ) -> Result<Option<BlockSize>, OptionError> {
+        self.read(option, |text| {
+            let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+            let of = |kind: usize| parse(parts.get(kind).unwrap_or(&parts[parts.len() - 1]));
+            match (parts.len(), access.mix) {
+                (1, _) => parse(text),
+                (2 | 3, None) => {
+                    let each = [of(0)?, of(1)?, of(2)?];
+                    match each[0] == each[1] && each[1] == each[2] {
+                        true => Ok(each[0].clone()),
+                        false => Ok(BlockSize::Each(Box::new(each))),
+                    }
+                }
+                (2 | 3, Some(_)) => {
+                    Err("requests are of one kind here, and have one value: rw and \
+                                         randrw have several"
+                        .into())
+                }
+                _ => Err("one value each for reads, writes and trims, at most".into()),
+            }
+        })
     }
 
     /// The value of `option` as `parse` reads it.

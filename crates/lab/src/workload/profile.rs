@@ -4,6 +4,7 @@ use super::{
     Addresses, BlockSize, Extent, FlowSpec, Positions, SECTOR_BYTES, Source, Synthetic,
     WorkloadError, Zones, heat,
 };
+use mynah_model::io::Operation;
 
 /// Which units of a namespace a flow overwrites, and how often each. Units are the mapping
 /// units of the drive; a unit that a request only touches in part counts.
@@ -111,7 +112,7 @@ impl FlowSpec {
                 random,
                 passed_over: passed_over(synthetic, unit),
             },
-            Addresses::Uniform => WriteProfile::Uniform { first_unit, units },
+            Addresses::Uniform | Addresses::Once => WriteProfile::Uniform { first_unit, units },
             Addresses::HotCold { hot_access, hot_space } => WriteProfile::HotCold {
                 first_unit,
                 units,
@@ -132,7 +133,7 @@ impl FlowSpec {
         let Source::Synthetic(Synthetic { block, align_sectors, offset, .. }) = &self.source else {
             return 1;
         };
-        let BlockSize::Fixed(sectors) = *block else { return 1 };
+        let BlockSize::Fixed(sectors) = *block.of(Operation::Write) else { return 1 };
         let units = sectors / unit_sectors;
         let begins = match *offset {
             Extent::Bytes(bytes) => bytes % (u64::from(sectors) * SECTOR_BYTES) == 0,

@@ -46,6 +46,8 @@ impl FlowOptions {
             options.startdelay = Some(time(flow.schedule.start));
         }
         options.wait_for_previous = flow.after_previous.then(|| "true".to_owned());
+        options.fsync = (flow.flush_every > 0).then(|| flow.flush_every.to_string());
+        options.sync = flow.write_through.then(|| "true".to_owned());
         let turns = |Burst { on, off }| format!("{}/{}", time(on), time(off));
         options.burst = flow.schedule.burst.map(turns);
         if let Some(Think { time: pause, requests }) = flow.schedule.think {
@@ -104,7 +106,31 @@ fn drawn(synthetic: &Synthetic) -> FlowOptions {
         Addresses::Uniform => {}
         _ => options.random_distribution = Some(distribution(addresses)),
     }
+    sized(&mut options, block);
+    if *align_sectors != u64::from(block.smallest()) {
+        options.blockalign = align_sectors.checked_mul(SECTOR_BYTES).map(bytes);
+    }
+    options.offset = (*offset != Extent::ZERO).then(|| extent(*offset));
+    options.size = (*size != Extent::ALL).then(|| extent(*size));
+    options
+}
+
+/// How long requests are. What reads, writes and trims have each has to be of one kind.
+fn sized(options: &mut FlowOptions, block: &BlockSize) {
     match block {
+        BlockSize::Each(each) => {
+            let each = each.each_ref().map(|one| {
+                let mut options = FlowOptions::default();
+                sized(&mut options, one);
+                options
+            });
+            for option in ["bs", "bsrange", "bssplit"] {
+                let of: Vec<&str> = each.iter().filter_map(|one| one.get(option)).collect();
+                if of.len() == each.len() {
+                    options.set(option, of.join(","));
+                }
+            }
+        }
         BlockSize::Fixed(length) => {
             options.bs = Some(sectors(*length));
         }
@@ -120,12 +146,6 @@ fn drawn(synthetic: &Synthetic) -> FlowOptions {
             options.bsnormal = Some(format!("{}/{}", in_bytes(*mean), in_bytes(*deviation)));
         }
     }
-    if *align_sectors != u64::from(block.smallest()) {
-        options.blockalign = align_sectors.checked_mul(SECTOR_BYTES).map(bytes);
-    }
-    options.offset = (*offset != Extent::ZERO).then(|| extent(*offset));
-    options.size = (*size != Extent::ALL).then(|| extent(*size));
-    options
 }
 
 /// When requests are issued.
@@ -193,6 +213,7 @@ pub(crate) fn distribution(addresses: &Addresses) -> String {
         Addresses::HotCold { hot_access, hot_space } => {
             format!("hotcold:{}/{}", percent(*hot_access), percent(*hot_space))
         }
+        Addresses::Once => "once".to_owned(),
         _ => "random".to_owned(),
     }
 }

@@ -4,6 +4,7 @@ mod corpora;
 mod enclosure;
 mod ethernet;
 mod experiments;
+mod fio_counts;
 mod given_recordings;
 mod key_value;
 mod lints;

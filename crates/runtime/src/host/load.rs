@@ -93,8 +93,6 @@ pub struct Load {
     pub ramp: Span,
     /// Whether blocks and values carry what they are, and are checked.
     pub verify: bool,
-    /// A flush follows so many writes of a job; 0: none.
-    pub flush_every: u64,
     /// For how long a target that is not there yet is tried; zero: once.
     pub wait: Duration,
     /// For how long a lost connection is tried again.

@@ -619,6 +619,13 @@ fn jobs_of_a_file_wait_for_those_before_them() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text_of(&output));
         assert!(text_of(&output).contains(message), "{args:?}: {}", text_of(&output));
     }
+    // A flush behind each write, as etcd asks its disk for.
+    let wal = "[wal]\nioengine=sync\nrw=write\nbs=4k\nsize=256k\nfdatasync=1\n";
+    std::fs::write(&path, wal).unwrap();
+    let output = bench(target.address(), &["--fio", file]);
+    let synced = crate::serving::support::result(&output, 0);
+    assert_eq!(synced["flows"][0]["write"]["ios"], 64);
+    assert_eq!(synced["flows"][0]["flush"]["ios"], 64);
     std::fs::write(&path, "[a]\nthinktime=5\n").unwrap();
     let output = bench(target.address(), &["--fio", file]);
     assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));

@@ -262,7 +262,7 @@ fn a_load_that_does_not_fit_is_refused() {
             (&["--kv", "ycsb-a", "--value_size", "3m"], "takes values of at most 2097152 bytes"),
             (&["--kv", "store", "--load", "yes"], "--load has no effect here"),
             (&["--rw", "randread", "--load", "no", "--nsid", "2"], "--load has no effect here"),
-            (&["--kv", "retrieve", "--fsync", "3"], "--fsync has no effect here"),
+            (&["--kv", "retrieve", "--fsync", "3"], "nothing is written, so this has no effect"),
             (&["--kv", "ycsb-a", "--bs", "4k"], "it is about blocks"),
         ] {
             let output = run_bench(target, args);

@@ -139,7 +139,7 @@ impl Blocks {
                 tally: turn.tally,
             };
             if let Ready::Now(planned, created) = other.draw.ready(&mut own) {
-                other.draw.take(planned.operation == Operation::Write);
+                other.draw.take(writes(planned.operation));
                 other.outstanding += 1;
                 return Some(Issued::new(io_of(&self.namespace, &planned, flow), created));
             }
@@ -178,7 +178,7 @@ impl Blocks {
             self.draw.held_back(turn);
             return None;
         }
-        self.draw.take(planned.operation == Operation::Write);
+        self.draw.take(writes(planned.operation));
         Some(Issued::new(io, created))
     }
 
@@ -231,6 +231,10 @@ fn io_of(namespace: &Namespace, planned: &Planned, flow: u8) -> Io {
     let shift = u32::from(namespace.block_shift) - SECTOR_BYTES.trailing_zeros();
     let (first, blocks) = (planned.sector >> shift, planned.sectors >> shift);
     Io { operation: planned.operation, first, blocks, flow }
+}
+
+fn writes(operation: Operation) -> bool {
+    matches!(operation, Operation::Write | Operation::WriteThrough)
 }
 
 /// Whether an outstanding I/O touches these blocks; what is there then cannot be told.

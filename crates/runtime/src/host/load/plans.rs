@@ -68,7 +68,8 @@ pub(super) fn of_blocks(
     let mut jobs = Vec::new();
     let run = RandomState::new().build_hasher().finish();
     for (job, plan) in (0..).zip(plans) {
-        let mut own = flow.clone();
+        // Flushes follow writes that were taken, which only the job knows.
+        let mut own = FlowSpec { flush_every: 0, ..flow.clone() };
         let mut verify = None;
         if load.verify {
             // Jobs that write the same blocks could not tell what should be there.
@@ -78,7 +79,7 @@ pub(super) fn of_blocks(
                 synthetic.size = Extent::Bytes(range.1);
             }
             let (base, blocks) = (range.0 / block_bytes, range.1 / block_bytes);
-            let flushed = load.flush_every > 0;
+            let flushed = flow.flush_every > 0;
             verify = Some(Verify::new(namespace.block_shift, base, blocks, run, flushed));
         }
         let generator = own.generator(capacity, load.seed, load.index, job)?;
@@ -86,7 +87,7 @@ pub(super) fn of_blocks(
         let requests = plan.requests.or(generator.sectors_limit().map(of_bytes));
         let plan = Plan { requests, ..plan };
         let depth_max = flow.depth_max().map_or(usize::MAX, |depth| depth as usize);
-        let draw = Draw::new(generator, plan.is_open, depth_max, load.flush_every);
+        let draw = Draw::new(generator, plan.is_open, depth_max, flow.flush_every);
         let others = others(load, capacity, job)?;
         jobs.push((plan, Blocks::new(&plan, namespace, draw, others, verify)));
     }
@@ -101,6 +102,10 @@ fn others(load: &Load, capacity: u64, job: u32) -> Result<Vec<Draw>, LoadError> 
             let problem = "I/Os that come at a rate cannot share the queue of others";
             return Err(LoadError::Unfit(problem.into()));
         };
+        if flow.flush_every > 0 {
+            let problem = "no flushes (fsync) follow the writes of a flow on the queue of others";
+            return Err(LoadError::Unfit(problem.into()));
+        }
         let index = load.index + 1 + number as u32;
         let generator = flow.generator(capacity, load.seed, index, job)?;
         Ok(Draw::new(generator, false, depth as usize, 0))
@@ -128,18 +133,19 @@ pub(super) fn of_keys(
     let depth_max = flow.depth_max().map_or(usize::MAX, |depth| depth as usize);
     let mut jobs = Vec::new();
     for (job, plan) in (0..).zip(job_plans(load, facts, timeout, bytes_max as usize)?) {
-        let generator = flow.generator(0, load.seed, load.index, job)?;
+        let own = FlowSpec { flush_every: 0, ..flow.clone() };
+        let generator = own.generator(0, load.seed, load.index, job)?;
         let each = keys.mix.only_stores().then(|| keys.keys.div_ceil(flow.jobs.into()));
         let plan = Plan { requests: plan.requests.or(each), ..plan };
         let work = KeysPlan {
             namespace: namespace.id,
             flow: keys.clone(),
-            draw: Draw::new(generator, plan.is_open, depth_max, load.flush_every),
+            draw: Draw::new(generator, plan.is_open, depth_max, flow.flush_every),
             job: job.into(),
             jobs: flow.jobs.into(),
             fills: load.loads_keys && keys.initial_keys() > 0,
             versions: versions.clone(),
-            only_flushed: load.flush_every > 0,
+            only_flushed: flow.flush_every > 0,
         };
         jobs.push((plan, Keys::new(&plan, work)));
     }
@@ -248,15 +254,20 @@ fn lengths(block: &BlockSize) -> (u64, u64) {
         BlockSize::Fixed(sectors) => (bytes(*sectors), bytes(*sectors)),
         BlockSize::Normal { .. } => (SECTOR_BYTES, NORMAL_BYTES_MAX),
         BlockSize::Range { min, max } => (bytes(*min), bytes(*max)),
+        BlockSize::Each(each) => {
+            each.iter().map(lengths).fold((0, 0), |(common, most), (one, longest)| {
+                (greatest_common_divisor(common, one), most.max(longest))
+            })
+        }
         BlockSize::Split(parts) => {
             let all = || parts.iter().map(|&(sectors, _)| sectors);
-            let common = all().fold(0, greatest_common_divisor);
-            (bytes(common), bytes(all().max().unwrap_or(1)))
+            let common = all().map(bytes).fold(0, greatest_common_divisor);
+            (common, bytes(all().max().unwrap_or(1)))
         }
     }
 }
 
-fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
