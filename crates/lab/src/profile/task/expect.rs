@@ -204,9 +204,15 @@ impl Expectation {
                 false => stage.stage.as_str(),
             };
             let times = parts.entry(key).or_default();
-            let of_base = stage.base_mean_ns.unwrap_or(0.0);
-            (times.base, times.now) = (times.base + of_base, times.now + stage.mean_ns);
-            (base, now) = (base + of_base, now + stage.mean_ns);
+            // As the verdict compares them, in the middle half of windows, where it has the stage.
+            let judged = group.verdict.iter().flat_map(|verdict| &verdict.stages);
+            let judged = judged.into_iter().find(|it| it.stage == stage.stage);
+            let (of_base, of_now) = match judged {
+                Some(judged) => (judged.base_ns, judged.now_ns),
+                None => (stage.base_mean_ns.unwrap_or(0.0), stage.mean_ns),
+            };
+            (times.base, times.now) = (times.base + of_base, times.now + of_now);
+            (base, now) = (base + of_base, now + of_now);
         }
         let this = parts.get(part).copied().unwrap_or_default();
         let grown = now - base;

@@ -254,6 +254,26 @@ fn what_is_expected_holds_or_not() {
     assert_eq!(first.expected[0].run, 0);
 }
 
+/// One stall of a second makes any mean what it was not: what is expected is compared as verdicts are, in
+/// the middle half of windows.
+#[test]
+fn what_is_expected_is_of_the_windows_of_the_verdict() {
+    let mut now = measured(90_000.0, 60_000.0, Some((10_000.0, 50_000.0)), 60.0);
+    let mut verdict = serde_json::json!({
+        "outcome": "slower", "sentence": "", "cause": null, "stage": null, "base_ns": null,
+        "now_ns": null, "noise_ns": null, "evidence": [], "try": [], "not_it": [],
+        "stages": [{ "stage": "network_response", "place": "", "base_ns": 10_000.0,
+                     "now_ns": 20_000.0, "amplification": 2.0, "share": 0.5 }]
+    });
+    let text = with("[report]\nbase = 1\n[[expect]]\npart = \"S3-S5\"\nlad_max = 2.5");
+    let expected = task(&text).expected.remove(0);
+    let base = measured(10_000.0, 50_000.0, None, 100.0);
+    assert!(!expected.check(&now, Some(&base)).holds);
+    now.groups[0].verdict = Some(serde_json::from_value(verdict.take()).expect("a verdict"));
+    let Checked { holds, text } = expected.check(&now, Some(&base));
+    assert!(holds && text.contains("10.0us -> 20.0us, LAD 2.00"), "{text}");
+}
+
 #[test]
 fn a_drive_is_served_as_it_is_said() {
     let of = |more: &str| {
