@@ -10,7 +10,7 @@ use mynah_wire::nvme::opcode::samsung;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
 impl Subsystem {
-    /// Notes an error in the log of the queue's controller; returns the status to complete with.
+    /// Notes an error in the log that the queue's controller shows; returns the status to complete with.
     pub(crate) fn note_error(
         &mut self,
         queue: u32,
@@ -25,10 +25,10 @@ impl Subsystem {
             return status;
         }
         let Some(slot) = self.queues.get(queue) else { return status };
-        let queue_id = slot.queue_id();
-        let Some(controller) = self.controllers.get_mut(slot.controller()) else {
+        let (queue_id, owner) = (slot.queue_id(), slot.controller());
+        if self.controllers.get(owner).is_none() {
             return status;
-        };
+        }
         let mut entry = ErrorEntry { opcode, ..Default::default() };
         // Hosts of Samsung's set compare all bits of its statuses (`kvkdd.cpp` of OpenMPDK).
         let status = match samsung::has(opcode) && status.code_type() == 3 {
@@ -41,7 +41,7 @@ impl Subsystem {
         entry.parameter.set(0xffff);
         entry.lba.set(lba);
         entry.namespace_id.set(namespace);
-        controller.log_error(entry);
+        self.controllers.log_error(owner, entry);
         status
     }
 

@@ -70,7 +70,6 @@ impl Subsystem {
     /// Ends a controller and all its queues.
     pub(crate) fn end_controller(&mut self, id: u16, reason: &'static str) {
         let Some(controller) = self.controllers.remove(id) else { return };
-        self.health.controller_gone(controller.error_count());
         for queue in controller.queues() {
             self.close(queue, reason);
         }

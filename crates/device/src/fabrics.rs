@@ -196,7 +196,6 @@ impl Subsystem {
             transport,
             queues_max,
             features: Features::of(&self.model.drive().config().queues),
-            errors_before: self.health.errors_before(),
             now: self.now.wall,
         };
         self.controllers.open(host, opening)

@@ -13,7 +13,7 @@ const KEEP_INTERVAL: Span = Span::from_secs(1);
 const OF_COMMANDS: usize = 7;
 
 /// Counters begin no higher, so that there is room to count on.
-const COUNT_MAX: u64 = 1 << 62;
+pub(crate) const COUNT_MAX: u64 = 1 << 62;
 
 /// What logs say of what was counted, over the drive's life.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +47,6 @@ pub(crate) struct Health {
     /// The same before this process, and how long the drive was on, in milliseconds.
     busy_before_ms: u64,
     on_before_ms: u64,
-    /// The highest number of an error log entry, of controllers that are gone.
-    errors_before: u64,
     /// Whether a host has shut its controller down and nothing was written since.
     is_shut_down: bool,
     /// Critical warnings of the media that hosts have been told of.
@@ -100,7 +98,7 @@ impl Health {
     /// What a drive begins with of which the process before has kept this. It ended in order, or
     /// not.
     pub(crate) fn begun(kept: [u64; 10], in_order: bool) -> Health {
-        let [cycles, unsafe_shutdowns, read, written, reads, writes, media, busy, on, errors] =
+        let [cycles, unsafe_shutdowns, read, written, reads, writes, media, busy, on, _errors] =
             kept.map(|count| count.min(COUNT_MAX));
         Health {
             power_cycles: cycles,
@@ -112,7 +110,6 @@ impl Health {
             media_errors: media,
             busy_before_ms: busy,
             on_before_ms: on,
-            errors_before: errors,
             ..Health::default()
         }
     }
@@ -205,15 +202,5 @@ impl Health {
     pub(crate) fn power_lost(&mut self) {
         self.power_cycles += 1;
         self.unsafe_shutdowns += u64::from(!self.is_shut_down);
-    }
-
-    /// The highest number of an error log entry, of controllers that are gone.
-    pub(crate) fn errors_before(&self) -> u64 {
-        self.errors_before
-    }
-
-    /// A controller goes whose highest number of an error log entry is this.
-    pub(crate) fn controller_gone(&mut self, errors: u64) {
-        self.errors_before = self.errors_before.max(errors);
     }
 }

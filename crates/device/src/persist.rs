@@ -16,7 +16,8 @@
 
 use crate::admin::sanitize::Sanitize;
 use crate::config::SubsystemError;
-use crate::health::Health;
+use crate::controllers::Role;
+use crate::health::{COUNT_MAX, Health};
 use crate::key_value::{KeptPairs, Pairs};
 use crate::namespaces::reservation::{Held, REGISTRANTS_MAX, Registrant, Reservations};
 use crate::namespaces::uncorrectable::Uncorrectable;
@@ -62,6 +63,8 @@ struct Described {
     /// Those of pairs have none yet.
     namespaces: Vec<Namespace>,
     health: Health,
+    /// How many entries the error log has had.
+    errors: u64,
     sanitize: Sanitize,
     /// Which pairs belong to it, if any do.
     kept: Option<KeptPairs>,
@@ -132,8 +135,7 @@ impl Subsystem {
 
     /// The highest number of an error log entry.
     fn error_entries(&self) -> u64 {
-        let errors = self.controllers.iter().map(|it| it.error_count()).max();
-        errors.unwrap_or(0).max(self.health.errors_before())
+        self.controllers.errors(Role::Io).count()
     }
 
     /// Adds which blocks are marked.
@@ -202,7 +204,7 @@ impl Subsystem {
             return Ok(false);
         };
         let Some(described) = self.parse(&description) else { return Ok(false) };
-        let Described { mut namespaces, health, sanitize, kept, in_order } = described;
+        let Described { mut namespaces, health, errors, sanitize, kept, in_order } = described;
         if let Some(kept) = kept {
             let Some(found) = self.media.kept_pairs() else { return Ok(false) };
             // After any other end there may be more of them than were counted.
@@ -227,6 +229,7 @@ impl Subsystem {
             self.namespaces.insert(namespace);
         }
         self.health = health;
+        self.controllers.restore_errors(errors);
         self.admin.restore_sanitize(sanitize);
         Ok(true)
     }
@@ -262,13 +265,14 @@ impl Subsystem {
         }
         reader.number(4)?;
         let (mut health, mut sanitize) = (Health::default(), Sanitize::default());
-        let mut in_order = false;
+        let (mut errors, mut in_order) = (0, false);
         if knows_more {
             in_order = reader.number(1)? != 0;
             let mut kept = [0; 10];
             for count in &mut kept {
                 *count = reader.number(8)?;
             }
+            errors = kept[9].min(COUNT_MAX);
             health = Health::begun(kept, in_order);
         }
         if knows_sanitize {
@@ -348,7 +352,7 @@ impl Subsystem {
         for namespace in namespaces.iter_mut().filter(|_| knows_more) {
             namespace.restore_marks(take_runs(&mut reader, namespace.blocks())?);
         }
-        Some(Described { namespaces, health, sanitize, kept, in_order })
+        Some(Described { namespaces, health, errors, sanitize, kept, in_order })
     }
 
     /// What is kept of a namespace of pairs: which it is, without its pairs.

@@ -3,7 +3,7 @@
 use super::warnings::SPARE_THRESHOLD;
 use super::{Context, feature, identify};
 use crate::command_set::{CommandSet, RESERVATION_EFFECTS, effect};
-use crate::controllers::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
+use crate::controllers::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, ErrorLog, Role};
 use crate::namespaces::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
 use crate::samsung;
@@ -84,7 +84,7 @@ impl Subsystem {
             page::SUPPORTED_LOG_PAGES => {
                 Ok(self.supported_pages(is_discovery, controller.is_guests()))
             }
-            page::ERROR_INFORMATION => Ok(errors(controller)),
+            page::ERROR_INFORMATION => Ok(errors(self.controllers.errors(controller.role()))),
             page::DISCOVERY if is_discovery => {
                 let (host, local) = (controller.host_nqn().to_owned(), controller.local());
                 Ok(self.discovery_page(&host, local))
@@ -172,7 +172,7 @@ impl Subsystem {
             power_on_hours: U128::new(u128::from(hours)),
             unsafe_shutdowns: U128::new(u128::from(counts.unsafe_shutdowns)),
             media_errors: U128::new(u128::from(counts.media_errors)),
-            error_entries: U128::new(u128::from(controller.error_count())),
+            error_entries: U128::new(u128::from(self.controllers.errors(Role::Io).count())),
             ..Default::default()
         };
         smart.temperature.set(feature::TEMPERATURE_K);
@@ -186,9 +186,7 @@ impl Subsystem {
         let sectors = |count: u64| (u128::from(count) * u128::from(SECTOR_BYTES)).div_ceil(BILLION);
         let media = u128::from(counters.flash_bytes_programmed());
         let capacity = u128::from(self.media.data_bytes());
-        let before = health.errors_before();
-        let here = self.controllers.iter();
-        let errors = before + here.map(|it| it.error_count().saturating_sub(before)).sum::<u64>();
+        let errors = self.controllers.errors(Role::Io).count();
         let wear = self.wear();
         let mut group = EnduranceGroup {
             // The group's bits are where SMART has them.
@@ -295,9 +293,8 @@ impl Subsystem {
 }
 
 /// As many entries as Identify Controller says (ELPE); those of no error are zero.
-fn errors(controller: &Controller) -> Vec<u8> {
-    let mut page: Vec<u8> =
-        controller.errors().flat_map(|entry| entry.as_bytes().to_vec()).collect();
+fn errors(log: &ErrorLog) -> Vec<u8> {
+    let mut page: Vec<u8> = log.entries().flat_map(|entry| entry.as_bytes().to_vec()).collect();
     page.resize(ERROR_ENTRIES * size_of::<ErrorEntry>(), 0);
     page
 }

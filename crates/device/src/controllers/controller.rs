@@ -11,7 +11,7 @@ use crate::slots::NONE;
 use core::net::IpAddr;
 use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
-use mynah_wire::nvme::log::{ErrorEntry, ReservationNotification};
+use mynah_wire::nvme::log::ReservationNotification;
 use mynah_wire::nvme::property::Configuration;
 use mynah_wire::rdma;
 use std::collections::VecDeque;
@@ -23,8 +23,6 @@ pub(crate) enum Role {
     Discovery,
 }
 
-/// Entries kept of the error log.
-pub(crate) const ERROR_ENTRIES: usize = 64;
 /// Reservation notifications kept.
 pub(crate) const NOTIFICATIONS: usize = 256;
 /// Namespace identifiers that the changed namespace list holds.
@@ -55,8 +53,6 @@ pub(crate) struct Controller {
     pub(super) last_seen: Time,
     pub(super) features: Features,
     pub(super) events: Events,
-    pub(super) errors: VecDeque<ErrorEntry>,
-    pub(super) error_count: u64,
     /// Namespaces that changed since the host last asked; `None`: too many to list.
     pub(super) changed: Option<Vec<u32>>,
     pub(super) notifications: VecDeque<ReservationNotification>,
@@ -89,15 +85,12 @@ pub(crate) struct Opening<'a> {
     /// I/O queues that it can have.
     pub(crate) queues_max: u16,
     pub(crate) features: Features,
-    /// The highest number of an error log entry so far.
-    pub(crate) errors_before: u64,
     pub(crate) now: Time,
 }
 
 impl Controller {
     pub(super) fn new(id: u16, (host_nqn, host_id): HostName, opening: Opening<'_>) -> Controller {
-        let Opening { role, admin_queue, transport, queues_max, features, errors_before, now } =
-            opening;
+        let Opening { role, admin_queue, transport, queues_max, features, now } = opening;
         Controller {
             id,
             role,
@@ -114,8 +107,6 @@ impl Controller {
             last_seen: now,
             features,
             events: Events::default(),
-            errors: VecDeque::new(),
-            error_count: errors_before,
             changed: Some(Vec::new()),
             notifications: VecDeque::new(),
             notification_count: 0,
@@ -320,17 +311,6 @@ impl Controller {
         self.io_queues.get(at).copied().filter(|&queue| queue != NONE)
     }
 
-    /// Adds an entry to the error log.
-    pub(crate) fn log_error(&mut self, mut entry: ErrorEntry) {
-        self.error_count += 1;
-        entry.count.set(self.error_count);
-        entry.transport = self.transport;
-        if self.errors.len() == ERROR_ENTRIES {
-            self.errors.pop_back();
-        }
-        self.errors.push_front(entry);
-    }
-
     /// Notes that a namespace has changed.
     pub(crate) fn note_changed(&mut self, namespace: u32) {
         if let Some(list) = &mut self.changed
@@ -353,16 +333,6 @@ impl Controller {
             self.notifications.pop_front();
         }
         self.notifications.push_back(notification);
-    }
-
-    /// The error log, latest first.
-    pub(crate) fn errors(&self) -> impl Iterator<Item = &ErrorEntry> {
-        self.errors.iter()
-    }
-
-    /// The highest number of an error log entry.
-    pub(crate) fn error_count(&self) -> u64 {
-        self.error_count
     }
 
     /// Namespaces that have changed since this was forgotten last; `None`: too many to list.

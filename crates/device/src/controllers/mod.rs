@@ -1,5 +1,5 @@
 //! The controllers: which there are, whose each identifier was last, and what they know in common
-//! (the flows of hosts, the states of the ANA group, the discovery log's generation).
+//! (the flows of hosts, the states of the ANA group, the discovery log's generation, the error log).
 //!
 //! Identifiers of I/O controllers lie below those of discovery controllers: anybody can have one of
 //! those, and they take none that hosts need for I/O.
@@ -7,11 +7,13 @@
 mod ana;
 mod controller;
 mod discovery;
+mod error_log;
 mod hosts;
 mod lifecycle;
 
 pub use ana::AnaState;
-pub(crate) use controller::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Opening, Role};
+pub(crate) use controller::{CHANGED_NAMESPACES, Controller, Opening, Role};
+pub(crate) use error_log::{ERROR_ENTRIES, ErrorLog};
 pub(crate) use hosts::NOBODY;
 pub(crate) use lifecycle::Reset;
 
@@ -21,6 +23,7 @@ use ana::Ana;
 use discovery::Discovery;
 use hosts::Hosts;
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::log::ErrorEntry;
 
 /// A host by its NQN and its identifier.
 pub(crate) type HostName = (String, HostId);
@@ -35,6 +38,9 @@ pub(crate) struct Controllers {
     ana: Vec<Ana>,
     hosts: Hosts,
     discovery: Discovery,
+    errors: ErrorLog,
+    /// That of discovery controllers.
+    discovery_errors: ErrorLog,
     shard: Shard,
     /// The last identifier of an I/O controller.
     io_last: u16,
@@ -49,6 +55,8 @@ impl Controllers {
             ana: vec![Ana::default(); places],
             hosts: Hosts::default(),
             discovery: Discovery::default(),
+            errors: ErrorLog::default(),
+            discovery_errors: ErrorLog::default(),
             shard,
             io_last: limits.controllers_max,
         }
@@ -109,6 +117,29 @@ impl Controllers {
         self.last_hosts[id] = Some(host);
         self.table[id] = Some(Box::new(controller));
         Some(id as u16)
+    }
+
+    /// Adds an entry to the error log that a controller shows.
+    pub(crate) fn log_error(&mut self, id: u16, mut entry: ErrorEntry) {
+        let Some(controller) = self.get(id) else { return };
+        entry.transport = controller.transport;
+        match controller.role {
+            Role::Io => self.errors.add(entry),
+            Role::Discovery => self.discovery_errors.add(entry),
+        }
+    }
+
+    /// The error log that controllers of a role show.
+    pub(crate) fn errors(&self, role: Role) -> &ErrorLog {
+        match role {
+            Role::Io => &self.errors,
+            Role::Discovery => &self.discovery_errors,
+        }
+    }
+
+    /// So many entries of the error log were counted before this process.
+    pub(crate) fn restore_errors(&mut self, count: u64) {
+        self.errors.begin_after(count);
     }
 
     /// Takes a controller away.

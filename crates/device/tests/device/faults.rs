@@ -4,6 +4,7 @@ use crate::support::*;
 use mynah_device::{AnaState, Timing};
 use mynah_model::config::{Fault, FaultExtent, MediaOperation};
 use mynah_stamp::{Span, Time};
+use mynah_wire::fabrics::DISCOVERY_NQN;
 use mynah_wire::nvme::log::{Smart, page};
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::property::offset;
@@ -26,6 +27,40 @@ fn a_media_error_is_an_error_and_is_counted() {
     assert_eq!((smart.media_errors.get(), smart.error_entries.get()), (2, 2));
     let log = world.log(admin, page::ERROR_INFORMATION, 64);
     assert_eq!(u16::from_le_bytes([log[12], log[13]]) >> 1 & 0x7ff, 0x281);
+}
+
+/// Whoever asks what went wrong is a host of his own, with a controller of his own.
+#[test]
+fn what_a_fault_left_is_told_to_hosts_that_come_later() {
+    let extent = FaultExtent::Units { namespace: 1, first: 0, last: 0 };
+    let fault = Fault::Media { operation: MediaOperation::Read, extent };
+    let mut world = World::with(Timing::Modelled, |_| {}, |drive| drive.faults.push(fault));
+    let (first, first_io, _) = world.host_as(HOST);
+    let (second, second_io, _) = world.host_as("nqn.2026-11.example:another");
+    world.status(first_io, write(0, 64), &pattern(1, 64 * 512));
+    world.status(first_io, entry(nvm::FLUSH, 1), &[]);
+    assert_eq!(world.status(first_io, read(0, 8), &[]), Status::UNRECOVERED_READ_ERROR);
+    assert_eq!(world.status(second_io, read(7, 1), &[]), Status::UNRECOVERED_READ_ERROR);
+    world.subsystem.detach(world.clock(), first);
+    let (later, _) = world.admin_as("nqn.2026-11.example:later", SUBSYSTEM);
+    for admin in [second, later] {
+        let log = world.log(admin, page::ERROR_INFORMATION, 192);
+        // Error Count, and LBA (bytes 7:0 and 23:16 of an entry, Base 2.0, figure 205).
+        let number = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().unwrap());
+        assert_eq!([0, 64, 128].map(number), [2, 1, 0]);
+        assert_eq!([16, 64 + 16].map(number), [7, 0]);
+        let smart = Smart::read_from_bytes(&world.log(admin, page::SMART, 512)).unwrap();
+        assert_eq!(smart.error_entries.get(), 2);
+    }
+    // The log keeps as many as Identify Controller says (ELPE), and goes on counting.
+    for _ in 0..70 {
+        assert_eq!(world.status(second_io, read(0, 1), &[]), Status::UNRECOVERED_READ_ERROR);
+    }
+    let log = world.log(later, page::ERROR_INFORMATION, 64 * 64);
+    assert_eq!((log[0], log[63 * 64]), (72, 9));
+    // A discovery controller, which anybody has, shows nothing of it.
+    let (discovery, _) = world.admin_as("nqn.2026-11.example:later", DISCOVERY_NQN);
+    assert_eq!(world.log(discovery, page::ERROR_INFORMATION, 64), [0; 64]);
 }
 
 #[test]
