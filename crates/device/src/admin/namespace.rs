@@ -67,8 +67,7 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         }
         self.namespaces.insert(namespace);
-        self.describe();
-        Ok(Outcome::Done(u64::from(id)))
+        Ok(self.keep_change(context, u64::from(id)))
     }
 
     /// Where a new namespace would have its place.
@@ -106,8 +105,7 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         }
         self.namespaces.insert(namespace);
-        self.describe();
-        Ok(Outcome::Done(u64::from(id)))
+        Ok(self.keep_change(context, u64::from(id)))
     }
 
     fn delete_namespaces(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
@@ -135,6 +133,8 @@ impl Subsystem {
             command.set_work(Work::Release(extents));
         }
         self.describe();
+        let ready = self.flush_store();
+        self.wait_for(index, ready);
         self.start(index);
         Ok(Outcome::Later)
     }
@@ -189,8 +189,7 @@ impl Subsystem {
         for controller in seen {
             self.namespace_changed_for(controller, id);
         }
-        self.describe();
-        Ok(Outcome::Done(0))
+        Ok(self.keep_change(context, 0))
     }
 
     /// Bytes that lie in namespaces.

@@ -54,6 +54,8 @@ pub(crate) enum Work {
     Sanitize,
     /// What a shutdown of this controller has to wait for.
     ShutDown(u16),
+    /// What it has changed is to be on stable storage; then it ends with this result.
+    Keep(u64),
 }
 
 /// What happens to blocks when they are at hand.

@@ -1,17 +1,23 @@
 //! Work of admin commands and shutdowns that ends with what the store and the model have done.
 
 use super::Work;
+use crate::admin::Context;
 use crate::namespaces::Format;
-use crate::subsystem::Subsystem;
+use crate::output::{CommandKind, CompletionData};
+use crate::subsystem::{Outcome, Subsystem};
 
 /// A format to give to a namespace, by its identifier.
 type Formats = Vec<(u32, Format)>;
 
 impl Subsystem {
-    /// Work of commands that ends with what the store and the model have done.
+    /// Work of commands that ends with what the store and the model have done, and the command
+    /// with it.
     pub(crate) fn end_own(&mut self, index: u32, work: Work) {
         match work {
-            Work::Format(formats) => self.formatted(formats),
+            Work::Format(formats) => {
+                self.formatted(formats);
+                return self.finish_kept(index, 0);
+            }
             Work::Release(extents) => {
                 self.media.forget_erased(&extents);
                 self.namespaces.space_mut().give_back(&extents);
@@ -26,8 +32,29 @@ impl Subsystem {
             | Work::Blocks(_)
             | Work::Key(_)
             | Work::Fused(_)
-            | Work::Place(_) => {}
+            | Work::Place(_)
+            | Work::Keep(_) => {}
         }
+        self.finish(index, CompletionData::None);
+    }
+
+    /// Ends an admin command that has changed what outlives the process: when that is on stable
+    /// storage, because its host asks for nothing more.
+    pub(crate) fn keep_change(&mut self, context: Context<'_>, result: u64) -> Outcome {
+        let index = self.begin_whole(context.queue, context.entry, CommandKind::Admin, 0);
+        self.describe();
+        self.finish_kept(index, result);
+        Outcome::Later
+    }
+
+    /// The same of a command that is under way.
+    fn finish_kept(&mut self, index: u32, result: u64) {
+        let ready = self.flush_store();
+        self.wait_for(index, ready);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.set_work(Work::Keep(result));
+        }
+        self.start(index);
     }
 
     /// Everything is gone: the namespaces have their new formats.

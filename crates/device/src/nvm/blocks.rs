@@ -79,10 +79,10 @@ impl Subsystem {
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
             // The power was lost, or its queue has gone.
             Work::Place(_) => return drop(self.remove_place(index)),
+            &Work::Keep(result) => return self.finish_with(index, CompletionData::None, result),
             Work::Format(_) | Work::Release(_) | Work::Sanitize | Work::ShutDown(_) => {
                 let work = command.take_work();
-                self.end_own(index, work);
-                return self.finish(index, CompletionData::None);
+                return self.end_own(index, work);
             }
             Work::Blocks(_) => {}
         }

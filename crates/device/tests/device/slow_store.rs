@@ -131,6 +131,77 @@ fn slow_world_with_space(timing: Timing, will_fail: bool) -> (World, Shared) {
     (world, store)
 }
 
+/// An admin command that changes what is kept, and only that: it is answered when its own job of
+/// the store, the last one, is done, and no sooner. Its result.
+fn kept(
+    world: &mut World,
+    store: &Shared,
+    admin: Queue,
+    entry: SubmissionEntry,
+    data: &[u8],
+) -> u64 {
+    let id = world.submit(admin, entry, data);
+    world.wait(Span::from_ms(10));
+    assert!(world.reply_now(admin, id).is_none(), "answered before it was kept: {entry:?}");
+    {
+        let mut slow = store.0.borrow_mut();
+        let job = slow.waiting.pop_back().expect("a flush");
+        slow.finished.push_back((job, Ok(())));
+    }
+    world.wait(Span::from_ms(1));
+    let reply = world.reply_now(admin, id).expect("it is kept").0.entry;
+    assert_eq!(plain(reply.status()), Status::SUCCESS);
+    reply.result.get()
+}
+
+#[test]
+fn administration_is_answered_when_it_is_kept() {
+    let (mut world, store) = slow_world_with_space(Timing::Modelled, false);
+    let (admin, _, controller) = world.host();
+    let mut wish = IdentifyNamespace::default();
+    wish.size.set(2048);
+    wish.capacity.set(2048);
+    let create = entry(admin::NAMESPACE_MANAGEMENT, 0);
+    assert_eq!(kept(&mut world, &store, admin, create, wish.as_bytes()), 3);
+    let mut list = [0; 4096];
+    list[0] = 1;
+    list[2..4].copy_from_slice(&controller.to_le_bytes());
+    let mut attach = entry(admin::NAMESPACE_ATTACHMENT, 3);
+    kept(&mut world, &store, admin, attach, &list);
+    let mut feature = set_feature(id::RESERVATION_PERSISTENCE, 1);
+    feature.namespace_id.set(3);
+    kept(&mut world, &store, admin, feature, &[]);
+    let mut protect = set_feature(id::WRITE_PROTECTION, 1);
+    protect.namespace_id.set(3);
+    kept(&mut world, &store, admin, protect, &[]);
+    let mut protect = set_feature(id::WRITE_PROTECTION, 0);
+    protect.namespace_id.set(3);
+    kept(&mut world, &store, admin, protect, &[]);
+    attach.dword10.set(1);
+    kept(&mut world, &store, admin, attach, &list);
+    // These have their namespaces' bytes discarded, too; the last job is that which keeps them.
+    let format = entry(admin::FORMAT_NVM, 1);
+    let mut delete = entry(admin::NAMESPACE_MANAGEMENT, 3);
+    delete.dword10.set(1);
+    for (command, jobs) in [(format, 3), (delete, 3)] {
+        let id = world.submit(admin, command, &[]);
+        let mut finished = 0;
+        for _ in 0..20 {
+            world.wait(Span::from_ms(500));
+            if let Some((reply, _)) = world.reply_now(admin, id) {
+                assert_eq!(plain(reply.entry.status()), Status::SUCCESS);
+                break;
+            }
+            finished += usize::from(store.finish(Ok(())));
+        }
+        assert_eq!(finished, jobs, "discards of blocks and of metadata, and a flush: {command:?}");
+    }
+    // What cannot be kept is not promised.
+    let id = world.submit(admin, create, wish.as_bytes());
+    assert!(store.finish(Err(StoreError::Write)));
+    assert_eq!(reply(&mut world, &store, admin, id).0, Status::WRITE_FAULT);
+}
+
 /// Finishes every job, and those that come of it.
 fn finish_all(world: &mut World, store: &Shared) {
     loop {
@@ -459,14 +530,13 @@ fn what_is_under_way_does_nothing_to_the_namespace_that_comes_after_a_deleted_on
         let mut wish = IdentifyNamespace::default();
         wish.size.set(2048);
         wish.capacity.set(2048);
-        let (reply_to, _) =
-            world.call(admin, entry(admin::NAMESPACE_MANAGEMENT, 0), wish.as_bytes());
-        assert_eq!(reply_to.result.get(), 1);
+        let create = entry(admin::NAMESPACE_MANAGEMENT, 0);
+        assert_eq!(kept(&mut world, &store, admin, create, wish.as_bytes()), 1);
         let mut list = [0; 4096];
         list[0] = 1;
         list[2..4].copy_from_slice(&controller.to_le_bytes());
         let attach = entry(admin::NAMESPACE_ATTACHMENT, 1);
-        assert_eq!(world.status(admin, attach, &list), Status::SUCCESS);
+        kept(&mut world, &store, admin, attach, &list);
         finish_all(&mut world, &store);
         let status = Status::INVALID_NAMESPACE;
         assert_overtaken(&mut world, io, &ids, status, status);

@@ -241,7 +241,9 @@ impl Subsystem {
             }
             id::WRITE_PROTECTION => return self.protect(context, value),
             id::KEY_VALUE_CONFIGURATION => return self.configure_pairs(namespace, &active, value),
-            id::RESERVATION_PERSISTENCE => return self.persist_reservations(&active, value),
+            id::RESERVATION_PERSISTENCE => {
+                return self.persist_reservations(context, &active, value);
+            }
             id::ARBITRATION => self.control(values::arbitration_control(value)),
             _ => {}
         }
@@ -308,7 +310,12 @@ impl Subsystem {
     }
 
     /// Reservations of these namespaces outlive a power loss from now on, or do not.
-    fn persist_reservations(&mut self, ids: &[u32], value: u32) -> Result<Outcome, Status> {
+    fn persist_reservations(
+        &mut self,
+        context: Context<'_>,
+        ids: &[u32],
+        value: u32,
+    ) -> Result<Outcome, Status> {
         if value > 1 {
             return Err(invalid());
         }
@@ -327,8 +334,7 @@ impl Subsystem {
             }
             return Err(Status::INTERNAL_ERROR);
         }
-        self.describe();
-        Ok(Outcome::Done(0))
+        Ok(self.keep_change(context, 0))
     }
 
     fn protect(&mut self, context: Context<'_>, value: u32) -> Result<Outcome, Status> {
@@ -344,10 +350,10 @@ impl Subsystem {
             return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
         }
         target.protect(state);
-        self.describe();
         if state == WriteProtection::None {
-            return Ok(Outcome::Done(0));
+            return Ok(self.keep_change(context, 0));
         }
+        self.describe();
         // What is protected is on stable storage (so does nvmet_set_feat_write_protect in
         // drivers/nvme/target/admin-cmd.c of Linux), and does not change any more.
         self.need_own_queue();
