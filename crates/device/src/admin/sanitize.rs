@@ -207,7 +207,8 @@ impl Subsystem {
         page.progress.set(progress as u16);
         page.status.set((code | passes << 3 | u32::from(untouched) << 8) as u16);
         page.dword10.set(state.command.to_bits());
-        let overwrite = seconds(self.erasure_time(Erasure::Overwrite(1)));
+        // Of an overwrite with 16 passes (Base 2.0, figure 291, ETO), the most there are.
+        let overwrite = seconds(self.erasure_time(Erasure::Overwrite(16)));
         let erase = seconds(self.erasure_time(Erasure::Blocks));
         let crypto = seconds(self.erasure_time(Erasure::Forget));
         page.overwrite_seconds.set(overwrite);

@@ -94,6 +94,27 @@ fn a_sanitize_leaves_nothing() {
     assert_eq!(status(&mut world, admin).1 & 7, 4, "deallocated all the same");
 }
 
+/// The log says how long an overwrite of 16 passes takes, whatever is asked for.
+#[test]
+fn a_sanitize_takes_as_long_as_its_log_says() {
+    let mut world = World::new(Timing::Modelled);
+    let (admin, ..) = world.host();
+    // Estimated times for an overwrite, and block erase: bytes 11:8 and 15:12.
+    let log = world.log(admin, page::SANITIZE_STATUS, 512);
+    let seconds = |at: usize| u32::from_le_bytes(log[at..at + 4].try_into().unwrap());
+    // Overwrite Pass Count, bits 7:4: 0 stands for 16.
+    for (action, at) in [(3, 8), (2, 12)] {
+        let request = world.submit(admin, entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0), &[]);
+        assert_eq!(world.status(admin, sanitize(action), &[]), Status::SUCCESS);
+        let begun = world.now;
+        let _ = world.reply(admin, request);
+        let took = world.now.since(begun).as_ps().div_ceil(1_000_000_000_000);
+        assert_eq!(took, u64::from(seconds(at)), "{action:#x}");
+        // Reading the log lets the next event come.
+        world.log(admin, page::SANITIZE_STATUS, 512);
+    }
+}
+
 #[test]
 fn self_tests() {
     let mut world = World::new(Timing::Modelled);
