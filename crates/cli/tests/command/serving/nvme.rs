@@ -36,6 +36,8 @@ fn json(served: &Served, words: &[&str]) -> Value {
 #[test]
 fn a_controller_says_what_it_is_and_what_faults_have_left() {
     let served = Served::start(&mut mynah(&DRIVE));
+    let (text, _) = ask(&served, &["error-log"], 0);
+    assert_eq!(String::from_utf8(text).expect("text"), "Error Log Entries:\nerrors : none\n");
     let controller = json(&served, &["id-ctrl"]);
     assert_eq!(controller["subnqn"], served.ready["nqn"]);
     assert_eq!((&controller["sqes"], &controller["cntrltype"]), (&0x66.into(), &1.into()));
@@ -55,10 +57,10 @@ fn a_controller_says_what_it_is_and_what_faults_have_left() {
     run_bench(&target, &["--rw=read", "--bs=4k", "--number_ios=1"]);
     let smart = json(&served, &["smart-log"]);
     assert_eq!((&smart["media_errors"], &smart["host_write_commands"]), (&1.into(), &1.into()));
-    // The log of errors is each controller's own: this one has seen none.
-    assert_eq!(json(&served, &["error-log"])["errors"], Value::Array(vec![]));
-    let (text, _) = ask(&served, &["error-log"], 0);
-    assert_eq!(String::from_utf8(text).expect("text"), "Error Log Entries:\nerrors : none\n");
+    // The log of errors is the drive's, as SMART is.
+    let log = json(&served, &["error-log"]);
+    assert_eq!(smart["num_err_log_entries"], log["errors"].as_array().expect("entries").len());
+    assert_eq!(log["errors"][0]["status_field"], 0x281 | 1 << 13, "{log}");
 }
 
 #[test]
