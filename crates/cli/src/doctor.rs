@@ -1,5 +1,7 @@
 //! `mynah doctor`: what works on this machine, and how to get the rest.
 
+mod kvm;
+
 use crate::args::Doctor;
 use crate::failure::Failure;
 use crate::print;
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
         descriptors(),
         program("fio", "fio", "loads from fio, over NBD or a guest's disk", "Debian: fio"),
         qemu(),
-        kvm(),
+        kvm::check(),
         program("nvme-cli", "nvme", "hosts of this machine's kernel", "Debian: nvme-cli"),
         kernel_host(),
         tracing(),
@@ -187,18 +189,6 @@ fn qemu() -> Check {
     match has_vfio_user {
         true => works("QEMU", format!("{name}, with vfio-user")),
         false => lacks("QEMU", State::Limited, format!("{name}, without vfio-user"), HELP),
-    }
-}
-
-fn kvm() -> Check {
-    match std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => works("KVM", "/dev/kvm can be used"),
-        Err(error) => lacks(
-            "KVM",
-            State::Limited,
-            format!("/dev/kvm: {error}: guests are emulated (-accel tcg)"),
-            "where the processor has it: add yourself to the group kvm",
-        ),
     }
 }
 
