@@ -24,11 +24,18 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What an interruption does to whatever runs without watching for it.
 static ON_INTERRUPT: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+/// What is said where an interruption ends the program.
+static MEANING: OnceLock<&str> = OnceLock::new();
 
 /// Has Ctrl-C and SIGTERM do this instead of ending the program; pressed again, they end it.
 /// For one thing a process.
 pub(crate) fn on_interrupt(then: impl Fn() + Send + Sync + 'static) {
     let _ = ON_INTERRUPT.set(Box::new(then));
+}
+
+/// Has an interruption that ends the program before anything watches for it say what it means.
+pub(crate) fn interrupted_means(what: &'static str) {
+    let _ = MEANING.set(what);
 }
 
 /// Lets Ctrl-C end a run with what was measured; without a run, and when pressed again, it
@@ -42,6 +49,11 @@ pub(crate) fn catch_interrupts() {
             return then();
         }
         if again || !RUNNING.load(Ordering::Relaxed) {
+            match MEANING.get() {
+                _ if again => failure::say("interrupted again: ended without an orderly end"),
+                Some(meaning) => failure::say(format_args!("interrupted: {meaning}")),
+                None => failure::say("interrupted"),
+            }
             mynah_lab::output::remove_unfinished();
             std::process::exit(crate::INTERRUPTED.into());
         }

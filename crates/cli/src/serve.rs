@@ -50,6 +50,7 @@ const CREDIT_MAX: Span = Span::from_ms(100);
 
 /// Serves drives until the process is told to end.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
+    progress::interrupted_means("the drive was not ready yet, and nothing was served");
     let options = options(args)?;
     let count = Count::of(args)?;
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));

@@ -4,6 +4,7 @@
 use crate::serving::support::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 /// A small drive on the file `bytes` of a folder.
 struct Place(tempfile::TempDir);
@@ -74,6 +75,25 @@ const UNORDERLY: &str = "the drive's own state is made anew: the run before did 
 #[track_caller]
 fn says(errors: &str, what: &str) {
     assert!(errors.contains(what), "{errors}");
+}
+
+/// A signal that comes before the drive is ready ends the program with a word.
+#[test]
+fn a_drive_that_is_not_ready_says_that_it_was_interrupted() {
+    let place = Place::new();
+    // Something to do before it is ready.
+    let fill = ["--precondition", "steady", "--set", "geometry.blocks_per_plane=2048"];
+    let arguments = place.arguments(&fill);
+    let mut command = mynah(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // By then it has a handler of signals.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
+    let output = child.wait_with_output().unwrap();
+    let errors = text(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{errors}");
+    says(&errors, "interrupted: the drive was not ready yet, and nothing was served");
 }
 
 /// Reads of what was never written need no flash; in the steady state, everything is on flash.
