@@ -157,7 +157,7 @@ def test_what_a_ledger_is_not_of(base, tmp_path):
     text = path.read_text()
     for old, new, said in [
         (mynah.__build__, "0.0.1+x", rf"of Mynah 0\.0\.1\+x, and this is {mynah.__build__}".replace("0.1.0+", r"0\.1\.0\+")),
-        ("mynah.ledger/1", "mynah.ledger/2", "`mynah.ledger/2`"),
+        ("mynah.ledger/2", "mynah.ledger/1", "`mynah.ledger/1`"),
     ]:
         path.write_text(text.replace(old, new))
         with pytest.raises(mynah.UsageError, match=said):

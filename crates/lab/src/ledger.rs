@@ -3,7 +3,8 @@
 //! A folder has the experiment, a lock and `runs.jsonl`: a line that says whose runs these are, then
 //! a line for every finished run, appended and synced before the next is waited for. A run is known
 //! by its key (`key`), which every front end computes alike, so one may go on where another
-//! stopped. Whoever was killed while it wrote leaves a torn last line, which is cut off. What a run
+//! stopped. Whoever was killed while it wrote leaves a torn last line, which is cut off. Every line
+//! ends with a checksum: one that is not as it was written is refused, and the file left as it is. What a run
 //! measured is what is kept of it; one that failed is kept as failed.
 //!
 //! A ledger is of one build and one sweep, and has one driver at a time: all else is refused.
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What results come from: the version, and a hash of the sources of stamp, model and lab and of the
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("MYNAH_SOURCES"));
 
 /// The format that this module reads and writes.
-pub const SCHEMA: &str = "mynah.ledger/1";
+pub const SCHEMA: &str = "mynah.ledger/2";
 
 /// The file of runs in the folder.
 const RUNS: &str = "runs.jsonl";
@@ -45,6 +47,15 @@ pub enum LedgerError {
         path: PathBuf,
         /// Why not.
         error: io::Error,
+    },
+    /// A file of it that may be another's.
+    #[error("cannot use the ledger: {} is a symbolic link", path.display())]
+    #[diagnostic(help(
+        "a ledger writes only to files of its own folder: remove the link, or take another folder"
+    ))]
+    Link {
+        /// The link.
+        path: PathBuf,
     },
     /// Nothing more can be written.
     #[error("the ledger {} takes no more: {error}; {kept} finished runs are kept", path.display())]
@@ -101,7 +112,7 @@ pub enum LedgerError {
     },
     /// A line that nobody wrote so.
     #[error("{}:{line}: {problem}", path.display())]
-    #[diagnostic(help("without this line, its run is run again"))]
+    #[diagnostic(help("the file is left as it is: without this line, its run is run again"))]
     Broken {
         /// The file.
         path: PathBuf,
@@ -232,9 +243,9 @@ impl Ledger {
         std::fs::create_dir_all(folder).map_err(system)?;
         let lock = Lock::take(folder, us)?;
         let path = folder.join(RUNS);
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = open_own(&path)?;
         let system = |error| LedgerError::System { path: path.clone(), error };
-        let mut lines = Lines::new(file.map_err(system)?).map_err(system)?;
+        let mut lines = Lines::new(file).map_err(system)?;
         let mut kept = BTreeMap::new();
         let mut count = 0;
         let mut begun = false;
@@ -242,7 +253,7 @@ impl Ledger {
         lines
             .scan(&mut |place, line| {
                 count += 1;
-                let read = if begun { kept_run(line).map(Some) } else { Ok(None) };
+                let read = if begun { whole_run(line).map(Some) } else { Ok(None) };
                 begun = true;
                 match read {
                     Ok(None) => refused = check(folder, &path, contents, line).err(),
@@ -250,7 +261,7 @@ impl Ledger {
                         kept.insert(key, Kept { place, line: count, failed });
                     }
                     Err(problem) => {
-                        let (path, problem) = (path.clone(), problem.to_owned());
+                        let path = path.clone();
                         refused = Some(LedgerError::Broken { path, line: count, problem });
                     }
                 }
@@ -335,9 +346,65 @@ impl Ledger {
     }
 }
 
-/// Plain data as one line of JSON.
+/// Opens a file of a ledger's, or makes it. It is written to, so it is the folder's own: a symbolic
+/// link may lead to a file of somebody else's.
+fn open_own(path: &Path) -> Result<File, LedgerError> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+    options.open(path).map_err(|error| {
+        let path = path.to_owned();
+        match path.is_symlink() {
+            true => LedgerError::Link { path },
+            false => LedgerError::System { path, error },
+        }
+    })
+}
+
+/// What comes before a line's checksum, and behind it.
+const BEFORE_SUM: &[u8] = b",\"crc32\":\"";
+const AFTER_SUM: &[u8] = b"\"}";
+/// Digits of a checksum.
+const SUM_DIGITS: usize = 8;
+
+/// Plain data, which has fields, as one line of JSON whose last field is a checksum of all before it.
 fn plain(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("this is plain data")
+    let line = serde_json::to_string(value).expect("this is plain data");
+    String::from_utf8(summed(line.as_bytes())).expect("a checksum is text")
+}
+
+/// A line with its checksum, if it has the end of one: without, it is no line of a ledger.
+pub(crate) fn summed(line: &[u8]) -> Vec<u8> {
+    let body = line.strip_suffix(b"\n").unwrap_or(line);
+    let Some(text) = body.strip_suffix(b"}") else { return line.to_vec() };
+    let sum = format!("{:08x}", crc32fast::hash(text));
+    let end = &line[body.len()..];
+    [text, BEFORE_SUM, sum.as_bytes(), AFTER_SUM, end].concat()
+}
+
+/// Whether a line is as it was written: JSON's own form would let a digit be another.
+fn check_sum(line: &[u8]) -> Result<(), String> {
+    let rest = line.strip_suffix(AFTER_SUM);
+    let digits = rest.and_then(|rest| rest.split_last_chunk::<SUM_DIGITS>());
+    let parts = digits.and_then(|(rest, digits)| Some((rest.strip_suffix(BEFORE_SUM)?, digits)));
+    let Some((text, digits)) = parts else {
+        return Err("this line has no checksum at its end".to_owned());
+    };
+    let sum = format!("{:08x}", crc32fast::hash(text));
+    match sum.as_bytes() == digits {
+        true => Ok(()),
+        false => Err(format!(
+            "this line is not as it was written: its checksum is {}, and {sum} would be right",
+            digits.escape_ascii()
+        )),
+    }
+}
+
+/// The same of a line that is as it was written.
+fn whole_run(line: &[u8]) -> Result<(Key, bool), String> {
+    let run = kept_run(line)?;
+    check_sum(line)?;
+    Ok(run)
 }
 
 /// The key in a line, and whether its run failed. The rest is read when it is needed: of many
@@ -355,13 +422,13 @@ fn kept_run(line: &[u8]) -> Result<(Key, bool), &'static str> {
 }
 
 /// Refuses what these contents are not.
-fn check(folder: &Path, path: &Path, contents: &Contents, line: &[u8]) -> Result<(), LedgerError> {
+fn check(folder: &Path, file: &Path, contents: &Contents, line: &[u8]) -> Result<(), LedgerError> {
     #[derive(Deserialize)]
     struct Format {
         ledger: String,
     }
     let broken = |error: serde_json::Error| LedgerError::Broken {
-        path: path.to_owned(),
+        path: file.to_owned(),
         line: 1,
         problem: format!("this is no ledger: {error}"),
     };
@@ -374,6 +441,8 @@ fn check(folder: &Path, path: &Path, contents: &Contents, line: &[u8]) -> Result
     if header.build != BUILD {
         return Err(LedgerError::Build { path, theirs: header.build, ours: BUILD.to_owned() });
     }
+    let broken = |problem| LedgerError::Broken { path: file.to_owned(), line: 1, problem };
+    check_sum(line).map_err(broken)?;
     if header.sweep != contents.sweep {
         let theirs = named(header.sweep.as_deref(), &header.title);
         return Err(LedgerError::Other { path, theirs, ours: contents.named() });

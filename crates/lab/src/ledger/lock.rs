@@ -44,8 +44,7 @@ impl Lock {
             // Not even opened: closing it would let go of the lock.
             return Err(held(holder.clone()));
         }
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = file.map_err(system)?;
+        let mut file = super::open_own(&path)?;
         match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {

@@ -185,18 +185,62 @@ fn what_it_is_not_of_is_refused() {
     };
     let error = changed(BUILD, "0.0.9+abc");
     assert!(error.contains("is of Mynah 0.0.9+abc, and this is ") && error.contains(BUILD));
-    let error = changed(SCHEMA, "mynah.ledger/2");
-    assert!(error.contains("`mynah.ledger/2`") && error.contains(BUILD), "{error}");
+    let error = changed(SCHEMA, "mynah.ledger/1");
+    assert!(error.contains("`mynah.ledger/1`") && error.contains(BUILD), "{error}");
     for (from, to) in [("{", "["), ("\n", "\nx\n"), ("\n", "\n{\"key\":\"00\"}\n"), ("\n", "\n\n")]
     {
         let error = changed(from, to);
         assert!(error.contains("runs.jsonl:1: ") || error.contains("runs.jsonl:2: "), "{error}");
     }
-    let lost = format!("\n{{\"key\":\"{}\",\"done\":{{}}}}\n", all[0]);
+    let lost = format!("{{\"key\":\"{}\",\"done\":{{}}", all[0]);
+    let sum = crc32fast::hash(lost.as_bytes());
+    let lost = format!("\n{lost},\"crc32\":\"{sum:08x}\"}}\n");
     std::fs::write(&path, header.replacen('\n', &lost, 1)).unwrap();
     let mut ledger = open(folder.path(), &all).unwrap();
     let error = ledger.get(&all[0]).unwrap_err().to_string();
     assert!(error.contains("runs.jsonl:2: "), "{error}");
+}
+
+/// A changed digit is JSON as before, and a result like any other.
+#[test]
+fn changed_bytes_are_no_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RUNS);
+    let runs = runs(2);
+    let all = keys(&runs);
+    let mut ledger = open(folder.path(), &all).unwrap();
+    ledger.add(all[0], &done(&runs[0])).unwrap();
+    ledger.add(all[1], &failed(2)).unwrap();
+    drop(ledger);
+    let whole = std::fs::read(&path).unwrap();
+    let digits: Vec<usize> = (0..whole.len()).filter(|at| whole[*at].is_ascii_digit()).collect();
+    for at in digits.into_iter().step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[at] = if bytes[at] == b'9' { b'0' } else { bytes[at] + 1 };
+        std::fs::write(&path, &bytes).unwrap();
+        let line = 1 + whole[..at].iter().filter(|byte| **byte == b'\n').count();
+        let error = open(folder.path(), &all).unwrap_err();
+        assert!(error.is_usage());
+        let error = error.to_string();
+        // The first line says itself whose it is.
+        assert!(line == 1 || error.contains(&format!("runs.jsonl:{line}: ")), "{at}: {error}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "it is left as it is");
+    }
+}
+
+#[test]
+fn links_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("precious");
+    std::fs::write(&elsewhere, "data").unwrap();
+    for name in ["lock", RUNS] {
+        let ledger = folder.path().join(format!("of-{name}"));
+        std::fs::create_dir(&ledger).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, ledger.join(name)).unwrap();
+        let error = open(&ledger, &keys(&runs(1))).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains("symbolic link"), "{error}");
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "data", "{name}");
+    }
 }
 
 #[test]
