@@ -303,7 +303,7 @@ impl Controller {
     pub fn namespaces(&mut self) -> Result<Vec<u32>, HostError> {
         let what = Identify { structure: cns::ACTIVE_NAMESPACES, ..Identify::default() };
         let bytes = self.identify(&what, 0, "listing the namespaces")?;
-        Ok(namespace::active(&bytes).collect())
+        namespace::active(&bytes)
     }
 
     /// Asks for `count` I/O queues.

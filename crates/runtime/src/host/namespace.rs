@@ -4,12 +4,19 @@
 use super::HostError;
 use super::controller::read;
 use super::transport::Remote;
+use crate::clock::{Clock, Rate};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::identify::{
     IdentifyKeyValueNamespace, IdentifyNamespace, cns, command_set, descriptor,
 };
 use mynah_wire::nvme::key::KEY_BYTES_MAX;
+use std::time::Duration;
+
+/// How long the namespaces of a list are asked what they are, all together.
+const ASKING: Duration = Duration::from_secs(5);
+/// The highest identifier that a namespace can have.
+const ID_MAX: u32 = 0xffff_fffd;
 
 /// A namespace of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +62,14 @@ impl KeyValueNamespace {
     }
 }
 
+/// An Identify command about a namespace, which is called this in messages.
+type Asking<'a> = &'a mut dyn FnMut(&Identify, u32, &'static str) -> Result<Vec<u8>, HostError>;
+
 /// The command set of a namespace (CSI), as its descriptors say (Base 2.0, figure 277). A controller
 /// without descriptors, or descriptors without it, have the NVM command set.
-fn set_of(remote: &mut impl Remote, id: u32) -> Result<u8, HostError> {
+fn set_of(identify: Asking<'_>, id: u32) -> Result<u8, HostError> {
     let what = Identify { structure: cns::NAMESPACE_DESCRIPTORS, ..Identify::default() };
-    let data = match remote.identify(&what, id, "reading what namespace it is") {
+    let data = match identify(&what, id, "reading what namespace it is") {
         Ok(data) => data,
         Err(HostError::Refused { status, .. })
             if super::without_hints(status) == Status::INVALID_FIELD =>
@@ -97,7 +107,7 @@ fn absent(id: u32) -> HostError {
 /// # Errors
 /// If it does not exist, is none, or has a format that hosts here cannot use.
 pub(super) fn block(remote: &mut impl Remote, id: u32) -> Result<Namespace, HostError> {
-    match set_of(remote, id)? {
+    match set_of(&mut |what, id, name| remote.identify(what, id, name), id)? {
         command_set::NVM => {}
         command_set::KEY_VALUE => return Err(HostError::OtherKind { id, is_key_value: true }),
         other => return Err(unknown(id, other)),
@@ -150,11 +160,12 @@ pub(super) fn key_value(
     remote: &mut impl Remote,
     id: Option<u32>,
 ) -> Result<KeyValueNamespace, HostError> {
+    let mut identify = |what: &Identify, id, name| remote.identify(what, id, name);
     let id = match id {
         Some(id) => id,
-        None => only_key_value(remote)?,
+        None => only_key_value(&mut identify)?,
     };
-    match set_of(remote, id)? {
+    match set_of(&mut identify, id)? {
         command_set::KEY_VALUE => {}
         command_set::NVM => return Err(HostError::OtherKind { id, is_key_value: false }),
         other => return Err(unknown(id, other)),
@@ -168,12 +179,22 @@ pub(super) fn key_value(
     usable_key_value(id, &bytes)
 }
 
-fn only_key_value(remote: &mut impl Remote) -> Result<u32, HostError> {
+fn only_key_value(identify: Asking<'_>) -> Result<u32, HostError> {
     let what = Identify { structure: cns::ACTIVE_NAMESPACES, ..Identify::default() };
-    let bytes = remote.identify(&what, 0, "listing the namespaces")?;
+    let bytes = identify(&what, 0, "listing the namespaces")?;
     let mut found = Vec::new();
-    for id in active(&bytes) {
-        if set_of(remote, id)? == command_set::KEY_VALUE {
+    let clock = Clock::start(Rate::REAL);
+    let ids = active(&bytes)?;
+    for (asked, &id) in ids.iter().enumerate() {
+        if Duration::from_nanos(clock.wall().as_ps() / 1_000) > ASKING {
+            return Err(HostError::Unusable(format!(
+                "the target lists {} namespaces, and has said of {asked} in {} s what they are: \
+                 name one with --nsid",
+                ids.len(),
+                ASKING.as_secs()
+            )));
+        }
+        if set_of(identify, id)? == command_set::KEY_VALUE {
             found.push(id);
         }
     }
@@ -185,9 +206,24 @@ fn only_key_value(remote: &mut impl Remote) -> Result<u32, HostError> {
 }
 
 /// The namespaces of a list, the first 1,024.
-pub(super) fn active(bytes: &[u8]) -> impl Iterator<Item = u32> {
+///
+/// # Errors
+/// If it is no list: those have identifiers in ascending order (Base 2.0, section 5.17.2.2).
+pub(super) fn active(bytes: &[u8]) -> Result<Vec<u32>, HostError> {
     let (ids, _) = bytes.as_chunks::<4>();
-    ids.iter().map(|id| u32::from_le_bytes(*id)).take_while(|&id| id != 0)
+    let ids = ids.iter().map(|id| u32::from_le_bytes(*id));
+    let ids: Vec<u32> = ids.take_while(|&id| id != 0).collect();
+    if let Some([before, id]) = ids.array_windows().find(|[before, id]| before >= id) {
+        return Err(HostError::Nonsense(format!(
+            "namespace {id} follows namespace {before} in its list of namespaces"
+        )));
+    }
+    match ids.last() {
+        Some(&last) if last > ID_MAX => {
+            Err(HostError::Nonsense(format!("its list of namespaces has {last:#x}")))
+        }
+        _ => Ok(ids),
+    }
 }
 
 fn usable_key_value(id: u32, bytes: &[u8]) -> Result<KeyValueNamespace, HostError> {
@@ -238,6 +274,52 @@ mod tests {
         assert_eq!(described(&[&[1, 200, 0, 0], &[0; 8]]), None);
         assert_eq!(described(&[]), None);
         assert_eq!(described(&[&[4, 1, 0]]), None);
+    }
+
+    /// A controller that lists these, and says of each, after a while, that it is one of blocks.
+    struct Lister {
+        list: Vec<u32>,
+        takes: Duration,
+        asked: usize,
+    }
+
+    impl Lister {
+        fn identify(&mut self, structure: u8) -> Vec<u8> {
+            let mut bytes = vec![0; 4096];
+            match structure {
+                cns::ACTIVE_NAMESPACES => {
+                    for (place, id) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(&self.list) {
+                        *place = id.to_le_bytes();
+                    }
+                }
+                _ => {
+                    self.asked += 1;
+                    std::thread::sleep(self.takes);
+                    bytes[..5].copy_from_slice(&[4, 1, 0, 0, 0]);
+                }
+            }
+            bytes
+        }
+    }
+
+    #[test]
+    fn a_list_is_asked_about_for_some_seconds_and_garbage_is_none() {
+        let lister = |list: Vec<u32>, millis| {
+            let mut lister = Lister { list, takes: Duration::from_millis(millis), asked: 0 };
+            let identify = &mut |what: &Identify, _, _| Ok(lister.identify(what.structure));
+            let error = only_key_value(identify).expect_err("there is none").to_string();
+            (error, lister.asked)
+        };
+        let (error, asked) = lister((1..=1024).collect(), 0);
+        assert_eq!((error, asked), (HostError::NoKeyValue.to_string(), 1024));
+        for list in [vec![3, 2], vec![7, 7], vec![1, u32::MAX - 1], vec![u32::MAX]] {
+            let (error, asked) = lister(list.clone(), 0);
+            assert!(error.contains("list of namespaces"), "{error}");
+            assert_eq!(asked, 0, "{list:?}");
+        }
+        let (error, asked) = lister((1..=1024).collect(), 100);
+        assert!(error.contains("lists 1024 namespaces") && error.contains("--nsid"), "{error}");
+        assert!((2..=52).contains(&asked), "{asked}");
     }
 
     #[test]
