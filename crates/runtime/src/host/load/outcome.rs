@@ -43,7 +43,12 @@ impl Outcome {
             wrong.push(format!("{} I/Os failed", host.failed));
         }
         if host.unknown > 0 && !self.interrupted {
-            wrong.push(format!("what became of {} I/Os is not known", host.unknown));
+            wrong.push(match host.unknown {
+                1 => "1 I/O was never answered: what became of it is not known".to_owned(),
+                some => {
+                    format!("{some} I/Os were never answered: what became of them is not known")
+                }
+            });
         }
         (!wrong.is_empty()).then(|| wrong.join("; "))
     }
