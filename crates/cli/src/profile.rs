@@ -51,7 +51,7 @@ pub(crate) fn folder() -> Result<TempDir, Failure> {
 
 /// Writes a profile, whole or not at all.
 pub(crate) fn keep(path: &Path, profile: &[u8]) -> Result<(), Failure> {
-    let file = PendingFile::create(path)?;
+    let file = PendingFile::create_private(path)?;
     let written = file.file().and_then(|mut out| out.write_all(profile));
     written.map_err(|error| file.error(error))?;
     Ok(file.keep()?)

@@ -676,7 +676,7 @@ impl Simulation {
             any = true;
         }
         if let Some(path) = &self.profile {
-            let file = PendingFile::create(path)?;
+            let file = PendingFile::create_private(path)?;
             observers.profile = Some(ProfileLog::create(&file, &self.name, &self.flows, has_link)?);
             pending.push(file);
             any = true;

@@ -990,3 +990,18 @@ fn a_run_ends_when_it_is_steady() {
     assert_eq!(value["steady"]["reached"], false);
     assert!(value["untrusted"].as_str().unwrap().starts_with("not in steady state"));
 }
+
+/// What hosts have done is their owner's alone to read.
+#[test]
+fn profiles_are_their_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.profile");
+    let profile = format!("--profile={}", path.display());
+    let output = mynah(
+        folder.path(),
+        &["sim", "--drive=mqsim", "--precondition=none", "--number_ios=10", &profile],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}

@@ -90,7 +90,8 @@ impl Source for FileSource {
     fn save(&mut self, path: &Path) -> Result<u64, SourceError> {
         let mut all =
             Follow::open(&self.path).map_err(|problem| SourceError(problem.to_string()))?;
-        let file = PendingFile::create(path).map_err(|error| SourceError(error.to_string()))?;
+        let file =
+            PendingFile::create_private(path).map_err(|error| SourceError(error.to_string()))?;
         let records = copy(&mut all, file.file()).map_err(|error| self.error(error))?;
         file.keep().map_err(|error| SourceError(error.to_string()))?;
         Ok(records)
