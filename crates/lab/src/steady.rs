@@ -26,7 +26,7 @@ const SLOPE_MAX: f64 = 0.10;
 /// mean.
 fn spread(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
+    let mean = values.iter().sum::<f64>() / n.max(1.0);
     if mean <= 0.0 {
         return (0.0, 0.0);
     }

@@ -991,6 +991,29 @@ fn a_run_ends_when_it_is_steady() {
     assert!(value["untrusted"].as_str().unwrap().starts_with("not in steady state"));
 }
 
+/// A run that ends before its first round says so, in words and in JSON.
+#[test]
+fn a_steady_state_without_a_round_has_no_figures() {
+    let output = mynah(
+        Path::new("."),
+        &[
+            "sim",
+            "--drive=mqsim",
+            "--rw=randwrite",
+            "--number_ios=10",
+            "--until-steady",
+            "--json=-",
+        ],
+    );
+    let said = text(&output.stderr).replace("\n  │ ", " ");
+    assert!(said.contains("the run ended after 0 rounds of "), "{said}");
+    let result = result(&text(&output.stdout));
+    assert!(!said.contains("NaN") && !result.to_string().contains("NaN"), "{result}");
+    for figure in ["excursion", "slope"] {
+        assert_eq!(result["steady"][figure].as_f64(), Some(0.0), "{figure}");
+    }
+}
+
 /// What hosts have done is their owner's alone to read.
 #[test]
 fn profiles_are_their_owners() {
