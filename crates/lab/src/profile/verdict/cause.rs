@@ -223,7 +223,7 @@ impl Case<'_> {
 
     /// What flash operations themselves have grown by, which no load changes.
     fn flash_itself(&self) -> Option<(String, f64)> {
-        let stage = self.slower_flash()?.0;
+        let stage = self.slower_flash(0.01)?.0;
         let names = ["flash_array", "flash_command", "flash_transfer"];
         let share: f64 = names.into_iter().map(|name| self.comparison.stage_share(name)).sum();
         Some((stage, share.clamp(0.0, 1.0)))
@@ -465,7 +465,7 @@ impl Case<'_> {
                 finding.stage = next.stage.clone();
             }
         }
-        if let Some((stage, said)) = self.slower_flash() {
+        if let Some((stage, said)) = self.slower_flash(0.05) {
             finding.evidence.push(said);
             finding.stage = stage;
             return Cause::SlowFlash;
@@ -532,8 +532,8 @@ impl Case<'_> {
 
     /// Whether flash operations themselves take longer: those I/Os that have any, so that it does not
     /// matter how many a cache answers.
-    /// Which, and what says so.
-    fn slower_flash(&self) -> Option<(String, String)> {
+    /// Which, and what says so, if it has so much of the growth at least.
+    fn slower_flash(&self, least: f64) -> Option<(String, String)> {
         let names = ["flash_array", "flash_command", "flash_transfer"];
         let spent = |analysis: &Analysis, name: &str| {
             let at = analysis.header.stages.iter().position(|it| it == name)?;
@@ -544,7 +544,7 @@ impl Case<'_> {
                 continue;
             };
             let grown = self.comparison.stage(name).map_or(0.0, |it| it.grown());
-            if now >= SLOWER * base && grown >= 0.05 * self.comparison.total.grown() {
+            if now >= SLOWER * base && grown >= least * self.comparison.total.grown() {
                 let said = format!("{name} alone: {} -> {}", duration(base), duration(now));
                 return Some((name.to_owned(), said));
             }
