@@ -377,10 +377,10 @@ impl Case<'_> {
     }
 
     /// Whether completions are late because there is much to do, or for nothing: by how busy the target
-    /// was at the least, and by those that met nobody.
+    /// was at the least.
     fn late(&self, finding: &mut Finding) -> Cause {
         let now = self.company(self.now, "late", Scope::All, |_| 0);
-        // A busy processor is also late to take commands in, and hardly with those who are alone.
+        // A busy processor is also late to take commands in.
         let busy = self.comparison.share(&[Place::Target]) >= 0.1;
         let at_work = self.target_at_work();
         if now.alone > 0 && !self.now.is_partial() {
@@ -394,10 +394,7 @@ impl Case<'_> {
             "commands take at least {} of one processor of the target",
             percent(at_work)
         ));
-        // Of a sample one does not know who was alone.
-        let alone = self.now.is_partial()
-            || now.alone >= (now.ios / 50).max(16) && now.alone_ps >= 0.4 * now.mean_ps;
-        if !busy && at_work < BUSY && alone { Cause::Lateness } else { Cause::TargetCore }
+        if !busy && at_work < BUSY { Cause::Lateness } else { Cause::TargetCore }
     }
 
     /// Which part of one processor the target's own work takes at the least: what all commands would
