@@ -47,7 +47,7 @@ pub use config::{
     Carrier, Limits, NamespaceConfig, NamespaceContent, Neighbour, Port, Shard, SubsystemConfig,
     SubsystemError, Timing, Transport,
 };
-pub use controllers::AnaState;
+pub use controllers::{AnaState, Path};
 pub use key_value::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};
 pub use nvm::BlockNamespace;
 pub use output::{

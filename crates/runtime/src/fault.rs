@@ -5,7 +5,7 @@
 //! Faults of the drive itself are the model's ([`mynah_lab::fault`]). Rates are drawn for every I/O
 //! command that completes, from the drive's seed. Moments count on the drive's clock.
 
-use mynah_device::AnaState;
+use mynah_device::{AnaState, Path};
 use mynah_lab::units::{Duration, Fraction};
 use mynah_stamp::{Span, Time};
 use rand_xoshiro::SplitMix64;
@@ -18,7 +18,8 @@ connection-delay:rate=1e-3,by=10ms
 connection-cut:rate=1e-5
 connection-cut:at=5s
 controller-fatal:at=5s
-ana-change:state=inaccessible,at=5s[,for=3s][,controller=2]";
+ana-change:state=inaccessible,at=5s[,for=3s][,listener=2]
+ana-change:state=inaccessible,at=5s[,for=3s],controller=2";
 
 /// A fault between host and drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,8 +36,8 @@ pub enum ConnectionFault {
     Fatal(Time),
     /// The namespaces' ANA group has another state.
     Ana {
-        /// For the controller with this identifier; `None`: for all.
-        controller: Option<u16>,
+        /// For whom.
+        path: Path,
         /// Which.
         state: AnaState,
         /// From then on.
@@ -64,13 +65,34 @@ pub fn parse(spec: &str) -> Option<Result<ConnectionFault, FaultError>> {
     known.then(|| read(kind, rest))
 }
 
-/// Checks that faults name controllers that there can be: 1 to `controllers_max`.
+/// Checks that faults name controllers that there can be, 1 to `controllers_max`, and addresses for
+/// NVMe/TCP that there are.
 ///
 /// # Errors
 /// [`FaultError`] names the first that does not.
-pub fn check(faults: &[ConnectionFault], controllers_max: u16) -> Result<(), FaultError> {
+pub fn check(
+    faults: &[ConnectionFault],
+    controllers_max: u16,
+    listeners: usize,
+) -> Result<(), FaultError> {
     for fault in faults {
-        if let ConnectionFault::Ana { controller: Some(id), .. } = fault
+        let ConnectionFault::Ana { path, .. } = fault else { continue };
+        if let Path::Port(port) = path
+            && usize::from(*port) >= listeners
+        {
+            return Err(FaultError {
+                message: format!("`ana-change`: there is no listener {}", port + 1),
+                help: match listeners {
+                    0 => "listeners are the addresses of --tcp, and there is none".to_owned(),
+                    1 => "listeners are the addresses of --tcp, in their order: there is 1"
+                        .to_owned(),
+                    some => {
+                        format!("listeners are the addresses of --tcp, in their order: 1 to {some}")
+                    }
+                },
+            });
+        }
+        if let Path::Controller(id) = path
             && !(1..=controllers_max).contains(id)
         {
             return Err(FaultError {
@@ -95,7 +117,7 @@ fn state(name: &str) -> Result<AnaState, String> {
 
 fn read(kind: &str, rest: &str) -> Result<ConnectionFault, FaultError> {
     let (mut rate, mut by, mut at) = (None, None, None);
-    let (mut ana, mut lasts, mut controller) = (None, None, None);
+    let (mut ana, mut lasts, mut path) = (None, None, None);
     for part in rest.split(',').filter(|part| !part.trim().is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let (key, value) = (key.trim(), value.trim());
@@ -116,7 +138,14 @@ fn read(kind: &str, rest: &str) -> Result<ConnectionFault, FaultError> {
             "controller" => {
                 let id = value.parse::<u16>();
                 let id = id.map_err(|_| wrong("it is the number of a controller".to_owned()))?;
-                controller.replace(id).is_some()
+                path.replace(Path::Controller(id)).is_some()
+            }
+            "listener" => {
+                let number = value.parse::<u16>().ok().and_then(|number| number.checked_sub(1));
+                let port = number.ok_or_else(|| {
+                    wrong("it is the number of an address of --tcp, from 1".to_owned())
+                })?;
+                path.replace(Path::Port(port)).is_some()
             }
             _ => return Err(wrong("there is no such setting".to_owned())),
         };
@@ -125,9 +154,10 @@ fn read(kind: &str, rest: &str) -> Result<ConnectionFault, FaultError> {
         }
     }
     if let ("ana-change", None, None, Some(at), Some(state)) = (kind, rate, by, at, ana) {
-        return Ok(ConnectionFault::Ana { controller, state, at, lasts });
+        let path = path.unwrap_or(Path::All);
+        return Ok(ConnectionFault::Ana { path, state, at, lasts });
     }
-    let other = ana.is_some() || lasts.is_some() || controller.is_some();
+    let other = ana.is_some() || lasts.is_some() || path.is_some();
     match (kind, rate, by, at) {
         _ if other => Err(form_of(kind)),
         ("connection-drop", Some(rate), None, None) => Ok(ConnectionFault::Drop(rate)),
@@ -172,8 +202,8 @@ pub(crate) enum Strike {
     Cut,
     /// All controllers are in fatal status.
     Fatal,
-    /// The ANA group has this state, for this controller or for all.
-    Ana(Option<u16>, AnaState),
+    /// The ANA group has this state, on this path.
+    Ana(Path, AnaState),
 }
 
 /// The faults of one run.
@@ -197,10 +227,10 @@ impl Faults {
                 ConnectionFault::Cut(rate) => rates.push((rate, Delivery::Cut)),
                 ConnectionFault::CutAt(at) => strikes.push((at, Strike::Cut)),
                 ConnectionFault::Fatal(at) => strikes.push((at, Strike::Fatal)),
-                ConnectionFault::Ana { controller, state, at, lasts } => {
-                    strikes.push((at, Strike::Ana(controller, state)));
+                ConnectionFault::Ana { path, state, at, lasts } => {
+                    strikes.push((at, Strike::Ana(path, state)));
                     let end = lasts.map(|lasts| at + lasts);
-                    let mended = Strike::Ana(controller, AnaState::Optimized);
+                    let mended = Strike::Ana(path, AnaState::Optimized);
                     strikes.extend(end.map(|end| (end, mended)));
                 }
             }
@@ -255,12 +285,17 @@ mod tests {
             assert!(matches!(parse(&form), Some(Ok(_))), "{form}");
         }
         let (at, state) = (Time::from_ps(5_000_000_000_000), AnaState::Change);
-        let change = ConnectionFault::Ana { controller: None, state, at, lasts: None };
+        let change = ConnectionFault::Ana { path: Path::All, state, at, lasts: None };
         assert_eq!(parse("ana-change:at=5s,state=change"), Some(Ok(change)));
-        let of = |id| ConnectionFault::Ana { controller: Some(id), state, at, lasts: None };
-        assert_eq!(check(&[change, of(1), of(8)], 8), Ok(()));
+        let on = |path| ConnectionFault::Ana { path, state, at, lasts: None };
+        let of = |id| on(Path::Controller(id));
+        assert_eq!(check(&[change, of(1), of(8), on(Path::Port(1))], 8, 2), Ok(()));
+        let error = check(&[on(Path::Port(2))], 8, 2).unwrap_err();
+        assert!(error.message.contains("listener 3") && error.help.contains("1 to 2"), "{error:?}");
+        let listener = parse("ana-change:at=5s,state=change,listener=2");
+        assert_eq!(listener, Some(Ok(on(Path::Port(1)))));
         for id in [0, 9] {
-            let error = check(&[change, of(id)], 8).unwrap_err();
+            let error = check(&[change, of(id)], 8, 1).unwrap_err();
             assert!(error.message.contains(&id.to_string()) && error.help.contains("1 to 8"));
         }
         assert_eq!(parse("read-error:rate=1e-5"), None);
@@ -306,3 +341,5 @@ mod tests {
         assert_eq!(faults.next_at(), None);
     }
 }
+            "ana-change:state=change,at=1s,listener=0",
+            "ana-change:state=change,at=1s,listener=1,controller=1",

@@ -683,8 +683,8 @@ impl Hub {
         while let Some(strike) = self.faults.as_mut().and_then(|it| it.strike(now.model)) {
             match strike {
                 Strike::Fatal => self.subsystem.fail_controllers(now),
-                Strike::Ana(controller, state) => {
-                    self.subsystem.set_ana_state(now, controller, state);
+                Strike::Ana(path, state) => {
+                    self.subsystem.set_ana_state(now, path, state);
                 }
                 Strike::Cut => {
                     for id in 0..self.peers.len() as Id {

@@ -410,7 +410,8 @@ impl Server {
             drive,
             store,
         )?;
-        fault::check(&options.faults, subsystem.config().limits.controllers_max)?;
+        let controllers_max = subsystem.config().limits.controllers_max;
+        fault::check(&options.faults, controllers_max, listeners.len())?;
         let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
         let link = link(&options)?;
         if subsystem.has_restored_namespaces() {

@@ -128,6 +128,16 @@ impl Controller {
         self.transport == PCI_EXPRESS
     }
 
+    /// Whether it is reached over TCP.
+    pub(crate) fn is_over_tcp(&self) -> bool {
+        !self.is_guests() && !self.is_over_rdma()
+    }
+
+    /// Whether it is reached over TCP, at this port.
+    pub(crate) fn is_at(&self, port: u16) -> bool {
+        self.is_over_tcp() && self.port == port
+    }
+
     /// Whether it is reached over RDMA.
     pub(crate) fn is_over_rdma(&self) -> bool {
         self.transport == rdma::TRANSPORT_TYPE

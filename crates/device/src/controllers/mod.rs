@@ -10,20 +10,21 @@ mod discovery;
 mod error_log;
 mod hosts;
 mod lifecycle;
+mod path;
 
-pub use ana::AnaState;
 pub(crate) use controller::{CHANGED_NAMESPACES, Controller, Opening, Role};
 pub(crate) use error_log::{ERROR_ENTRIES, ErrorLog};
 pub(crate) use hosts::NOBODY;
 pub(crate) use lifecycle::Reset;
+pub use path::{AnaState, Path};
 
 use crate::config::{Limits, Shard};
 use crate::namespaces::reservation::HostId;
-use ana::Ana;
 use discovery::Discovery;
 use hosts::Hosts;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::log::ErrorEntry;
+use path::Paths;
 
 /// A host by its NQN and its identifier.
 pub(crate) type HostName = (String, HostId);
@@ -35,7 +36,7 @@ pub(crate) struct Controllers {
     /// Which host had a controller identifier last.
     last_hosts: Vec<Option<HostName>>,
     /// The ANA group as each controller sees it.
-    ana: Vec<Ana>,
+    paths: Paths,
     hosts: Hosts,
     discovery: Discovery,
     errors: ErrorLog,
@@ -52,7 +53,7 @@ impl Controllers {
         Controllers {
             table: (0..places).map(|_| None).collect(),
             last_hosts: vec![None; places],
-            ana: vec![Ana::default(); places],
+            paths: Paths::new(places),
             hosts: Hosts::default(),
             discovery: Discovery::default(),
             errors: ErrorLog::default(),
@@ -114,8 +115,10 @@ impl Controllers {
             .or_else(|| ids.clone().find(|id| free(id) && self.last_hosts[*id].is_none()))
             .or_else(|| ids.clone().find(free))?;
         let controller = Controller::new(id as u16, host.clone(), opening);
+        let port = controller.is_over_tcp().then_some(controller.port);
         self.last_hosts[id] = Some(host);
         self.table[id] = Some(Box::new(controller));
+        self.paths.begin(id as u16, port);
         Some(id as u16)
     }
 

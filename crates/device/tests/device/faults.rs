@@ -1,7 +1,7 @@
 //! Media errors, fatal status, power cuts.
 
 use crate::support::*;
-use mynah_device::{AnaState, Timing};
+use mynah_device::{AnaState, Path, Timing};
 use mynah_model::config::{Fault, FaultExtent, MediaOperation};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::DISCOVERY_NQN;
@@ -356,7 +356,7 @@ fn paths_change_their_state_and_say_so() {
             (AnaState::Optimized, 1, None),
         ] {
             let under_way = world.submit(io, write(8, 8), &pattern(2, 4096));
-            world.subsystem.set_ana_state(world.clock(), Some(id), state);
+            world.subsystem.set_ana_state(world.clock(), Path::Controller(id), state);
             changes += 1;
             let (event, _) = world.reply_now(admin, asked).expect("an event");
             // Notice (2), asymmetric namespace access change (3), log page 0ch.
@@ -365,7 +365,7 @@ fn paths_change_their_state_and_say_so() {
             assert_eq!(ana_log(&mut world, other_admin), (0, 0, 1));
             asked = world.submit(admin, request, &[]);
             // The same once more is no change.
-            world.subsystem.set_ana_state(world.clock(), Some(id), state);
+            world.subsystem.set_ana_state(world.clock(), Path::Controller(id), state);
             assert!(world.reply_now(admin, asked).is_none());
             // What is under way ends as it would have; what comes is refused, with retries allowed.
             let (reply, _) = world.reply(io, under_way);
@@ -394,12 +394,46 @@ fn paths_change_their_state_and_say_so() {
         }
         assert!(world.reply_now(other_admin, unasked).is_none());
         // All at once, those that come later included.
-        world.subsystem.set_ana_state(world.clock(), None, AnaState::Inaccessible);
+        world.subsystem.set_ana_state(world.clock(), Path::All, AnaState::Inaccessible);
         assert_eq!(world.status(other, read(0, 8), &[]), Status::ANA_INACCESSIBLE);
         let (admin, late, _) = world.host_as("nqn.2026-11.test:late");
         assert_eq!(world.status(late, read(0, 8), &[]), Status::ANA_INACCESSIBLE);
         assert_eq!(ana_log(&mut world, admin).2, 3);
-        world.subsystem.set_ana_state(world.clock(), None, AnaState::Optimized);
+        world.subsystem.set_ana_state(world.clock(), Path::All, AnaState::Optimized);
         assert_eq!(world.status(late, read(0, 8), &[]), Status::SUCCESS);
     }
+}
+
+/// Whoever comes in at an address has its path, whatever controller that is.
+#[test]
+fn a_port_has_a_path_of_its_own() {
+    let mut world = World::new(Timing::Modelled);
+    let host = |world: &mut World, port: u16, name: &str| {
+        let admin = world.attach_as(mynah_device::Transport { port, ..tcp() });
+        let reply = world.connect_as(admin, name, SUBSYSTEM, connect(0, 32), 0xffff);
+        let id = reply.result.get() as u16;
+        world.call(admin, property_set(offset::CC, 0x0046_0001), &[]);
+        (admin, world.io_queue_as(name, id, 1), id)
+    };
+    let (first, first_io, _) = host(&mut world, 0, "nqn.2026-11.test:first");
+    let (second, second_io, _) = host(&mut world, 1, "nqn.2026-11.test:second");
+    world.subsystem.set_ana_state(world.clock(), Path::Port(1), AnaState::Inaccessible);
+    assert_eq!(world.status(first_io, read(0, 8), &[]), Status::SUCCESS);
+    assert_eq!(world.status(second_io, read(0, 8), &[]), Status::ANA_INACCESSIBLE);
+    assert_eq!((ana_log(&mut world, first).2, ana_log(&mut world, second).2), (1, 3));
+    // Hosts that come later, among them one that gets the identifier of one that has gone.
+    world.subsystem.detach(world.clock(), second);
+    let (again, again_io, _) = host(&mut world, 0, "nqn.2026-11.test:second");
+    assert_eq!(world.status(again_io, read(0, 8), &[]), Status::SUCCESS);
+    assert_eq!(ana_log(&mut world, again).2, 1);
+    let (_, late_io, late) = host(&mut world, 1, "nqn.2026-11.test:late");
+    assert_eq!(world.status(late_io, read(0, 8), &[]), Status::ANA_INACCESSIBLE);
+    // What was changed last counts.
+    let path = Path::Controller(late);
+    world.subsystem.set_ana_state(world.clock(), path, AnaState::Optimized);
+    assert_eq!(world.status(late_io, read(0, 8), &[]), Status::SUCCESS);
+    world.subsystem.set_ana_state(world.clock(), Path::Port(1), AnaState::Change);
+    assert_eq!(world.status(late_io, read(0, 8), &[]), Status::ANA_TRANSITION);
+    world.subsystem.set_ana_state(world.clock(), Path::All, AnaState::Optimized);
+    assert_eq!(world.status(late_io, read(0, 8), &[]), Status::SUCCESS);
 }

@@ -90,3 +90,19 @@ fn logs_and_features_as_they_are_and_those_that_are_not_there() {
     ask(&served, &["get-feature", "300"], 2);
     ask(&served, &["get-log", "2", "--log-len", "2"], 2);
 }
+
+/// A path is an address, whoever comes in there: each of these is a host of its own.
+#[test]
+fn a_fault_of_a_listener_is_of_whoever_comes_in_there() {
+    let fault = "--fault=ana-change:state=inaccessible,at=0s,listener=2";
+    let served = Served::start(&mut mynah(&[&DRIVE[..], &["--tcp=127.0.0.1:0", fault]].concat()));
+    for _ in 0..3 {
+        for (at, state) in [(0, "optimized"), (1, "inaccessible")] {
+            let address = str_of(&served.ready["addresses"][at]);
+            let target = format!("tcp://{address}");
+            let output = mynah(&["nvme", &target, "ana-log", "--json"]).output().expect("it runs");
+            let log: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(log["ANA DESC LIST "][0]["state"], state, "{at}");
+        }
+    }
+}
