@@ -165,6 +165,28 @@ pub fn print(fault: &Fault) -> String {
     }
 }
 
+/// What there is to say of the faults that did nothing in a run, which ended then, and in which so many
+/// flash operations failed.
+pub fn unused(faults: &[Fault], run: &str, end: Time, media_errors: u64) -> Vec<String> {
+    let why = |fault: &Fault| match fault {
+        Fault::DeadDie { at, .. } | Fault::PowerCut { at, .. } if *at > end => {
+            Some(format!("{run} ended after {}", Duration(Span::from_ps(end.as_ps()))))
+        }
+        Fault::Media { extent: FaultExtent::Rate(rate), .. }
+            if media_errors == 0 && *rate > 0.0 =>
+        {
+            Some("no flash operation failed; a longer run or a higher rate".to_owned())
+        }
+        Fault::Media { extent: FaultExtent::Units { .. }, .. } if media_errors == 0 => {
+            Some("no flash operation touched those units".to_owned())
+        }
+        _ => None,
+    };
+    let told =
+        |fault| why(fault).map(|why| format!("the fault {} did nothing: {why}", print(fault)));
+    faults.iter().filter_map(told).collect()
+}
+
 /// The forms of `kind`, or all of them if there is no such kind.
 fn forms(kind: &str) -> String {
     let own: Vec<&str> =

@@ -182,6 +182,38 @@ fn forms_of(kind: &str) -> String {
     format!("write it as\n{}", own.join("\n"))
 }
 
+/// What there is to say of the faults that did nothing while a drive was served until `end` on its
+/// clock, where these rates were never drawn.
+pub(crate) fn unused(faults: &[ConnectionFault], end: Time, idle: &[Delivery]) -> Vec<String> {
+    let at_most = |at: Time| Duration(Span::from_ps(at.as_ps()));
+    let late = |at: Time| (at > end).then(|| format!("serving ended after {}", at_most(end)));
+    let idle = |delivery| {
+        let why = "no completion met it; more I/Os or a higher rate";
+        idle.contains(&delivery).then(|| why.to_owned())
+    };
+    let told = |fault: &ConnectionFault| {
+        let (name, why) = match *fault {
+            ConnectionFault::Drop(rate) => {
+                (format!("connection-drop:rate={rate}"), idle(Delivery::Dropped))
+            }
+            ConnectionFault::Delay(rate, by) => {
+                let name = format!("connection-delay:rate={rate},by={}", Duration(by));
+                (name, idle(Delivery::Delayed(by)))
+            }
+            ConnectionFault::Cut(rate) => {
+                (format!("connection-cut:rate={rate}"), idle(Delivery::Cut))
+            }
+            ConnectionFault::CutAt(at) => (format!("connection-cut:at={}", at_most(at)), late(at)),
+            ConnectionFault::Fatal(at) => {
+                (format!("controller-fatal:at={}", at_most(at)), late(at))
+            }
+            ConnectionFault::Ana { at, .. } => (format!("ana-change:at={}", at_most(at)), late(at)),
+        };
+        why.map(|why| format!("the fault {name} did nothing: {why}"))
+    };
+    faults.iter().filter_map(told).collect()
+}
+
 /// What becomes of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
@@ -211,6 +243,8 @@ pub(crate) enum Strike {
 pub struct Faults {
     random: SplitMix64,
     rates: Vec<(f64, Delivery)>,
+    /// Which of the rates have been drawn.
+    drawn: Vec<bool>,
     /// The next one last.
     strikes: Vec<(Time, Strike)>,
 }
@@ -238,7 +272,8 @@ impl Faults {
         // Of one moment, what was given first comes first.
         strikes.sort_by_key(|(at, _)| *at);
         strikes.reverse();
-        Faults { random: SplitMix64::seed_from_u64(seed), rates, strikes }
+        let drawn = vec![false; rates.len()];
+        Faults { random: SplitMix64::seed_from_u64(seed), rates, drawn, strikes }
     }
 
     /// Those that strike a function's client, of the function of this number: all but faults of
@@ -254,9 +289,10 @@ impl Faults {
 
     /// Draws what becomes of the next completion.
     pub(crate) fn draw(&mut self) -> Delivery {
-        for &(rate, delivery) in &self.rates {
+        for (&(rate, delivery), has) in self.rates.iter().zip(&mut self.drawn) {
             let drawn = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             if drawn < rate {
+                *has = true;
                 return delivery;
             }
         }
@@ -266,6 +302,12 @@ impl Faults {
     /// The next thing that has struck by `now`, on the drive's clock.
     pub(crate) fn strike(&mut self, now: Time) -> Option<Strike> {
         self.strikes.pop_if(|(at, _)| *at <= now).map(|(_, strike)| strike)
+    }
+
+    /// The rates that were never drawn.
+    pub(crate) fn idle(&self) -> Vec<Delivery> {
+        let all = self.rates.iter().zip(&self.drawn);
+        all.filter(|((rate, _), drawn)| *rate > 0.0 && !**drawn).map(|((_, it), _)| *it).collect()
     }
 
     /// When something will strike next.
@@ -314,6 +356,8 @@ mod tests {
             "ana-change:state=best,at=1s",
             "ana-change:state=change,at=1s,controller=first",
             "ana-change:state=change,at=1s,rate=0.1",
+            "ana-change:state=change,at=1s,listener=0",
+            "ana-change:state=change,at=1s,listener=1,controller=1",
         ] {
             let Some(Err(error)) = parse(wrong) else { panic!("{wrong}") };
             let kind = wrong.split(':').next().unwrap_or_default();
@@ -341,5 +385,3 @@ mod tests {
         assert_eq!(faults.next_at(), None);
     }
 }
-            "ana-change:state=change,at=1s,listener=0",
-            "ana-change:state=change,at=1s,listener=1,controller=1",

@@ -1018,7 +1018,8 @@ impl Hub {
     }
 
     /// The subsystem, when everything is over.
-    pub fn into_parts(self) -> (Subsystem, Measure) {
+    pub fn into_parts(mut self) -> (Subsystem, Measure) {
+        self.measure.idle_faults = self.faults.as_ref().map_or(vec![], Faults::idle);
         (self.subsystem, self.measure)
     }
 

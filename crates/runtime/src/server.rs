@@ -679,6 +679,12 @@ impl Ended {
         notes.extend(measure.stalls().note());
         let drive = subsystem.drive();
         let (end, counters, blame) = (drive.now(), drive.counters(), drive.blame());
+        let faults = &drive.config().faults;
+        notes.extend(mynah_lab::fault::unused(faults, "serving", end, counters.media_errors));
+        // Functions draw their own.
+        let of_hub = options.vfio_user.is_empty();
+        let idle: &[_] = if of_hub { &measure.idle_faults } else { &[] };
+        notes.extend(fault::unused(&options.faults, end, idle));
         let name = &identity.name;
         // The bytes first: a state belongs to them, and must not take their room. What fails is
         // among the troubles.

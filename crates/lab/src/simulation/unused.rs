@@ -5,7 +5,7 @@ use crate::result::{Flow, Result as RunResult, Side};
 use crate::runner::Outcome;
 use crate::timeline::Window;
 use crate::units::Duration;
-use mynah_model::config::{Fault, FaultExtent};
+use mynah_model::config::Fault;
 use mynah_stamp::{Span, Time};
 
 /// What there is to say of a run that ended then, in which so many flash operations failed.
@@ -25,23 +25,7 @@ pub(super) fn notes(
             "the timeline shows nothing: its window begins at {from}, and the run ended after {end}"
         ));
     }
-    for given in faults {
-        let why = match given {
-            Fault::DeadDie { at, .. } | Fault::PowerCut { at, .. } if *at > end => {
-                format!("the run ended after {}", told(end))
-            }
-            Fault::Media { extent: FaultExtent::Rate(rate), .. }
-                if media_errors == 0 && *rate > 0.0 =>
-            {
-                "no flash operation failed; a longer run or a higher rate".to_owned()
-            }
-            Fault::Media { extent: FaultExtent::Units { .. }, .. } if media_errors == 0 => {
-                "no flash operation touched those units".to_owned()
-            }
-            _ => continue,
-        };
-        notes.push(format!("the fault {} did nothing: {why}", fault::print(given)));
-    }
+    notes.extend(fault::unused(faults, "the run", end, media_errors));
     notes
 }
 

@@ -3,6 +3,7 @@
 use super::credit::{Credit, Credited};
 use super::stall::Stalls;
 use crate::clock::Rate;
+use crate::fault::Delivery;
 use crate::lateness::Lateness;
 use mynah_device::{CommandKind, Completion, Now};
 use mynah_lab::histogram::Histogram;
@@ -44,6 +45,8 @@ pub struct Measure {
     credit: Credit,
     credited: Credited,
     stalls: Stalls,
+    /// Rates of faults that were never drawn, known at the end.
+    pub(crate) idle_faults: Vec<Delivery>,
 }
 
 impl std::fmt::Debug for Measure {
@@ -66,6 +69,7 @@ impl Measure {
             credit: Credit::default(),
             credited: Credited::default(),
             stalls: Stalls::default(),
+            idle_faults: Vec::new(),
         }
     }
 

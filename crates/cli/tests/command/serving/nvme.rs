@@ -106,3 +106,20 @@ fn a_fault_of_a_listener_is_of_whoever_comes_in_there() {
         }
     }
 }
+
+/// As `mynah sim` does, it says at its end which faults did nothing.
+#[test]
+fn faults_that_never_struck_are_named_when_serving_ends() {
+    let more = ["--fault=controller-fatal:at=1h", "--fault=connection-drop:rate=1e-9", "--json=-"];
+    let served = Served::start(&mut mynah(&[&DRIVE[..], &more].concat()));
+    let target = format!("tcp://{}", served.address());
+    // What was never written is not on flash.
+    result(&run_bench(&target, &["--rw=read", "--bs=4k", "--number_ios=1"]), 0);
+    let (_, said, errors) = served.stop();
+    let ended: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}{errors}"));
+    let notes: Vec<&str> = ended["notes"].as_array().expect("notes").iter().map(str_of).collect();
+    for fault in ["read-error:units=0-3", "controller-fatal:at=3600s", "connection-drop:rate="] {
+        let named = notes.iter().find(|note| note.contains(fault));
+        assert!(named.is_some_and(|note| note.contains("did nothing: ")), "{fault}: {notes:#?}");
+    }
+}
