@@ -23,7 +23,7 @@ pub(crate) use guest::Guest;
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
 };
-pub(crate) use nvme::{Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb};
+pub(crate) use nvme::{Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb, OutputFormat};
 pub(crate) use suggest::served_faults;
 
 const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts a drive, and is the drive";
@@ -837,7 +837,7 @@ pub(crate) struct Doctor {
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArgs {
     /// The namespace [default: 1, or the only key-value one]
-    #[arg(long, value_name = "N")]
+    #[arg(long, short = 'n', alias = "namespace-id", value_name = "N")]
     pub(crate) nsid: Option<String>,
     /// Who connects [default: /etc/nvme/hostnqn, or a name made from the machine's identifier]
     #[arg(long, value_name = "NQN")]

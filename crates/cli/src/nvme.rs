@@ -2,7 +2,7 @@
 
 mod fields;
 
-use crate::args::{ConnectArgs, Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb};
+use crate::args::{ConnectArgs, Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb, OutputFormat};
 use crate::failure::Failure;
 use crate::print;
 use crate::target::{self, Found};
@@ -103,10 +103,10 @@ fn ask(
     then: impl FnOnce(&mut AdminSession, u32) -> Result<Told, HostError>,
 ) -> Result<ExitCode, Failure> {
     let told = with(target, &how.connect, then)?;
-    match (how.raw, how.json) {
-        (true, _) => print::bytes(&told.bytes)?,
-        (false, true) => print::out(&format!("{:#}\n", fields::json(&told.told)))?,
-        (false, false) => print::out(&fields::text(told.title, &told.told))?,
+    match how.format() {
+        OutputFormat::Binary => print::bytes(&told.bytes)?,
+        OutputFormat::Json => print::out(&format!("{:#}\n", fields::json(&told.told)))?,
+        OutputFormat::Normal => print::out(&fields::text(told.title, &told.told))?,
     }
     Ok(ExitCode::SUCCESS)
 }

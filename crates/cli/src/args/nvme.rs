@@ -1,14 +1,14 @@
 //! `mynah nvme`.
 
 use super::ConnectArgs;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   mynah nvme tcp://127.0.0.1 id-ctrl
   mynah nvme tcp://127.0.0.1 smart-log --json | jq .media_errors
   mynah nvme TARGET error-log --json                       what a fault has left
-  mynah nvme TARGET id-ns --nsid 2
+  mynah nvme TARGET id-ns -n 2 -o json                     --nsid and --json, as in nvme-cli
   mynah nvme TARGET get-feature 0x06                       the volatile write cache
   mynah nvme TARGET get-log 0xc0 --log-len 256 --raw > drive.bin
   mynah nvme vfio-user:/tmp/drive smart-log
@@ -58,8 +58,33 @@ pub(crate) struct NvmeArgs {
     /// Print the bytes as they came
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
+    /// The same in nvme-cli's words
+    #[arg(long, short, value_name = "FORMAT", conflicts_with_all = ["json", "raw"])]
+    output_format: Option<OutputFormat>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
+}
+
+/// How nvme-cli prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// Text.
+    Normal,
+    /// JSON.
+    Json,
+    /// The bytes as they came.
+    Binary,
+}
+
+impl NvmeArgs {
+    /// How to print.
+    pub(crate) fn format(&self) -> OutputFormat {
+        match (self.json, self.raw) {
+            (true, _) => OutputFormat::Json,
+            (_, true) => OutputFormat::Binary,
+            _ => self.output_format.unwrap_or(OutputFormat::Normal),
+        }
+    }
 }
 
 /// `mynah nvme TARGET get-feature`.

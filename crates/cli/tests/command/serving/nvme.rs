@@ -91,6 +91,22 @@ fn logs_and_features_as_they_are_and_those_that_are_not_there() {
     ask(&served, &["get-log", "2", "--log-len", "2"], 2);
 }
 
+/// nvme-cli's own words for --nsid and --json.
+#[test]
+fn options_of_nvme_cli_are_taken() {
+    let served = Served::start(&mut mynah(&DRIVE));
+    for words in [&["-n", "2", "-o", "json"][..], &["--namespace-id=2", "--output-format=json"]] {
+        let (said, _) = ask(&served, &[&["id-ns"], words].concat(), 0);
+        let namespace: Value = serde_json::from_slice(&said).expect("JSON");
+        assert_eq!(namespace["nsze"], (32 << 20) / 4096, "{words:?}");
+    }
+    let (raw, _) = ask(&served, &["smart-log", "-o", "binary"], 0);
+    assert_eq!(raw.len(), 512);
+    let (text, _) = ask(&served, &["smart-log", "-o", "normal"], 0);
+    assert_eq!(text, ask(&served, &["smart-log"], 0).0);
+    ask(&served, &["smart-log", "-o", "json", "--raw"], 2);
+}
+
 /// A path is an address, whoever comes in there: each of these is a host of its own.
 #[test]
 fn a_fault_of_a_listener_is_of_whoever_comes_in_there() {
