@@ -8,6 +8,8 @@ use mynah_runtime::host::load::Where;
 use mynah_runtime::host::{self, Credentials, HostError, Options, Target, VfioUserOptions};
 use mynah_wire::fabrics::check_nqn;
 use mynah_wire::tcp::digest::Digests;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::time::Duration;
 
 const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -99,14 +101,51 @@ fn vfio_user(host: &ConnectArgs, folder: &str) -> Result<VfioUserOptions, Failur
     })
 }
 
+/// What somebody may have meant who names what is no target, and the option with which a drive is
+/// served so that hosts reach it.
+fn other_way(text: &str) -> Option<String> {
+    let path = Path::new(text);
+    let is = |starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
+    if is(&["tcp://"]) {
+        None
+    } else if is(&["nbd:", "nbd+unix:", "nbd://", "unix:"]) || is_socket(path) {
+        Some(
+            "that is for clients of network block devices (mynah serve --nbd); with --tcp ADDR:PORT \
+             beside it the drive is reached at tcp://ADDR:PORT"
+                .to_owned(),
+        )
+    } else if is(&["rdma://", "rdma:"]) {
+        Some(
+            "served with --tcp ADDR:PORT beside --rdma, the drive is reached at tcp://ADDR:PORT"
+                .to_owned(),
+        )
+    } else if is(&["/dev/"]) {
+        Some("a device of this machine's kernel is for nvme-cli and fio".to_owned())
+    } else if path.join("cntrl").exists() {
+        Some(format!("a drive served with --vfio-user is there: vfio-user:{text}"))
+    } else if path.is_file() {
+        Some(format!("for a profile in a file: mynah profile show {text}"))
+    } else if text.contains("//") || text.contains(char::is_whitespace) || text.is_empty() {
+        None
+    } else {
+        let help = "for a drive served with --tcp at this address";
+        Some(format!("{help}: tcp://{text}")).filter(|_| !text.contains('/'))
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|it| it.file_type().is_socket())
+}
+
 /// How to reach a subsystem over TCP, and where discovery has listed it, if that was asked.
 fn tcp(
     text: &str,
     host: &ConnectArgs,
     wait: Duration,
 ) -> Result<(Options, Option<String>), Failure> {
-    let target: Target =
-        text.parse().map_err(|error: host::TargetError| Failure::usage(error.to_string(), None))?;
+    let target: Target = text.parse().map_err(|error: host::TargetError| {
+        Failure::usage(error.to_string(), other_way(text).as_deref())
+    })?;
     if host.interrupts {
         let message = "--interrupts has no effect over TCP: it is for vfio-user".to_owned();
         return Err(Failure::usage(message, None));

@@ -1027,4 +1027,9 @@ fn profiles_are_their_owners() {
     );
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    // Who leaves out `show` is told.
+    let output = mynah(folder.path(), &["profile", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("mynah profile show ") && said.contains("a.profile"), "{said}");
 }
