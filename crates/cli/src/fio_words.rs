@@ -1,8 +1,14 @@
 //! What to say to those who bring fio's words: options of fio's that mean something else here, or
-//! nothing, and numbers and units in places where the command line takes them for something else.
+//! nothing, numbers and units in places where the command line takes them for something else, and what
+//! is no text.
 
+use crate::args::Cli;
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, CommandFactory};
+use std::any::TypeId;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// fio's options that this command does not have, and what stands for them. The names are those of
 /// fio 3.33's `fio --cmdhelp=all`.
@@ -47,6 +53,9 @@ const UNITS: [&str; 14] =
 
 /// A better answer to a command line that cannot be parsed, if there is one.
 pub(crate) fn explain(error: &clap::Error) -> Option<Failure> {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        return no_text(&std::env::args_os().collect::<Vec<_>>());
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -69,6 +78,45 @@ pub(crate) fn explain(error: &clap::Error) -> Option<Failure> {
     ))
 }
 
+/// Names the argument that is no text, where only text is taken: that of an option, or else any.
+/// Options that are for files alone take whatever the system does.
+fn no_text(all: &[OsString]) -> Option<Failure> {
+    let files = for_files(all);
+    let is_option = |text: &str| text.starts_with('-') && text.len() > 1;
+    let found = all.iter().enumerate().skip(1).filter(|(_, given)| given.to_str().is_none());
+    let named = found.map(|(at, given)| {
+        let text = given.to_string_lossy().into_owned();
+        let before = all[at - 1].to_str().filter(|before| is_option(before));
+        match (text.split_once('='), before) {
+            (Some((option, value)), _) if is_option(option) => {
+                (option.to_owned(), value.to_owned())
+            }
+            (_, Some(option)) => (option.to_owned(), text),
+            _ => (String::new(), text),
+        }
+    });
+    let mut refused = named.filter(|(option, _)| !files.contains(option)).collect::<Vec<_>>();
+    refused.sort_by_key(|(option, _)| option.is_empty());
+    let (option, value) = refused.first()?;
+    let place = if option.is_empty() { "an argument" } else { option };
+    Some(Failure::usage(
+        format!("{place}: `{value}` is not UTF-8, and is taken as text here"),
+        Some("give the file another name, or lead to it by a symbolic link that has one"),
+    ))
+}
+
+/// The verb's options whose values are files.
+fn for_files(all: &[OsString]) -> Vec<String> {
+    let command = Cli::command();
+    let mut verb = &command;
+    for word in all.iter().filter_map(|word| word.to_str()) {
+        verb = verb.find_subcommand(word).unwrap_or(verb);
+    }
+    let is_file = |option: &&Arg| option.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+    let names = verb.get_arguments().filter(is_file).filter_map(Arg::get_long);
+    names.map(|name| format!("--{name}")).collect()
+}
+
 /// Whether what stands in the place of a file is a unit: of the value before it.
 pub(crate) fn is_parted_unit(path: &std::path::Path) -> bool {
     let text = path.to_str().unwrap_or_default().to_lowercase();
@@ -78,8 +126,32 @@ pub(crate) fn is_parted_unit(path: &std::path::Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
     use clap::Parser;
+
+    /// The names are those of files that others made.
+    #[test]
+    fn what_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+        let said = |args: &[&[u8]]| {
+            let all = args.iter().map(|arg| OsString::from_vec(arg.to_vec()));
+            let Failure::Usage(report) = no_text(&all.collect::<Vec<_>>())? else { return None };
+            Some(format!("{report:?}"))
+        };
+        for (args, place) in [
+            (&[&b"mynah"[..], b"sim", b"--trace", b"/a/\xff"][..], "--trace: `/a/\u{fffd}`"),
+            (&[b"mynah", b"sim", b"--trace=/a/\xff"], "--trace: `/a/\u{fffd}`"),
+            (&[b"mynah", b"serve", b"--store", b"file:\xff"], "--store: `file:\u{fffd}`"),
+            // What comes first is a file's name, and is taken.
+            (
+                &[b"mynah", b"sim", b"--json", b"\xff", b"--trace", b"\xfe.x"],
+                "--trace: `\u{fffd}.x`",
+            ),
+            (&[b"mynah", b"drives", b"show", b"\xff"], "an argument: `\u{fffd}`"),
+        ] {
+            let said = said(args).expect("an explanation");
+            assert!(said.contains(place), "{said}");
+        }
+    }
 
     fn explained(args: &[&str]) -> Option<String> {
         let error = Cli::try_parse_from(args).err().expect("it is no option");
