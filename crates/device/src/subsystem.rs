@@ -45,6 +45,8 @@ const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
 pub(crate) enum Outcome {
     /// It is done.
     Done(u64),
+    /// It is done with this result when what it has changed is on stable storage.
+    Kept(u64),
     /// It is done and has data.
     Data(Vec<u8>),
     /// The completion comes later.

@@ -793,27 +793,7 @@ impl Simulation {
             && !steady.reached
         {
             let reason = outcome.steadiness.as_ref().and_then(|judged| judged.reason.as_deref());
-            result.untrusted = Some(match (steady.even, reason) {
-                _ if steady.rounds < steady::WINDOW as u64 => format!(
-                    "not in steady state: the run ended after {} rounds of {}, and {} of them \
-                     say whether it is; a longer run (runtime, number_ios) helps",
-                    steady.rounds,
-                    Duration(Span::from_ns(steady.round_ns as u64)),
-                    steady::WINDOW
-                ),
-                (true, Some(reason)) => format!(
-                    "not in steady state after {} rounds: I/Os a second are even over the last ones, \
-                     but the drive is not at rest: {reason}",
-                    steady.rounds
-                ),
-                _ => format!(
-                    "not in steady state after {} rounds: over the last ones, I/Os a second lie \
-                     {:.0} % apart (at most 20 %) and change by {:.0} % (at most 10 %)",
-                    steady.rounds,
-                    steady.excursion * 100.0,
-                    steady.slope * 100.0
-                ),
-            });
+            result.untrusted = Some(steady.why_not(reason));
         }
         if outcome.in_ramp {
             result.untrusted = Some(format!(

@@ -7,6 +7,7 @@
 
 use crate::recorder::Recorder;
 use crate::result::{Steadiness, Steady, Verdict};
+use crate::units::Duration;
 use mynah_model::Drive;
 use mynah_model::stats::{Blame, Counters};
 use mynah_model::turnover::Turnover;
@@ -168,6 +169,32 @@ impl Rounds {
         let mut all = first;
         rounds.for_each(|round| all.append(round.recorder));
         Found { recorder: all, counters, blame, from: Some(turnover), steady }
+    }
+}
+
+impl Steady {
+    /// Why it was not found; `unrest` says why the drive was not at rest, if it was not.
+    pub(crate) fn why_not(&self, unrest: Option<&str>) -> String {
+        match (self.even, unrest) {
+            _ if self.rounds < WINDOW as u64 => format!(
+                "not in steady state: the run ended after {} rounds of {}, and {WINDOW} of them say \
+                 whether it is; a longer run (runtime, number_ios) helps",
+                self.rounds,
+                Duration(Span::from_ns(self.round_ns as u64)),
+            ),
+            (true, Some(reason)) => format!(
+                "not in steady state after {} rounds: I/Os a second are even over the last ones, \
+                 but the drive is not at rest: {reason}",
+                self.rounds
+            ),
+            _ => format!(
+                "not in steady state after {} rounds: over the last ones, I/Os a second lie \
+                 {:.0} % apart (at most 20 %) and change by {:.0} % (at most 10 %)",
+                self.rounds,
+                self.excursion * 100.0,
+                self.slope * 100.0
+            ),
+        }
     }
 }
 

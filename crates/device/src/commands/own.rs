@@ -1,22 +1,20 @@
 //! Work of admin commands and shutdowns that ends with what the store and the model have done.
 
 use super::Work;
-use crate::admin::Context;
 use crate::namespaces::Format;
-use crate::output::{CommandKind, CompletionData};
-use crate::subsystem::{Outcome, Subsystem};
+use crate::subsystem::Subsystem;
 
 /// A format to give to a namespace, by its identifier.
 type Formats = Vec<(u32, Format)>;
 
 impl Subsystem {
-    /// Work of commands that ends with what the store and the model have done, and the command
-    /// with it.
-    pub(crate) fn end_own(&mut self, index: u32, work: Work) {
+    /// Work of commands that ends with what the store and the model have done; whether the command
+    /// ends only when what it has changed is on stable storage.
+    pub(crate) fn end_own(&mut self, index: u32, work: Work) -> bool {
         match work {
             Work::Format(formats) => {
                 self.formatted(formats);
-                return self.finish_kept(index, 0);
+                return true;
             }
             Work::Release(extents) => {
                 self.media.forget_erased(&extents);
@@ -35,26 +33,7 @@ impl Subsystem {
             | Work::Place(_)
             | Work::Keep(_) => {}
         }
-        self.finish(index, CompletionData::None);
-    }
-
-    /// Ends an admin command that has changed what outlives the process: when that is on stable
-    /// storage, because its host asks for nothing more.
-    pub(crate) fn keep_change(&mut self, context: Context<'_>, result: u64) -> Outcome {
-        let index = self.begin_whole(context.queue, context.entry, CommandKind::Admin, 0);
-        self.describe();
-        self.finish_kept(index, result);
-        Outcome::Later
-    }
-
-    /// The same of a command that is under way.
-    fn finish_kept(&mut self, index: u32, result: u64) {
-        let ready = self.flush_store();
-        self.wait_for(index, ready);
-        if let Some(command) = self.commands.get_mut(index) {
-            command.set_work(Work::Keep(result));
-        }
-        self.start(index);
+        false
     }
 
     /// Everything is gone: the namespaces have their new formats.

@@ -69,6 +69,17 @@ impl Subsystem {
         all
     }
 
+    /// Ends a command that has changed what outlives the process, with this result: when that is on
+    /// stable storage, because its host asks for nothing more.
+    pub(crate) fn finish_kept(&mut self, index: u32, result: u64) {
+        let ready = self.flush_store();
+        self.wait_for(index, ready);
+        match self.commands.get_mut(index) {
+            Some(command) if command.is_waiting() => command.set_work(Work::Keep(result)),
+            _ => self.finish_with(index, CompletionData::None, result),
+        }
+    }
+
     /// Nothing keeps a command any more: goes on with its blocks, or ends it.
     pub(crate) fn blocks_ready(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index) else { return };
@@ -82,7 +93,10 @@ impl Subsystem {
             &Work::Keep(result) => return self.finish_with(index, CompletionData::None, result),
             Work::Format(_) | Work::Release(_) | Work::Sanitize | Work::ShutDown(_) => {
                 let work = command.take_work();
-                return self.end_own(index, work);
+                return match self.end_own(index, work) {
+                    true => self.finish_kept(index, 0),
+                    false => self.finish(index, CompletionData::None),
+                };
             }
             Work::Blocks(_) => {}
         }

@@ -242,7 +242,7 @@ impl Subsystem {
             id::WRITE_PROTECTION => return self.protect(context, value),
             id::KEY_VALUE_CONFIGURATION => return self.configure_pairs(namespace, &active, value),
             id::RESERVATION_PERSISTENCE => {
-                return self.persist_reservations(context, &active, value);
+                return self.persist_reservations(&active, value);
             }
             id::ARBITRATION => self.control(values::arbitration_control(value)),
             _ => {}
@@ -310,12 +310,7 @@ impl Subsystem {
     }
 
     /// Reservations of these namespaces outlive a power loss from now on, or do not.
-    fn persist_reservations(
-        &mut self,
-        context: Context<'_>,
-        ids: &[u32],
-        value: u32,
-    ) -> Result<Outcome, Status> {
+    fn persist_reservations(&mut self, ids: &[u32], value: u32) -> Result<Outcome, Status> {
         if value > 1 {
             return Err(invalid());
         }
@@ -334,7 +329,7 @@ impl Subsystem {
             }
             return Err(Status::INTERNAL_ERROR);
         }
-        Ok(self.keep_change(context, 0))
+        Ok(Outcome::Kept(0))
     }
 
     fn protect(&mut self, context: Context<'_>, value: u32) -> Result<Outcome, Status> {
@@ -351,7 +346,7 @@ impl Subsystem {
         }
         target.protect(state);
         if state == WriteProtection::None {
-            return Ok(self.keep_change(context, 0));
+            return Ok(Outcome::Kept(0));
         }
         self.describe();
         // What is protected is on stable storage (so does nvmet_set_feat_write_protect in

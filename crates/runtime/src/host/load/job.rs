@@ -22,8 +22,8 @@ use std::time::Duration;
 
 /// How long an interrupted job waits for what is outstanding.
 const LEAVE_PATIENCE: Span = Span::from_secs(2);
-/// How long a job whose time is over waits for its last answers, at least; longer ones, as long as
-/// they were, but no longer than for any answer.
+/// How long a job whose time is over waits for its last answers, and has them asked for again, at
+/// least; longer ones, as long as they were.
 const LAST_PATIENCE: Span = Span::from_secs(5);
 /// Waiting in the system ends this long before something is to be done, since waking takes
 /// time.
@@ -254,7 +254,10 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             match busy {
                 true => self.idle = 0,
                 // It would be issued again, after its time: it is as well to say so.
-                false if self.is_in_vain(start, now) => return Ok(()),
+                false if self.is_in_vain(start, now) => {
+                    self.end_load(start, now);
+                    return Ok(());
+                }
                 false => self.rest(start, now)?,
             }
         }
@@ -263,11 +266,13 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
     /// Whether the job's time is over, and what is left has been waited for long enough.
     fn is_in_vain(&self, start: Time, now: Time) -> bool {
         let Some(runtime) = self.plan.runtime.filter(|_| !self.preparing) else { return false };
-        let patience = runtime.max(LAST_PATIENCE).min(self.plan.timeout);
-        now >= start + runtime
-            && self.outstanding > 0
-            && now.saturating_since(self.heard) > patience
+        let patience = runtime.max(LAST_PATIENCE);
+        let (end, silent) = (start + runtime, now.saturating_since(self.heard));
+        let is_late = now.saturating_since(end) > patience;
+        self.outstanding > 0
             && self.again.is_empty()
+            && now >= end
+            && (silent > patience || is_late && silent > self.plan.timeout)
     }
 
     /// Deals with everything that came, at the time it returns.
