@@ -129,9 +129,11 @@ fn stages(args: &Calibrate) -> Result<ExitCode, Failure> {
         inputs: inputs(&args.files)?,
         maps,
         bytes: bytes.unwrap_or_default(),
+        interpolate: args.stages.interpolate,
     };
     let outputs = Outputs::create(args)?;
     let fits = forward.fit()?;
+    fits.warnings.iter().for_each(|warning| failure::say(format_args!("warning: {warning}")));
     outputs.finish(args, &fits.text, &|| fits.html(), &|| fits.to_json(), &|| fits.told())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -36,6 +36,8 @@ FILE is a table (CSV) with a line a sample:
 or ftrace's text (trace, trace_pipe) with events or functions, or what `nvme read --latency` prints.
 Stages are transport, capsule, block_layer and nvme_layer, directions in (to the flash) and out. Each
 stage needs 5 sizes; a size that is there several times was measured so often, and its mean counts.
+A cost that jumps lies on no smooth curve: of sizes that the curve misses by more than noise there is a
+warning, and --interpolate takes the points as they are.
 The drive refuses commands beyond the measured sizes.
 
 Exit codes: 0 done; 1 a figure is further off than --within, or a run failed; 2 bad usage or input;
@@ -117,4 +119,8 @@ pub(crate) struct StageArgs {
     /// (len, '(len+1)*512'); with commas between, one for each file
     #[arg(long, value_name = "SIZE|FIELD", requires = "files")]
     pub(crate) bytes: Option<String>,
+    /// Take the means of the sizes as they are, with straight lines between, and no curve: for costs
+    /// that jump (in-capsule limits, splits). Measure on both sides of a jump
+    #[arg(long, requires = "files")]
+    pub(crate) interpolate: bool,
 }

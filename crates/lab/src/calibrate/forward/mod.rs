@@ -6,9 +6,11 @@
 //! every size the arithmetic mean is fitted: it is what the model's times add up to, and has no bias
 //! where the mean of logarithms lies below it. The curve is a cubic smoothing spline of the logarithm of
 //! the mean over that of the size (`spline`), and the table as many points of it as linear
-//! interpolation needs (`points`).
+//! interpolation needs (`points`). Where it passes by what was measured (`misses`), it is said; then the
+//! means themselves may be the table.
 
 mod ftrace;
+mod misses;
 mod nvme_latency;
 mod points;
 mod report;
@@ -17,6 +19,7 @@ mod spline;
 mod table;
 
 pub use ftrace::{BytesRule, StageMap};
+pub use misses::{Miss, Misses};
 pub use samples::{Direction, STAGES};
 
 use super::text::DriveText;
@@ -35,6 +38,8 @@ pub const SCHEMA: &str = "mynah.stages/1";
 const SIZES_MIN: usize = 5;
 /// And has at most so many.
 const SIZES_MAX: usize = 256;
+/// Straight lines need so many.
+const POINTS_MIN: usize = 2;
 /// Means that lie so far above the median are named: a few samples may have made them.
 const SKEWED: f64 = 0.1;
 
@@ -51,6 +56,8 @@ pub struct Forward {
     pub maps: Vec<StageMap>,
     /// How long the commands were where measurements do not say: one for all files, or one each.
     pub bytes: Vec<BytesRule>,
+    /// Whether the means themselves are to be the tables, in place of points of a curve.
+    pub interpolate: bool,
 }
 
 /// Stages that were fitted.
@@ -68,6 +75,8 @@ pub struct StageFits {
     pub stages: Vec<StageFit>,
     /// What was left out, and what should be known.
     pub notes: Vec<String>,
+    /// What the stages' tables do not follow.
+    pub warnings: Vec<String>,
     /// The drive file.
     #[serde(skip)]
     pub text: String,
@@ -82,8 +91,12 @@ pub struct StageFit {
     pub direction: String,
     /// What was measured at each size, and the curve there.
     pub sizes: Vec<SizeFit>,
+    /// Whether the curve is straight lines between the means.
+    pub interpolated: bool,
     /// How much it was smoothed: what bends weigh beside what is left of the points.
     pub smoothing: f64,
+    /// What the curve does not follow.
+    pub misses: Misses,
     /// How far the curve without a size is off there, as a root mean square over all sizes.
     pub left_out_error: f64,
     /// How far the curve is off the means, as a root mean square.
@@ -93,7 +106,16 @@ pub struct StageFit {
     /// How far interpolation in it is off the curve at most, at multiples of 512 bytes.
     pub table_error: f64,
     #[serde(skip)]
-    curve: spline::Curve,
+    curve: Curve,
+}
+
+/// What a stage takes between the sizes.
+#[derive(Clone, Debug)]
+enum Curve {
+    /// The logarithm of the mean over that of the size.
+    Smooth(spline::Curve),
+    /// Straight lines between the table's points.
+    Straight,
 }
 
 /// A size of a stage.
@@ -136,8 +158,10 @@ impl Forward {
         let mut notes = std::mem::take(&mut samples.notes);
         let mut stages = Vec::new();
         for (of, sizes) in samples.by_size() {
-            stages.push(stage(of, &sizes, &samples, &mut notes)?);
+            stages.push(stage(of, &sizes, &samples, self.interpolate, &mut notes)?);
         }
+        let warning = |fit: &StageFit| fit.misses.warning(&fit.name(), fit.sizes.len());
+        let warnings = stages.iter().filter_map(warning).collect();
         let base = drive::load(&self.drive, &self.set)?;
         let text = self.text(&base.text, &stages)?;
         let written = drive::parse("the drive with these stages", &text, &[]);
@@ -149,6 +173,7 @@ impl Forward {
             inputs: self.inputs.iter().map(super::Hashed::of).collect(),
             stages,
             notes,
+            warnings,
             text,
         })
     }
@@ -163,7 +188,11 @@ impl Forward {
         for fit in stages {
             let path = ["link", "target", fit.stage.as_str(), fit.direction.as_str()];
             text.put(&path.map(String::from), Value::InlineTable(fit.toml()));
-            let source = format!("measured; a curve through {}", inputs.join("; "));
+            let what = match fit.interpolated {
+                true => "the means of",
+                false => "a curve through",
+            };
+            let source = format!("measured; {what} {}", inputs.join("; "));
             text.source(&path.join("."), &source);
         }
         Ok(text.finish())
@@ -175,8 +204,10 @@ pub(crate) fn read_any(input: Input) {
     let map = |text| StageMap::parse(text).ok();
     let maps = ["transport.in=a..b", "capsule.out=recv..init"].into_iter().filter_map(map);
     let rule = |text| BytesRule::parse_all(text).unwrap_or_default();
-    let fit =
-        |maps, bytes, inputs| Forward { drive: String::new(), set: vec![], inputs, maps, bytes };
+    let fit = |maps, bytes, inputs| {
+        let interpolate = false;
+        Forward { drive: String::new(), set: vec![], inputs, maps, bytes, interpolate }
+    };
     for fit in [
         fit(vec![], vec![], vec![input.clone()]),
         fit(maps.collect(), rule("(len+1)*512"), vec![input.clone()]),
@@ -185,7 +216,10 @@ pub(crate) fn read_any(input: Input) {
         let mut samples = Samples::default();
         if samples::read_all(&fit, &mut samples).is_ok() {
             for (of, sizes) in samples.by_size().iter().filter(|(_, sizes)| sizes.len() < 40) {
-                let _ = stage(*of, sizes, &samples, &mut Vec::new());
+                for interpolate in [false, true] {
+                    let fit = stage(*of, sizes, &samples, interpolate, &mut Vec::new());
+                    let _ = fit.map(|fit| fit.misses.warning("a stage", fit.sizes.len()));
+                }
             }
         }
     }
@@ -216,12 +250,17 @@ fn stage(
     of: Of,
     sizes: &[(u64, Vec<f64>)],
     samples: &Samples,
+    interpolate: bool,
     notes: &mut Vec<String>,
 ) -> Result<StageFit, FileError> {
     let name = format!("{} {}", of.stage(), of.direction.name());
     let whole = |message: String, help: &str| Err(samples.whole(of, message).with_help(help));
-    if sizes.len() < SIZES_MIN {
-        let message = format!("{name} was measured at {} sizes, and a curve needs 5", sizes.len());
+    let (least, what) = match interpolate {
+        true => (POINTS_MIN, "straight lines need"),
+        false => (SIZES_MIN, "a curve needs"),
+    };
+    if sizes.len() < least {
+        let message = format!("{name} was measured at {} sizes, and {what} {least}", sizes.len());
         let help = "measure more sizes between the smallest and the largest that the drive is used \
                     with";
         return whole(message, help);
@@ -254,31 +293,65 @@ fn stage(
             most * 100.0
         ));
     }
+    if interpolate {
+        return Ok(straight(of, fits));
+    }
+    match smooth(of, fits) {
+        Some(fit) => Ok(fit),
+        None => whole(format!("{name}: no curve could be put through these sizes"), "check them"),
+    }
+}
+
+/// A stage as a smooth curve.
+fn smooth(of: Of, mut fits: Vec<SizeFit>) -> Option<StageFit> {
     let x: Vec<f64> = fits.iter().map(|fit| libm::log(fit.bytes as f64)).collect();
     let y: Vec<f64> = fits.iter().map(|fit| libm::log(fit.mean_ns)).collect();
     let repeats = fits.iter().map(|fit| fit.repeats as f64);
     let average = repeats.clone().sum::<f64>() / fits.len() as f64;
     let weights: Vec<f64> = repeats.map(|repeats| repeats / average).collect();
-    let Some(smooth) = spline::cross_validated(&x, &y, &weights) else {
-        return whole(format!("{name}: no curve could be put through these sizes"), "check them");
-    };
+    let smooth = spline::cross_validated(&x, &y, &weights)?;
     for (fit, x) in fits.iter_mut().zip(&x) {
         fit.fitted_ns = libm::exp(smooth.curve.at(*x));
     }
     let at = |bytes: u64| libm::exp(smooth.curve.at(libm::log(bytes as f64)));
-    let (table, table_error) = points::chosen(sizes[0].0, sizes[sizes.len() - 1].0, &at);
+    let (table, table_error) = points::chosen(fits[0].bytes, fits[fits.len() - 1].bytes, &at);
     let squares = fits.iter().map(|fit| fit.error() * fit.error()).sum::<f64>();
-    Ok(StageFit {
+    Some(StageFit {
         stage: of.stage().to_owned(),
         direction: of.direction.name().to_owned(),
+        interpolated: false,
         smoothing: smooth.smoothing,
+        misses: misses::of(&fits, &smooth.curve),
         left_out_error: smooth.left_out_error,
         residual: (squares / fits.len() as f64).sqrt(),
         sizes: fits,
         table,
         table_error,
-        curve: smooth.curve,
+        curve: Curve::Smooth(smooth.curve),
     })
+}
+
+/// A stage as its means are, with straight lines between.
+fn straight(of: Of, fits: Vec<SizeFit>) -> StageFit {
+    let table: Vec<(u64, f64)> = fits.iter().map(|fit| (fit.bytes, fit.mean_ns)).collect();
+    let missed = |three: &[(u64, f64)]| {
+        let between = points::between(three[0], three[2], three[1].0 as f64);
+        libm::log(between / three[1].1)
+    };
+    let squares: f64 = table.windows(3).map(|three| missed(three) * missed(three)).sum();
+    StageFit {
+        stage: of.stage().to_owned(),
+        direction: of.direction.name().to_owned(),
+        interpolated: true,
+        smoothing: 0.0,
+        misses: Misses::default(),
+        left_out_error: (squares / (table.len() as f64 - 2.0).max(1.0)).sqrt(),
+        residual: 0.0,
+        sizes: fits,
+        table,
+        table_error: 0.0,
+        curve: Curve::Straight,
+    }
 }
 
 /// Mean, median and spread of a size's samples.
@@ -301,7 +374,19 @@ fn size(bytes: u64, times: &[f64]) -> SizeFit {
 impl StageFit {
     /// The curve at a size in the measured range, in nanoseconds.
     pub fn at(&self, bytes: u64) -> f64 {
-        libm::exp(self.curve.at(libm::log(bytes as f64)))
+        self.at_place(bytes as f64)
+    }
+
+    /// The same between two sizes that there are.
+    fn at_place(&self, bytes: f64) -> f64 {
+        match &self.curve {
+            Curve::Smooth(curve) => libm::exp(curve.at(libm::log(bytes))),
+            Curve::Straight => {
+                let right = self.table.partition_point(|(size, _)| (*size as f64) < bytes);
+                let right = right.clamp(1, self.table.len() - 1);
+                points::between(self.table[right - 1], self.table[right], bytes)
+            }
+        }
     }
 
     /// The table as drive files have it: `{ bytes = […], times = […] }`.

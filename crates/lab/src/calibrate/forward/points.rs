@@ -39,13 +39,17 @@ fn worst(all: &[(u64, f64)], from: usize, to: usize) -> (usize, f64) {
     let ((low, first), (high, last)) = (all[from], all[to]);
     let mut found = (from, 0.0);
     for (place, (size, time)) in all.iter().enumerate().take(to).skip(from + 1) {
-        let share = (size - low) as f64 / (high - low) as f64;
-        let off = ((first + share * (last - first)) / time - 1.0).abs();
+        let off = (between((low, first), (high, last), *size as f64) / time - 1.0).abs();
         if off > found.1 {
             found = (place, off);
         }
     }
     found
+}
+
+/// The straight line from one point to another at `bytes`.
+pub(super) fn between((low, first): (u64, f64), (high, last): (u64, f64), bytes: f64) -> f64 {
+    first + (bytes - low as f64) / (high - low) as f64 * (last - first)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn percent(share: f64) -> String {
 }
 
 impl StageFit {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("{} {}", self.stage, self.direction)
     }
 
@@ -69,7 +69,7 @@ impl StageFit {
         let curve = (0..=120).map(|step| {
             let place = libm::exp(low + (high - low) * f64::from(step) / 120.0);
             let place = place.clamp(at(first), at(last));
-            (place, libm::exp(self.curve.at(libm::log(place))))
+            (place, self.at_place(place))
         });
         let size = |place: f64| bytes(place);
         let time = |ns: f64| duration(ns);
@@ -120,15 +120,17 @@ impl StageFits {
         }
         for fit in &self.stages {
             let [first, last] = fit.ends();
+            let how = match fit.interpolated {
+                true => "as they were measured, with straight lines between".to_owned(),
+                false => format!("interpolation within {} of the curve", percent(fit.table_error)),
+            };
             let _ = writeln!(
                 out,
-                "{}: {} points from {} to {} B, interpolation within {} of the curve; longer and \
-                 shorter commands are refused",
+                "{}: {} points from {} to {} B, {how}; longer and shorter commands are refused",
                 fit.name(),
                 fit.table.len(),
                 first.bytes,
                 last.bytes,
-                percent(fit.table_error)
             );
         }
         let _ = writeln!(out, "drive {} [{}]", self.drive, self.drive_hash);
@@ -146,6 +148,9 @@ impl StageFits {
         let inputs: Vec<&str> = self.inputs.iter().map(|input| input.file.as_str()).collect();
         let lead = format!("measured: {} · drive [{}]", inputs.join(", "), self.drive_hash);
         page::begin(out, &format!("Stages of {}", self.drive), &lead)?;
+        for warning in &self.warnings {
+            page::alarm(out, "Warning", warning)?;
+        }
         for note in &self.notes {
             page::alarm(out, "Note", note)?;
         }

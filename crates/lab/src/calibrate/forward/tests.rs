@@ -42,7 +42,7 @@ fn measured(seed: u64, stage: &dyn Fn(f64) -> f64) -> Samples {
 
 fn fitted(samples: &Samples) -> StageFit {
     let (of, sizes) = samples.by_size().remove(0);
-    stage(of, &sizes, samples, &mut Vec::new()).unwrap()
+    stage(of, &sizes, samples, false, &mut Vec::new()).unwrap()
 }
 
 /// Root mean square, and the worst, of the curve over the truth, less one.
@@ -66,6 +66,7 @@ fn curves_are_near_the_truth() {
             // The table, between whose points the model interpolates, is as near.
             assert!(fit.table_error <= 0.001 && fit.table.len() <= 60, "{}", fit.table.len());
             assert_eq!((fit.sizes.len(), fit.sizes[0].repeats), (28, 30));
+            assert_eq!(fit.misses, Misses::default(), "seed {seed}");
         }
     }
 }
@@ -99,6 +100,7 @@ fn forward(inputs: &[(&str, &str)], maps: &[&str], bytes: &str) -> Forward {
             "" => vec![],
             text => BytesRule::parse_all(text).unwrap(),
         },
+        interpolate: false,
     }
 }
 
@@ -206,7 +208,7 @@ fn slow_samples_that_make_the_mean_are_named() {
     }
     let (of, all) = samples.by_size().remove(0);
     let mut notes = Vec::new();
-    stage(of, &all, &samples, &mut notes).unwrap();
+    stage(of, &all, &samples, false, &mut notes).unwrap();
     let said = "capsule in at 28 of 28 sizes: means lie up to 80 % above medians";
     assert!(notes.len() == 1 && notes[0].starts_with(said), "{notes:?}");
 }
@@ -221,6 +223,7 @@ fn pictures_are_well_formed() {
         inputs: vec![],
         stages: vec![fitted(&measured(1, &truth))],
         notes: vec!["a & b".to_owned()],
+        warnings: vec!["c < d".to_owned()],
         text: String::new(),
     };
     let html = fits.html();
@@ -279,4 +282,57 @@ fn stages_become_tables_of_a_drive() {
         error.is_usage() && error.to_string().contains("transport in was measured up to"),
         "{error}"
     );
+}
+
+/// What a stage takes that copies what does not fit into its capsule: twice as much beyond 8 KiB.
+fn jumping(bytes: u64) -> f64 {
+    let ns = 2000.0 + 0.2 * bytes as f64;
+    if bytes <= 8192 { ns } else { 2.0 * ns }
+}
+
+fn jump(repeats: &[f64]) -> String {
+    let mut text = "stage,direction,bytes,latency_ns\n".to_owned();
+    let sizes = [512, 1024, 2048, 4096, 8192, 8704, 16384, 32768, 65536, 131_072, 1_048_576];
+    for bytes in sizes {
+        for factor in repeats {
+            let _ = writeln!(text, "transport,in,{bytes},{:.1}", jumping(bytes) * factor);
+        }
+    }
+    text
+}
+
+/// Costs that jump lie on no smooth curve: it is said where, and what was measured is taken as it is.
+#[test]
+fn steps_are_named_and_can_be_kept() {
+    for repeats in [&[1.0][..], &[0.99, 1.0, 1.01]] {
+        let text = jump(repeats);
+        let smooth =
+            Forward { drive: "eemu-samsung".to_owned(), ..forward(&[("t.csv", &text)], &[], "") };
+        let fits = smooth.fit().unwrap();
+        let [warning] = &fits.warnings[..] else { panic!("{:?}", fits.warnings) };
+        let worst = &fits.stages[0].misses.sizes[0];
+        assert!((8192..=8704).contains(&worst.bytes) && worst.error.abs() > 0.05, "{worst:?}");
+        let ns = jumping(worst.bytes);
+        assert!((worst.measured_ns / ns - 1.0).abs() < 1e-9, "{worst:?}");
+        assert!(warning.starts_with(&format!("transport in at {} B: measured ", worst.bytes)));
+        assert!(warning.contains("the cost jumps between 8192 and 8704 B"), "{warning}");
+        assert!(warning.contains("--interpolate"), "{warning}");
+        assert!(fits.html().contains("the cost jumps") && fits.to_json().contains("\"step\""));
+
+        let kept = Forward { interpolate: true, ..smooth }.fit().unwrap();
+        assert!(kept.warnings.is_empty(), "{:?}", kept.warnings);
+        let stage = &kept.stages[0];
+        assert_eq!((stage.table.len(), stage.residual), (11, 0.0));
+        for bytes in [512, 8192, 8704, 1_048_576] {
+            assert!((stage.at(bytes) / jumping(bytes) - 1.0).abs() < 1e-9, "{bytes}");
+        }
+        let half = (jumping(8704) + jumping(16384)) / 2.0;
+        assert!((stage.at(12544) / half - 1.0).abs() < 1e-9);
+        assert!(kept.told().contains("as they were measured"), "{}", kept.told());
+        // The drive file has the means themselves, and says so.
+        let file = crate::drive::parse("f.toml", &kept.text, &[]).unwrap();
+        assert!(file.show().contains("measured; the means of t.csv, sha256 "), "{}", file.show());
+        assert!(kept.text.contains("512, 1024, 2048, 4096, 8192, 8704, 16384"), "{}", kept.text);
+        assert!(!kept.html().contains("NaN"));
+    }
 }
