@@ -158,6 +158,8 @@ fn search(args: &Calibrate) -> Result<ExitCode, Failure> {
     };
     let base = Simulation::on_changed(&args.drive, &args.set)?;
     enough_memory(&base, threads as u64)?;
+    let say = |warning: &String| failure::say(format_args!("warning: {warning}"));
+    inverse.warnings()?.iter().for_each(say);
     let outputs = Outputs::create(args)?;
     let bar = SearchBar::new(args.quiet, inverse.expected());
     let fitted = inverse.fit(&|phase, points| bar.step(phase, points));

@@ -2,9 +2,10 @@
 //! another drive.
 
 use crate::args::{Compare, Folding};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::{print, sim};
 use mynah_lab::comparison::Comparison;
+use mynah_lab::foreign;
 use mynah_lab::output;
 use mynah_lab::replay;
 use mynah_lab::result::{Document, Result as RunResult};
@@ -55,10 +56,14 @@ fn load(path: &Path) -> Result<RunResult, Failure> {
         return Err(Failure::usage(format!("{shown} is a recording"), Some(help)));
     }
     let help = "a result is what --json writes";
-    let document = std::str::from_utf8(&bytes)
-        .map_err(|error| error.to_string())
-        .and_then(|text| Document::from_json(text).map_err(|error| error.to_string()))
-        .map_err(|error| Failure::usage(format!("{shown} is not a result: {error}"), Some(help)))?;
+    let not_one =
+        |error: String| Failure::usage(format!("{shown} is not a result: {error}"), Some(help));
+    let text = std::str::from_utf8(&bytes).map_err(|error| not_one(error.to_string()))?;
+    let found = foreign::json(&shown.to_string(), text);
+    let found = found.map_err(|error| Failure::Usage(error.into()))?;
+    let document = Document::from_json(found.text).map_err(|error| not_one(error.to_string()))?;
+    let say = |warning: &String| failure::say(format_args!("warning: {warning}"));
+    found.warnings.iter().for_each(say);
     let mut results = document.into_results();
     match results.len() {
         1 => Ok(results.remove(0)),

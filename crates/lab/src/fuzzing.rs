@@ -66,7 +66,7 @@ pub fn fio_job(data: &[u8]) {
 pub fn calibration(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let input = crate::calibrate::Input { name: "fuzz".to_owned(), text: text.to_owned() };
-    let _ = crate::calibrate::inverse::Target::read(&input);
+    let _ = crate::calibrate::inverse::Target::read(&input, &mut Vec::new());
     crate::calibrate::forward::read_any(input);
 }
 

@@ -43,6 +43,7 @@ pub mod enclosure;
 pub mod evidence;
 pub mod fault;
 pub mod fio;
+pub mod foreign;
 pub mod histogram;
 mod input;
 pub mod ledger;

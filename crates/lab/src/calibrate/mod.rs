@@ -13,6 +13,7 @@ mod page;
 mod text;
 
 use crate::drive::DriveError;
+use crate::foreign;
 pub use crate::input::FileError;
 use crate::input::read_text;
 use crate::simulation::SimulationError;
@@ -129,10 +130,43 @@ struct Row<'t> {
     cells: Vec<(Range<usize>, &'t str)>,
 }
 
+/// How far down the line with the names of a table's columns is looked for.
+const HEAD_WITHIN: usize = 100;
+/// So many names of columns make it that.
+const HEAD_NAMES: usize = 2;
+
+/// Whether these cells are names of columns, by what is one.
+fn is_head(row: &Row<'_>, is_column: &dyn Fn(&str) -> bool) -> bool {
+    row.cells.iter().filter(|(_, cell)| is_column(cell)).count() >= HEAD_NAMES
+}
+
+/// Whether a file is a table with such columns, whatever stands before it.
+fn has_head(input: &Input, is_column: &dyn Fn(&str) -> bool) -> bool {
+    rows(&input.text).take(HEAD_WITHIN).any(|row| is_head(&row, is_column))
+}
+
+/// The lines of a table from the names of its columns on. What stands before them is read past, with a
+/// warning; if there are no such names, all lines.
+fn table_rows<'t>(
+    input: &'t Input,
+    is_column: &dyn Fn(&str) -> bool,
+    warnings: &mut Vec<String>,
+) -> impl Iterator<Item = Row<'t>> + use<'t> {
+    let all = || rows(&input.text);
+    let head = all().take(HEAD_WITHIN).position(|row| is_head(&row, is_column)).unwrap_or(0);
+    for row in all().take(head) {
+        let Range { start, end } = row.span;
+        warnings.extend(foreign::read_past(&input.name, &input.text, start, end));
+    }
+    all().skip(head)
+}
+
 /// The lines of a table, without those that are empty or begin with `#`.
 fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
-    let mut start = 0;
-    let lines = text.split_inclusive('\n').enumerate().map(move |(index, line)| {
+    // Spreadsheets write a mark before the text.
+    let mark = text.len() - text.trim_start_matches('\u{feff}').len();
+    let mut start = mark;
+    let lines = text[mark..].split_inclusive('\n').enumerate().map(move |(index, line)| {
         let at = start;
         start += line.len();
         (index + 1, at, line.trim_end())

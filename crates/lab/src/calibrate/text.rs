@@ -4,6 +4,9 @@ use super::CalibrateError;
 use crate::drive::override_text;
 use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
 
+/// The source of what `--set` has set.
+const BY_HAND: &str = "set on the command line, with --set";
+
 /// The text of a drive file, to be changed.
 pub(super) struct DriveText {
     document: DocumentMut,
@@ -19,8 +22,22 @@ impl DriveText {
         })
     }
 
-    /// Lays `KEY=VALUE` over it, as `--set` has it.
-    pub(super) fn set(&mut self, assignment: &str) -> Result<(), CalibrateError> {
+    /// Lays `KEY=VALUE` over it, as `--set` has it, and says that it was: the old value's source is none
+    /// of the new one's.
+    pub(super) fn set_by_hand(&mut self, assignment: &str) -> Result<(), CalibrateError> {
+        for path in self.set(assignment)? {
+            let about = ["schema", "name", "description", "sources"];
+            if !path.first().is_some_and(|first| about.contains(&first.as_str())) {
+                let path = path.join(".");
+                self.forget_sources_below(&path);
+                self.source(&path, BY_HAND);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays `KEY=VALUE` over it, as `--set` has it; the keys that it sets.
+    pub(super) fn set(&mut self, assignment: &str) -> Result<Vec<Vec<String>>, CalibrateError> {
         let over = override_text(assignment);
         let over = over.parse::<DocumentMut>().map_err(|error| CalibrateError::Asked {
             message: format!("`{assignment}`: {error}"),
@@ -28,10 +45,12 @@ impl DriveText {
         })?;
         let mut leaves = Vec::new();
         collect(over.as_table(), &mut Vec::new(), &mut leaves);
+        let mut paths = Vec::new();
         for (path, value) in leaves {
             self.put(&path, value);
+            paths.push(path);
         }
-        Ok(())
+        Ok(paths)
     }
 
     /// Gives the key at `path` a value; of what has no place yet, sections are made.
@@ -149,8 +168,31 @@ flash = \"estimate\"
 
     fn changed(settings: &[&str]) -> String {
         let mut text = DriveText::new(TEXT).unwrap();
-        settings.iter().for_each(|setting| text.set(setting).unwrap());
+        for setting in settings {
+            text.set(setting).unwrap();
+        }
         text.finish()
+    }
+
+    /// A value's source goes with it.
+    #[test]
+    fn what_was_set_by_hand_says_so() {
+        let mut text = DriveText::new(TEXT).unwrap();
+        for setting in ["flash.read={ lsb = \"30us\", msb = \"40us\" }", "over_provisioning=7%"] {
+            text.set_by_hand(setting).unwrap();
+        }
+        text.set_by_hand("name=other").unwrap();
+        let text = text.finish();
+        assert!(
+            text.contains("\"flash.read\" = \"set on the command line, with --set\""),
+            "{text}"
+        );
+        assert!(
+            text.contains("over_provisioning = \"set on the command line, with --set\""),
+            "{text}"
+        );
+        assert!(!text.contains("a paper") && !text.contains("another"), "{text}");
+        assert!(text.contains("flash = \"estimate\"") && !text.contains("name = \"set"), "{text}");
     }
 
     #[test]

@@ -161,7 +161,8 @@ impl Forward {
             stages.push(stage(of, &sizes, &samples, self.interpolate, &mut notes)?);
         }
         let warning = |fit: &StageFit| fit.misses.warning(&fit.name(), fit.sizes.len());
-        let warnings = stages.iter().filter_map(warning).collect();
+        let mut warnings = std::mem::take(&mut samples.warnings);
+        warnings.extend(stages.iter().filter_map(warning));
         let base = drive::load(&self.drive, &self.set)?;
         let text = self.text(&base.text, &stages)?;
         let written = drive::parse("the drive with these stages", &text, &[]);
@@ -182,7 +183,7 @@ impl Forward {
     fn text(&self, base: &str, stages: &[StageFit]) -> Result<String, CalibrateError> {
         let mut text = DriveText::new(base)?;
         for setting in &self.set {
-            text.set(setting)?;
+            text.set_by_hand(setting)?;
         }
         let inputs: Vec<String> = self.inputs.iter().map(Input::source).collect();
         for fit in stages {

@@ -2,7 +2,7 @@
 
 use super::Forward;
 use super::{ftrace, nvme_latency, table};
-use crate::calibrate::{CalibrateError, Input};
+use crate::calibrate::{CalibrateError, Input, has_head};
 use crate::input::FileError;
 use std::collections::BTreeMap;
 
@@ -58,6 +58,8 @@ pub(super) struct Samples {
     files: BTreeMap<Of, String>,
     /// What was left out.
     pub(super) notes: Vec<String>,
+    /// What was read past.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Samples {
@@ -102,6 +104,9 @@ impl Source {
         let mut lines = input.text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.clone().find(|line| !line.starts_with('#'))?;
         let named = |name: &str| first.split(',').any(|cell| cell.trim() == name);
+        if has_head(input, &table::is_column) {
+            return Some(Source::Table);
+        }
         if named("stage") || named("latency_ns") || named("bytes") {
             return Some(Source::Table);
         }

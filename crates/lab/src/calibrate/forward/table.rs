@@ -2,12 +2,17 @@
 //! several times was measured so often.
 
 use super::samples::{Direction, Of, STAGES, Samples};
-use crate::calibrate::{Input, Row, rows};
+use crate::calibrate::{Input, Row, table_rows};
 use crate::drive::choices;
 use crate::input::{FileError, Text};
 use crate::units::Bytes;
 
 const COLUMNS: [&str; 4] = ["stage", "direction", "bytes", "latency_ns"];
+
+/// Whether a column is called so.
+pub(super) fn is_column(name: &str) -> bool {
+    COLUMNS.contains(&name)
+}
 
 /// The largest size of a command, and the longest time: a day.
 pub(super) const BYTES_MAX: u64 = 1 << 30;
@@ -15,7 +20,7 @@ pub(super) const NS_MAX: f64 = 8.64e13;
 
 pub(super) fn read(input: &Input, samples: &mut Samples) -> Result<(), FileError> {
     let text = Text { name: &input.name, text: &input.text };
-    let mut lines = rows(&input.text);
+    let mut lines = table_rows(input, &is_column, &mut samples.warnings);
     let help = format!("the first line is {}", COLUMNS.join(","));
     let Some(head) = lines.next() else {
         return Err(FileError::whole(&input.name, "it is empty").with_help(help));

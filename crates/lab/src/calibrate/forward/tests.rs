@@ -187,6 +187,15 @@ fn tables_that_are_none_are_refused_with_their_place() {
     assert!(error.map(|_| ()).unwrap_err().contains("--bytes has no effect"));
 }
 
+/// What stands before a table is read past, and quoted.
+#[test]
+fn what_stands_before_a_table_is_read_past() {
+    let text = "my tool 1.2\nstage,direction,bytes,latency_ns\ncapsule,in,4096,5\n";
+    let samples = read(&forward(&[("t.csv", text)], &[], "")).unwrap();
+    assert_eq!(samples.by_size()[0].1, vec![(4096, vec![5.0])]);
+    assert_eq!(samples.warnings, ["t.csv:1: read past `my tool 1.2`"]);
+}
+
 #[test]
 fn too_few_sizes_are_refused() {
     let text = "stage,direction,bytes,latency_ns\n".to_owned()

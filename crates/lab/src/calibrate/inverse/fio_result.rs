@@ -4,6 +4,7 @@
 use super::target::{Figure, MOST, Of, PERCENTILES, Quantity, Target};
 use crate::calibrate::Input;
 use crate::fio::FioJob;
+use crate::foreign::Found;
 use crate::input::{FileError, Text};
 use crate::workload::Mode;
 use serde_json::{Map, Value};
@@ -20,16 +21,21 @@ struct Group<'v> {
 }
 
 /// The targets in a result of fio.
-pub(super) fn read(input: &Input) -> Result<Vec<Target>, FileError> {
+pub(super) fn read(
+    input: &Input,
+    found: Found<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Target>, FileError> {
     let whole = |message: String| FileError::whole(&input.name, message);
-    let document: Value = serde_json::from_str(&input.text).map_err(|error| {
+    let document: Value = serde_json::from_str(found.text).map_err(|error| {
         let line = error.line();
         let text = Text { name: &input.name, text: &input.text };
-        let before = input.text.split_inclusive('\n').take(line.saturating_sub(1));
-        let at = before.map(str::len).sum::<usize>();
+        let before = found.text.split_inclusive('\n').take(line.saturating_sub(1));
+        let at = found.at + before.map(str::len).sum::<usize>();
         text.error(at..at, format!("this is no JSON: {error}"))
             .with_help("give what `fio --output-format=json --output=FILE` has written, whole")
     })?;
+    warnings.extend(found.warnings);
     let version = document.get("fio version").and_then(Value::as_str);
     let Some(jobs) = document.get("jobs").and_then(Value::as_array) else {
         return Err(whole("this is no result of fio: it has no `jobs`".to_owned())
@@ -75,13 +81,14 @@ pub(super) fn read(input: &Input) -> Result<Vec<Target>, FileError> {
     if groups.is_empty() {
         return Err(whole("it has no jobs".to_owned()));
     }
-    groups.iter().map(|group| target(input, global, group)).collect()
+    groups.iter().map(|group| target(input, global, group, warnings)).collect()
 }
 
 fn target(
     input: &Input,
     global: &Map<String, Value>,
     group: &Group<'_>,
+    warnings: &mut Vec<String>,
 ) -> Result<Target, FileError> {
     let place = format!("{} {}", input.name, group.name);
     let first = group.jobs.first().copied();
@@ -99,6 +106,9 @@ fn target(
         )
     })?;
     let flow = job.flows.remove(0);
+    // What makes another load of it. Options without an effect here are in nearly all results.
+    let changing = job.warnings.iter().filter(|warning| !warning.ends_with("has no effect here"));
+    warnings.extend(changing.map(|warning| format!("{place}: {warning}")));
     let mut figures = Vec::new();
     let sides = [("read", Of::Reads), ("write", Of::Writes)];
     let has =

@@ -98,6 +98,8 @@ pub struct Fitted {
     pub undetermined: Vec<Combination>,
     /// Points that were simulated.
     pub evaluations: usize,
+    /// What is to be known of the measurements.
+    pub warnings: Vec<String>,
     /// Of a point whose drive is not possible: why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -206,7 +208,7 @@ impl Inverse {
                 drive::parse(&base.origin, &base.text, &changes)?;
             }
         }
-        let targets = self.targets()?;
+        let (targets, warnings) = self.targets()?;
         let bench = |requests| Bench {
             origin: &base.origin,
             text: &base.text,
@@ -243,6 +245,7 @@ impl Inverse {
         let hash = drive::parse(&base.origin, &base.text, &changes)?.hash;
         let mut fitted = self.fitted(&base.name, &targets, &shown, known);
         fitted.evaluations = memory.simulated + longer.simulated;
+        fitted.warnings = warnings;
         fitted.refused = memory.refused.or(longer.refused);
         fitted.interrupted = interrupted;
         // What is written is what was simulated.
@@ -264,23 +267,33 @@ impl Inverse {
         self.evaluations + 2 * self.vary.len() + 1
     }
 
-    fn targets(&self) -> Result<Vec<Target>, CalibrateError> {
-        let mut all = Vec::new();
+    /// What is to be known of the measurements before anything is searched.
+    ///
+    /// # Errors
+    /// If they cannot be used.
+    pub fn warnings(&self) -> Result<Vec<String>, CalibrateError> {
+        Ok(self.targets()?.1)
+    }
+
+    /// All targets, and what is to be known of them.
+    fn targets(&self) -> Result<(Vec<Target>, Vec<String>), CalibrateError> {
+        let (mut all, mut warnings) = (Vec::new(), Vec::new());
         for input in &self.inputs {
-            all.extend(Target::read(input)?);
+            all.extend(Target::read(input, &mut warnings)?);
         }
+        warnings.extend(all.iter().filter_map(Target::contradiction));
         if all.is_empty() {
             let help = "--target FILE…: fio's JSON, or a table (CSV) with a row a load";
             return Err(CalibrateError::asked("there is nothing to fit to", help));
         }
-        Ok(all)
+        Ok((all, warnings))
     }
 
     /// The base drive's text with what was found, and where it comes from.
     fn text(&self, base: &str, found: &Point) -> Result<String, CalibrateError> {
         let mut text = DriveText::new(base)?;
         for setting in &self.set {
-            text.set(setting)?;
+            text.set_by_hand(setting)?;
         }
         let inputs: Vec<String> = self.inputs.iter().map(Input::source).collect();
         for (vary, value) in self.vary.iter().zip(&found.values) {
@@ -342,6 +355,7 @@ impl Inverse {
             parameters,
             undetermined: known.map_or_else(Vec::new, |known| known.combinations),
             evaluations: 0,
+            warnings: vec![],
             refused: None,
             interrupted: false,
             text: String::new(),

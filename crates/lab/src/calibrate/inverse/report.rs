@@ -170,6 +170,9 @@ impl Fitted {
         for (what, text) in self.remarks() {
             page::alarm(out, what, &text)?;
         }
+        for warning in &self.warnings {
+            page::alarm(out, "Warning", warning)?;
+        }
         writeln!(out, "<h2>Parameters</h2>")?;
         let rows: Vec<_> = self.parameters.iter().map(ParameterFit::row).collect();
         page::table(out, &head(&PARAMETERS), &rows)?;

@@ -5,8 +5,9 @@
 //! latency (`p50_us`, `p99_us`, `p99.9_us`, …). fio's results are read by [`super::fio_result`].
 
 use super::fio_result;
-use crate::calibrate::{CalibrateError, Input};
+use crate::calibrate::{CalibrateError, Input, has_head};
 use crate::drive::choices;
+use crate::foreign;
 use crate::input::{FileError, Text};
 use crate::recorder::Kind;
 use crate::result;
@@ -115,14 +116,50 @@ impl Figure {
 }
 
 impl Target {
-    /// The targets in a file: fio's JSON, or a table.
+    /// The targets in a file: fio's JSON, or a table. What other programs wrote before or behind it is
+    /// read past, with a warning.
     ///
     /// # Errors
     /// If it is neither, or lacks something; with the place, and what would be valid.
-    pub fn read(input: &Input) -> Result<Vec<Target>, CalibrateError> {
-        Ok(match input.text.trim_start().starts_with(['{', '[']) {
-            true => fio_result::read(input)?,
-            false => table(input)?,
+    pub fn read(input: &Input, warnings: &mut Vec<String>) -> Result<Vec<Target>, CalibrateError> {
+        let is_column = |name: &str| Column::of(name).is_some();
+        if has_head(input, &is_column) {
+            return Ok(table(input, warnings)?);
+        }
+        let found = foreign::json(&input.name, &input.text)?;
+        Ok(match found.text.trim_start().starts_with(['{', '[']) {
+            true => fio_result::read(input, found, warnings)?,
+            false => table(input, warnings)?,
+        })
+    }
+
+    /// What is said of figures that contradict one another: a load that keeps its depth outstanding has,
+    /// by Little's law, as many commands in `IOPS * mean`. The host takes some time between a completion
+    /// and the next command, in which less is outstanding: a microsecond or two, a fifth of the fastest
+    /// reads. More than the depth there cannot be, but figures are rounded, and of slightly different
+    /// times.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let mut outstanding = 0.0;
+        for of in [Of::All, Of::Reads, Of::Writes] {
+            let figure = |quantity: Quantity| {
+                let mut all = self.figures.iter();
+                all.find(|it| it.of == of && it.quantity == quantity).map(|it| it.measured)
+            };
+            match (figure(Quantity::Iops), figure(Quantity::Mean)) {
+                (Some(iops), Some(mean)) => outstanding += iops * mean / 1e9,
+                (None, None) => {}
+                _ => return None,
+            }
+        }
+        let depth = u64::from(self.flow.jobs.max(1)).saturating_mul(self.depth()) as f64;
+        let agrees = (OUTSTANDING[0]..=OUTSTANDING[1]).contains(&(outstanding / depth));
+        (outstanding > 0.0 && self.is_closed() && !agrees).then(|| {
+            format!(
+                "{} ({}): its IOPS times its mean latency are {outstanding:.2} commands outstanding \
+                 (Little's law), and the load has {depth}: no drive has both figures; one of them or the \
+                 load is not what was measured",
+                self.place, self.load
+            )
         })
     }
 
@@ -179,6 +216,9 @@ impl Target {
 /// less than 0.3 % for its beginning and its end, when queues are not full.
 const DEPTHS: u64 = 400;
 
+/// Commands outstanding by Little's law, of those that the load says: from and to.
+const OUTSTANDING: [f64; 2] = [0.8, 1.05];
+
 /// The columns of a table that say what the load is, in fio's words.
 const LOAD: [&str; 5] = ["rw", "bs", "iodepth", "numjobs", "rwmixread"];
 
@@ -216,9 +256,10 @@ fn columns() -> Vec<String> {
 }
 
 /// A table with a row a point.
-fn table(input: &Input) -> Result<Vec<Target>, FileError> {
+fn table(input: &Input, warnings: &mut Vec<String>) -> Result<Vec<Target>, FileError> {
     let text = Text { name: &input.name, text: &input.text };
-    let mut rows = crate::calibrate::rows(&input.text);
+    let is_column = |name: &str| Column::of(name).is_some();
+    let mut rows = crate::calibrate::table_rows(input, &is_column, warnings);
     let Some(header) = rows.next() else {
         let help = format!("the first line names columns of {}", columns().join(", "));
         return Err(FileError::whole(&input.name, "it is empty").with_help(help));
@@ -330,7 +371,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<Target>, String> {
         let input = Input { name: "t.csv".to_owned(), text: text.to_owned() };
-        Target::read(&input).map_err(|error| {
+        Target::read(&input, &mut Vec::new()).map_err(|error| {
             use miette::Diagnostic;
             let CalibrateError::File(file) = &error else { return error.to_string() };
             format!("{error} | {}", file.help().map(|help| help.to_string()).unwrap_or_default())
@@ -354,6 +395,37 @@ mod tests {
         // Enough commands for the depth, and at least as many as asked for.
         assert_eq!(targets[1].limited(1000).limits.requests, Some(3200));
         assert_eq!(targets[0].limited(1000).limits.requests, Some(1000));
+    }
+
+    /// What programs write before what they measured is read past, and quoted.
+    #[test]
+    fn what_stands_before_a_table_is_read_past() {
+        let text = format!(
+            "\u{feff}measured by x, on y\nversion 3\n\n{HEAD}randread,4k,1,1,16583,59.98,\n"
+        );
+        let input = Input { name: "t.csv".to_owned(), text };
+        let mut warnings = vec![];
+        let targets = Target::read(&input, &mut warnings).unwrap();
+        assert_eq!((targets.len(), targets[0].place.as_str()), (1, "t.csv:5"));
+        let said = ["t.csv:1: read past `measured by x, on y`", "t.csv:2: read past `version 3`"];
+        assert_eq!(warnings, said);
+    }
+
+    /// A load that keeps its depth has it in IOPS times mean.
+    #[test]
+    fn figures_that_contradict_littles_law_are_named() {
+        let of = |row: &str| {
+            let targets = read(&format!("{HEAD}{row}\n")).unwrap();
+            targets[0].contradiction()
+        };
+        assert_eq!(of("randread,4k,1,1,16583,59.98,"), None);
+        assert_eq!(of("randread,4k,8,4,16583,,"), None);
+        // The host's own time between two commands.
+        assert_eq!(of("randread,4k,1,1,90000,9.9,"), None);
+        let said = of("randread,4k,8,1,16583,59.98,").unwrap();
+        assert!(said.starts_with("t.csv:2 (rw=randread bs=4k iodepth=8 numjobs=1): "), "{said}");
+        assert!(said.contains("are 0.99 commands outstanding") && said.contains("has 8"), "{said}");
+        assert!(of("randread,4k,1,2,33000,66.7,").unwrap().contains("are 2.20 "), "{said}");
     }
 
     #[test]

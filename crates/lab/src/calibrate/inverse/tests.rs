@@ -161,3 +161,58 @@ fn what_the_drive_refuses_is_refused_before_the_search() {
     assert!(said("flash.read=1KiB..2KiB").contains("time"));
     assert!(said("geometry.channels=1..100000").contains("channels"));
 }
+
+/// What fio says before its JSON, into the same file, is read past with a warning; its words on the load
+/// hold here as in job files.
+#[test]
+fn notes_before_and_behind_a_result_are_read_past() {
+    let fio = r#"{
+ "fio version": "fio-3.33",
+ "jobs": [{
+   "jobname": "qd1",
+   "job options": {"rw": "randread", "bs": "4k", "iodepth": "8", "ioengine": "psync"},
+   "read": {"total_ios": 300000, "iops": 10000.0, "lat_ns": {"mean": 98000.0}}
+ }]
+}"#;
+    let note = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be \
+                capped at 1";
+    let read = |text: String| {
+        let search = inverse(Input { name: "q.json".to_owned(), text }, &["flash.read=20us..60us"]);
+        search.targets()
+    };
+    let (plain, own) = read(fio.to_owned()).unwrap();
+    let (targets, warnings) = read(format!("{note}\n{fio}\nfio: terminating\n")).unwrap();
+    assert_eq!(targets, plain);
+    assert!(warnings.contains(&format!("q.json:1: read past `{note}`")), "{warnings:?}");
+    assert!(
+        warnings.contains(&"q.json:10: read past `fio: terminating`".to_owned()),
+        "{warnings:?}"
+    );
+    // One outstanding: 10,000 a second of 98 us.
+    assert_eq!((targets[0].contradiction(), warnings.len()), (None, own.len() + 2));
+    let second = read(format!("{fio}\n{fio}\n")).unwrap_err().to_string();
+    assert_eq!(second, "q.json:9: a second result begins here");
+    let broken = read(format!("{note}\n{}", &fio[..60])).unwrap_err().to_string();
+    assert!(broken.starts_with("q.json:") && broken.contains("this is no JSON"), "{broken}");
+}
+
+/// A value that `--set` has replaced does not keep the source of the old one, and contradictory figures
+/// are named in the fit.
+#[test]
+fn sources_and_contradictions_are_said() {
+    let text = "rw,bs,iodepth,iops,lat_mean_us\nrandread,4k,8,16000,60\n".to_owned();
+    let input = Input { name: "t.csv".to_owned(), text };
+    let search = Inverse { evaluations: 2, ..inverse(input, &["firmware.read=5us..40us"]) };
+    let search = Inverse { requests: 100, precondition: Precondition::None, ..search };
+    let fitted = search.fit(&|_, _| true).unwrap().unwrap();
+    let [warning] = &fitted.warnings[..] else { panic!("{:?}", fitted.warnings) };
+    assert!(warning.contains("are 0.96 commands outstanding"), "{warning}");
+    assert_eq!(search.warnings().unwrap(), fitted.warnings);
+    assert!(fitted.html().contains("Little") && fitted.to_json().contains("0.96 commands"));
+    let file = crate::drive::parse("f.toml", &fitted.text, &[]).unwrap().show();
+    let line = |key: &str| file.lines().find(|line| line.contains(key)).unwrap().to_owned();
+    for key in ["blocks_per_plane", "pages_per_block", "over_provisioning"] {
+        assert!(fitted.text.contains("set on the command line"), "{}", fitted.text);
+        assert!(line(key).contains("set on the command line"), "{}", line(key));
+    }
+}
