@@ -7,7 +7,7 @@ use crate::progress::SearchBar;
 use crate::sim::enough_memory;
 use mynah_lab::Simulation;
 use mynah_lab::calibrate::forward::{BytesRule, Forward, StageMap};
-use mynah_lab::calibrate::inverse::{EVALUATIONS, Fitted, Inverse, REQUESTS, Vary};
+use mynah_lab::calibrate::inverse::{EVALUATIONS, Fitted, Inverse, REQUESTS, STATES_MAX, Vary};
 use mynah_lab::calibrate::{CalibrateError, Input};
 use mynah_lab::output::PendingFile;
 use std::path::{Path, PathBuf};
@@ -144,6 +144,12 @@ fn search(args: &Calibrate) -> Result<ExitCode, Failure> {
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = given.threads.map_or_else(available, |threads| threads as usize);
     let vary = given.vary.iter().map(|vary| Vary::parse(vary));
+    let base = Simulation::on_changed(&args.drive, &args.set)?;
+    // States that the runs share need room as well; without it each run prepares its own.
+    let share = enough_memory(&base, (threads + STATES_MAX) as u64).is_ok();
+    if !share {
+        enough_memory(&base, threads as u64)?;
+    }
     let inverse = Inverse {
         drive: args.drive.clone(),
         set: args.set.clone(),
@@ -155,9 +161,8 @@ fn search(args: &Calibrate) -> Result<ExitCode, Failure> {
         seed: given.seed,
         precondition: given.precondition.unwrap_or_default(),
         threads,
+        share,
     };
-    let base = Simulation::on_changed(&args.drive, &args.set)?;
-    enough_memory(&base, threads as u64)?;
     let say = |warning: &String| failure::say(format_args!("warning: {warning}"));
     inverse.warnings()?.iter().for_each(say);
     let outputs = Outputs::create(args)?;

@@ -18,6 +18,7 @@ mod past;
 mod patience;
 mod precise;
 mod settling;
+mod shared;
 mod stage;
 mod taped;
 mod writing;
@@ -27,6 +28,7 @@ pub use error::{MORE_ROOM, NO_GAIN, RunError};
 pub use occupancy::{Beyond, occupancy};
 pub(crate) use precise::check_ends;
 pub use settling::Settled;
+pub use shared::{STATES_MAX, SharedStates};
 
 use crate::experiment::{Precondition, Settle};
 use crate::observers::Observers;
@@ -52,6 +54,7 @@ use mynah_model::precondition::{Heat, Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
 use mynah_stamp::{Span, Time};
 use patience::Patience;
+use shared::How;
 use stage::Stages;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -72,6 +75,8 @@ pub struct RunOptions {
     pub precondition: Precondition,
     /// A saved state to start from, in place of [`RunOptions::precondition`].
     pub load_state: Option<PathBuf>,
+    /// States that this run shares with others that prepare such drives, if any.
+    pub shared: Option<SharedStates>,
     /// How long the drive settles before the run, when it starts from a steady state
     /// ([`Runner::settled`]).
     pub settle: Settle,
@@ -94,6 +99,7 @@ impl Default for RunOptions {
             seed: 1,
             precondition: Precondition::Steady,
             load_state: None,
+            shared: None,
             settle: Settle::Auto,
             ramp_time: Span::ZERO,
             until_steady: None,
@@ -411,19 +417,18 @@ impl Runner {
         let to_be_written = precondition == Precondition::Steady
             && !options.starts_as_said()
             && writing::is_needed(&drive, flows);
-        let preconditioned = match precondition {
+        let how = match precondition {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
-            Precondition::Fill => Some(drive.fill(&occupancy)?),
+            Precondition::Fill => Some(How::Fill),
             // What a trace never writes lies between what it writes, as it was filled: to sort them
             // apart takes collection longer than anybody writes a drive.
-            Precondition::Steady if to_be_written && has_gaps(&heats) => {
-                Some(drive.fill_to_be_written(&occupancy, &heats)?)
-            }
-            Precondition::Steady | Precondition::SteadyRandom => {
-                Some(drive.precondition_with(&occupancy, &heats)?)
-            }
+            Precondition::Steady if to_be_written && has_gaps(&heats) => Some(How::FillToBeWritten),
+            Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),
         };
+        let shared = options.shared.as_ref().filter(|_| keys.is_none());
+        let prepare = |how| shared::prepare(shared, &mut drive, how, &occupancy, &heats);
+        let preconditioned = how.map(prepare).transpose()?;
         if preconditioned.as_ref().is_some_and(|found| !found.settled) {
             notes.push(
                 "the drive does not start in a steady state: some of its data are written so \

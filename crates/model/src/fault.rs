@@ -8,6 +8,7 @@ use mynah_stamp::{Span, Time};
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+#[derive(Clone)]
 pub(crate) struct Faults {
     media: Vec<(MediaOperation, Extent)>,
     pub(crate) any_reads: bool,
@@ -19,6 +20,7 @@ pub(crate) struct Faults {
 /// How many numbers of 64 bits there are.
 const DRAWS: f64 = 18_446_744_073_709_551_616.0;
 
+#[derive(Clone)]
 enum Extent {
     /// An operation fails if a random 64-bit number is below this.
     Below(u64),

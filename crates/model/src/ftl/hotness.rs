@@ -31,6 +31,7 @@ const PIECE: u32 = (1 << 22) - 1;
 pub(crate) const COUNTERS_PER_WORD: u32 = 16;
 
 /// How often units were written lately.
+#[derive(Clone)]
 pub(crate) struct Hotness {
     words: Vec<u64>,
     counters: u64,

@@ -154,6 +154,41 @@ impl Ftl {
         }
     }
 
+    /// The same again; `None` if there are namespaces of pairs.
+    pub(crate) fn copied(&self) -> Option<Ftl> {
+        self.pairs.is_none().then(|| Ftl {
+            shape: self.shape,
+            paced: self.paced,
+            idle_after: self.idle_after,
+            idle_blocks: self.idle_blocks,
+            mapping: self.mapping.clone(),
+            pairs: None,
+            table_pages: self.table_pages,
+            scheme: self.scheme.clone(),
+            namespaces: self.namespaces.clone(),
+            blocks: self.blocks.clone(),
+            worn_reads: self.worn_reads.clone(),
+            spare_blocks: self.spare_blocks.clone(),
+            write_protected: self.write_protected,
+            stripes: self.stripes.clone(),
+            plane_room: self.plane_room,
+            retries: self.retries.clone(),
+            levelled_last: self.levelled_last.clone(),
+            levelled: self.levelled.clone(),
+            planes: self.planes.clone(),
+            hotness: self.hotness.clone(),
+            hot_queues: self.hot_queues.clone(),
+            pages_in_flight: self.pages_in_flight,
+            plain_programs: self.plain_programs,
+            units: self.units.clone(),
+            reads_cached: self.reads_cached,
+            write_pressure: self.write_pressure,
+            full_pages: self.full_pages,
+            faults: self.faults.clone(),
+            lost_units: self.lost_units.clone(),
+        })
+    }
+
     /// The plane that `content` belongs to for ever.
     #[inline]
     pub(crate) fn plane_of(&self, content: Content) -> Plane {

@@ -28,6 +28,7 @@ pub(crate) enum UnitState {
 
 /// A unit's worth of data that will be programmed: host data, a collected unit, or (whole
 /// page) a translation page.
+#[derive(Clone)]
 pub(crate) struct WriteUnit {
     pub(crate) content: Content,
     pub(crate) state: UnitState,

@@ -148,6 +148,7 @@ impl Drive {
 }
 
 /// What reads of worn blocks take.
+#[derive(Clone)]
 pub(crate) struct WornReads {
     /// Mean number of retries.
     retries: ByErases<f64>,
@@ -173,6 +174,7 @@ impl WornReads {
 const TABULATED: u32 = 1 << 16;
 
 /// A curve over the erases of a block, looked up.
+#[derive(Clone)]
 struct ByErases<T> {
     points: Vec<(u32, f64)>,
     /// Where the last point is, from which on the curve is flat.

@@ -18,6 +18,7 @@ struct Node {
 }
 
 /// From keys to places. No two keys have the same place.
+#[derive(Clone)]
 pub(crate) struct Index {
     /// First place of each chain, at least two chains for each key.
     chains: Vec<u32>,

@@ -20,6 +20,7 @@ pub(crate) trait Pooled {
     type Index: PoolIndex;
 }
 
+#[derive(Clone)]
 pub(crate) struct Pool<T: Pooled> {
     items: Vec<T>,
     free: Vec<T::Index>,

@@ -15,6 +15,7 @@ mod simulate;
 mod target;
 mod vary;
 
+pub use crate::runner::STATES_MAX;
 pub use target::{Figure, Of, PERCENTILES, Quantity, Target};
 pub use vary::{MOST, Vary};
 
@@ -22,6 +23,7 @@ use super::text::DriveText;
 use super::{CalibrateError, Hashed, Input};
 use crate::drive;
 use crate::experiment::Precondition;
+use crate::runner::SharedStates;
 use serde::Serialize;
 use simulate::{Bench, Memory, Point};
 
@@ -73,6 +75,8 @@ pub struct Inverse {
     pub precondition: Precondition,
     /// Runs at a time.
     pub threads: usize,
+    /// Whether runs share what their drives are prepared into: nothing but time and memory depend on it.
+    pub share: bool,
 }
 
 /// A drive that was fitted.
@@ -209,6 +213,7 @@ impl Inverse {
             }
         }
         let (targets, warnings) = self.targets()?;
+        let shared = self.share.then(SharedStates::new);
         let bench = |requests| Bench {
             origin: &base.origin,
             text: &base.text,
@@ -218,6 +223,7 @@ impl Inverse {
             requests,
             seed: self.seed,
             precondition: self.precondition,
+            shared: shared.clone(),
             threads: self.threads,
             watch,
         };

@@ -10,7 +10,7 @@ use crate::batch;
 use crate::calibrate::CalibrateError;
 use crate::drive;
 use crate::experiment::Precondition;
-use crate::runner::RunError;
+use crate::runner::{RunError, SharedStates};
 use crate::simulation::{Simulation, SimulationError, Step};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -30,6 +30,8 @@ pub(super) struct Bench<'a> {
     pub(super) requests: u64,
     pub(super) seed: Option<u64>,
     pub(super) precondition: Precondition,
+    /// States that all runs share, if they may.
+    pub(super) shared: Option<SharedStates>,
     pub(super) threads: usize,
     pub(super) watch: &'a Watch<'a>,
 }
@@ -152,6 +154,7 @@ impl Bench<'_> {
             simulation = simulation.seed(seed);
         }
         simulation.options.precondition = self.precondition;
+        simulation.options.shared = self.shared.clone();
         simulation.flows = vec![target.limited(self.requests)];
         let measured = simulation.run_watched(&mut |step| match step {
             Step::Running(_) | Step::Settling(_) | Step::Writing(_) => {

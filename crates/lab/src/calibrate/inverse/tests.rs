@@ -51,6 +51,7 @@ fn inverse(input: Input, vary: &[&str]) -> Inverse {
         seed: None,
         precondition: Precondition::Fill,
         threads: 2,
+        share: true,
     }
 }
 
@@ -214,5 +215,28 @@ fn sources_and_contradictions_are_said() {
     for key in ["blocks_per_plane", "pages_per_block", "over_provisioning"] {
         assert!(fitted.text.contains("set on the command line"), "{}", fitted.text);
         assert!(line(key).contains("set on the command line"), "{}", line(key));
+    }
+}
+
+/// A search whose runs share states is the same search, to the last digit.
+#[test]
+fn shared_states_change_nothing() {
+    let input = made(&["firmware.read=13us", "flash.read=37us"], &[1, 8], 0.0);
+    for (precondition, vary) in [
+        (Precondition::Fill, ["firmware.read=2us..60us", "flash.read=10us..120us"]),
+        (Precondition::Steady, ["firmware.read=2us..60us", "flash.read=10us..120us"]),
+        // Of which one shapes the state.
+        (Precondition::Fill, ["over_provisioning=20%..30%", "flash.read=10us..120us"]),
+    ] {
+        let search = Inverse {
+            evaluations: 6,
+            requests: 400,
+            precondition,
+            ..inverse(input.clone(), &vary)
+        };
+        let alone = Inverse { share: false, ..search.clone() };
+        let [shared, alone] = [&search, &alone].map(|it| it.fit(&|_, _| true).unwrap().unwrap());
+        assert_eq!(shared.to_json(), alone.to_json());
+        assert_eq!(shared.text, alone.text);
     }
 }

@@ -70,6 +70,7 @@ const SPENT_TABLE_BLOCK: u32 = 8;
 /// blocks are older than that.
 const CLOCK_START: u64 = 1 << 48;
 
+#[derive(Clone)]
 pub(crate) struct Blocks {
     shape: Shape,
     /// Valid units of each block, with [`INELIGIBLE`] as a flag.

@@ -28,6 +28,7 @@ struct Superblock {
 }
 
 /// Which blocks are superblocks together.
+#[derive(Clone)]
 pub(crate) struct Superblocks {
     /// The superblock that each block is in, or `NONE`.
     of_block: Vec<u32>,
@@ -42,6 +43,7 @@ pub(crate) struct Superblocks {
 }
 
 /// A superblock that may be collected.
+#[derive(Clone)]
 struct Candidate {
     superblock: u32,
     valid: u32,

@@ -41,11 +41,13 @@ pub(crate) enum Waiter {
 }
 
 /// The mapping tables and what the controller knows of them.
+#[derive(Clone)]
 pub(crate) struct Mapping {
     pub(crate) table: Table,
     cached: Option<Cached>,
 }
 
+#[derive(Clone)]
 struct Cached {
     config: CachedTable,
     /// Entries in a translation page.

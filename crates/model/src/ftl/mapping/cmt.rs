@@ -36,6 +36,7 @@ impl Recent for Entry {
 }
 
 /// Where the entry of each key is. Translation pages are so few that each has its place.
+#[derive(Clone)]
 enum Places {
     Units(Index),
     Pages(Vec<u32>),
@@ -98,6 +99,7 @@ impl Places {
 }
 
 /// One cached mapping table.
+#[derive(Clone)]
 pub(crate) struct Cmt {
     granularity: CmtGranularity,
     capacity: usize,

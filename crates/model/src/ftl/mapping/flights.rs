@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 /// What is going on with a page.
+#[derive(Clone)]
 struct Flight<W> {
     /// It is being read, for those who wait or to be changed.
     loading: bool,
@@ -24,6 +25,7 @@ impl<W> Default for Flight<W> {
 }
 
 /// Pages that are being loaded or updated; `W` waits for one.
+#[derive(Clone)]
 pub(crate) struct Flights<W> {
     flights: HashMap<Mvpn, Flight<W>, FxBuildHasher>,
     spare: Vec<Vec<W>>,

@@ -14,6 +14,7 @@ use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::account::StateHash;
 
 /// Where what is written goes.
+#[derive(Clone)]
 pub(crate) enum Scheme {
     /// Page mapping: to the next page of an open block.
     Page,

@@ -27,6 +27,31 @@ pub(crate) struct Table {
     units: u32,
 }
 
+impl Clone for Table {
+    /// What is untouched here is untouched there.
+    fn clone(&self) -> Table {
+        Table {
+            physical: touched(&self.physical),
+            logical: touched(&self.logical),
+            translation: self.translation.clone(),
+            units: self.units,
+        }
+    }
+}
+
+/// Entries that are looked at together for whether any is there.
+const TOGETHER: usize = 1 << 14;
+
+fn touched(from: &[u32]) -> Vec<u32> {
+    let mut to = vec![0; from.len()];
+    for (from, to) in from.chunks(TOGETHER).zip(to.chunks_mut(TOGETHER)) {
+        if from.iter().any(|entry| *entry != 0) {
+            to.copy_from_slice(from);
+        }
+    }
+    to
+}
+
 impl Table {
     pub(crate) fn new(shape: &Shape, units: u32, translation_pages: u32) -> Table {
         Table {

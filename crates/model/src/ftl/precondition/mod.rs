@@ -13,6 +13,7 @@ mod deal;
 mod heat;
 mod moment;
 mod ordered;
+mod shared;
 mod written;
 
 use crate::config::{CollectionUnit, Placement, WriteFrontiers};
@@ -31,10 +32,10 @@ use crate::validate::ConfigError;
 use chunks::{chunk_of, enlarge, in_chunks, lay_chunks};
 use deal::{Hands, Mapped};
 use moment::Moment;
-use mynah_stamp::Time;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+pub use shared::Prepared;
 pub use written::Writer;
 
 /// Most different kinds of data on one plane.
@@ -460,10 +461,7 @@ impl Drive {
         &mut self,
         occupancy: &[Occupancy],
     ) -> Result<Vec<(Lpn, UpdateClass)>, PreconditionError> {
-        if self.kernel.now != Time::ZERO
-            || self.kernel.observe.counted().commands > 0
-            || self.host.commands_inside() > 0
-        {
+        if !self.is_unused() {
             return Err(PreconditionError::Used);
         }
         let mut classes: Vec<(Lpn, UpdateClass)> = Vec::new();

@@ -26,6 +26,7 @@ use crate::observe::account::StateHash;
 use std::collections::VecDeque;
 
 /// Which blocks are what.
+#[derive(Clone)]
 pub(crate) struct Hybrid {
     pages_per_block: u32,
     blocks_per_plane: u32,
@@ -42,7 +43,7 @@ pub(crate) struct Hybrid {
 }
 
 /// The logs of one plane.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Pool {
     /// The log block for sequential writes.
     pub(super) sequential: Option<Sequential>,
@@ -70,6 +71,7 @@ pub(super) struct Sequential {
 }
 
 /// Logs that are being merged.
+#[derive(Clone)]
 pub(super) struct Merge {
     /// The log block that is to be emptied, or `NONE`.
     pub(super) victim: Block,
@@ -82,6 +84,7 @@ pub(super) struct Merge {
 }
 
 /// The copying of one logical block.
+#[derive(Clone)]
 pub(super) struct Copy {
     pub(super) logical: u32,
     /// Where to, or `NONE` if there is nothing to copy.
