@@ -17,7 +17,6 @@ use mynah_lab::{SimulationError, batch};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Runs all of it; whether it was interrupted.
 pub(crate) fn run(
@@ -51,14 +50,20 @@ pub(crate) fn run(
         });
     }
     let (sweep, document) = ends.into_sweep(axes, repeats as usize);
-    if let Some(file) = report {
+    // Files without a point are none: what there was before stays.
+    let writes = !(interrupted && sweep.is_empty());
+    if let Some(file) = report.filter(|_| writes) {
         let title = args.experiment.as_deref().and_then(Path::file_stem).unwrap_or_default();
-        file.finish(&sweep.html(&title.to_string_lossy()))?;
+        let mut title = title.to_string_lossy().into_owned();
+        if interrupted {
+            title.push_str(" (interrupted: the points that were done)");
+        }
+        file.finish(&sweep.html(&title))?;
     }
-    if let Some(file) = table {
+    if let Some(file) = table.filter(|_| writes) {
         file.finish(&sweep.csv())?;
     }
-    if let Some(file) = json_file {
+    if let Some(file) = json_file.filter(|_| writes) {
         file.finish(&document.to_json())?;
     }
     if !args.output.quiet {
@@ -104,8 +109,9 @@ struct Ran {
     unsaved: Option<RunError>,
 }
 
-/// For so long those runs may go on that are amid something when all is interrupted.
-const GRACE: Duration = Duration::from_millis(500);
+/// So often it is looked whether those runs have ended that are amid something when all is interrupted:
+/// for half a second.
+const PATIENCE: u32 = 10;
 
 /// What the threads of a batch share.
 struct Batch {
@@ -186,10 +192,10 @@ fn run_rest(
     let bar = BatchBar::new(args.output.quiet, open.len());
     let outcome = Mutex::default();
     let batch = Arc::new(Batch { all, open, kept, bar, outcome });
-    let mut since = None;
+    let mut looks = 0;
     let leaves = || {
-        let since = BatchBar::is_interrupted().then(|| *since.get_or_insert_with(Instant::now));
-        since.is_some_and(|since| since.elapsed() >= GRACE)
+        looks += u32::from(BatchBar::is_interrupted());
+        looks > PATIENCE
     };
     let worker = Arc::clone(&batch);
     let done = batch::run_until(batch.open.len(), threads, move |at| worker.one(at), leaves);

@@ -170,6 +170,9 @@ pub struct Results {
     /// The runs that ended in an error, and so have no result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedRun>,
+    /// Somebody has ended it: these are the runs that were done by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// A run that ended in an error.
@@ -550,7 +553,13 @@ impl Result {
 impl Results {
     /// A list of results.
     pub fn new(results: Vec<Result>) -> Results {
-        Results { schema: ResultsSchema::V1, results, confidence: Vec::new(), failed: Vec::new() }
+        Results {
+            schema: ResultsSchema::V1,
+            results,
+            confidence: Vec::new(),
+            failed: Vec::new(),
+            interrupted: false,
+        }
     }
 
     /// The results as JSON, indented, with a line end.

@@ -100,6 +100,7 @@ pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<Option<Job>, F
     reading.resolve_amount(job)?;
     reading.resolve_flushes(&section.name, job)?;
     reading.resolve_map();
+    reading.leave_out_idle(&section.name, job);
     let increment = reading.increment.take().map(|(by, place)| {
         let by = match by {
             Number::Plain(bytes) => Extent::Bytes(bytes),
@@ -315,6 +316,26 @@ impl<'s> Reading<'s> {
         matches!(kind, "write" | "randwrite") || MIXED.contains(&kind)
     }
 
+    /// What fio takes and does nothing with in this job, often since [global] gives it to all of them.
+    fn leave_out_idle(&mut self, section: &str, job: &mut FioJob) {
+        let kind = self.options.rw.as_deref().unwrap_or("read");
+        let (is_mixed, is_random) = (MIXED.contains(&kind), kind.starts_with("rand"));
+        let has_rate = self.options.rate_iops.is_some();
+        for (option, works, why) in [
+            ("rwmixread", is_mixed, "is not mixed"),
+            ("percentage_random", is_random, "is sequential"),
+            ("random_distribution", is_random, "is sequential"),
+            ("rate_process", has_rate, "has no rate"),
+        ] {
+            if !works && self.options.get(option).is_some() {
+                job.warn(format!(
+                    "{option} has no effect in job `{section}`, which {why}, as in fio"
+                ));
+                self.options.unset(option);
+            }
+        }
+    }
+
     /// fio comes to each block of a random job once before it comes to any again. Where requests are
     /// of several sizes that ends some of them early, so that there are more.
     fn resolve_map(&mut self) {
@@ -455,11 +476,17 @@ impl<'s> Reading<'s> {
             job.warn("time_based has no effect without runtime, as in fio");
             self.options.unset("time_based");
         }
-        if self.options.size.is_none()
-            && let (files, Some(bytes)) = self.files
-        {
+        if let (files, Some(bytes)) = self.files {
             let all = files.unwrap_or(1).saturating_mul(bytes);
-            self.options.set("size", all.to_string());
+            let share = |size: &str| size.strip_suffix('%').and_then(|it| it.parse::<u128>().ok());
+            // A percentage is one of the files.
+            let bytes = match self.options.size.as_deref() {
+                None => Some(all),
+                Some(size) => share(size).map(|of| (u128::from(all) * of / 100) as u64),
+            };
+            if let Some(bytes) = bytes {
+                self.options.set("size", bytes.to_string());
+            }
         }
         if self.options.trace.is_some() {
             if self.loops > 1 {

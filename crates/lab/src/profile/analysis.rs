@@ -390,6 +390,12 @@ impl Analysis {
         self.last.saturating_since(self.first)
     }
 
+    /// Whether I/Os were taken by time.
+    pub(super) fn is_by_time(&self) -> bool {
+        let choice = self.header.choice.as_ref();
+        choice.is_some_and(|choice| matches!(choice.sampling, Sampling::EveryPs(_)))
+    }
+
     /// I/Os of the sample that have a record here, also those that failed.
     fn sample(&self) -> u64 {
         let of = |group: &Group| group.total.count() + group.failed.values().sum::<u64>();

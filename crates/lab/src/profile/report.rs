@@ -37,6 +37,9 @@ pub struct ProfileReport {
     pub counts: Counted,
     /// Which I/Os have records; null: all of them.
     pub choice: Option<String>,
+    /// Whether I/Os were taken by time, so that they are not like all.
+    #[serde(default)]
+    pub by_time: bool,
     /// How many I/Os each of the sample stands for.
     pub weight: f64,
     /// From the beginning of the first I/O that was counted to the end of the last; of those that have
@@ -223,6 +226,7 @@ impl ProfileReport {
                 torn: analysis.torn,
             },
             choice: analysis.header.choice.as_ref().map(choice_text),
+            by_time: analysis.is_by_time(),
             weight,
             window_ns: analysis.period().as_ns_f64(),
             uneven: analysis.uneven,

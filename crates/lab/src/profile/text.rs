@@ -115,6 +115,14 @@ fn write_profile(
     }
     if let Some(choice) = &profile.choice {
         writeln!(out, "  recorded: {choice}")?;
+        if profile.by_time {
+            let sides = if profile.path.is_some() { ", and on both sides alike" } else { "" };
+            writeln!(
+                out,
+                "  note: by time who ends first after a pause is taken{sides}: shares of kinds, latencies \
+                 and what is outstanding are not those of all; one in N (--profile-sample 1/N) is as all are"
+            )?;
+        }
     }
     if profile.uneven > 0 {
         let (uneven, most) = (profile.uneven, duration(profile.residual_max_ns));

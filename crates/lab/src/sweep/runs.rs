@@ -106,6 +106,7 @@ impl Ends {
             document.confidence = sweep.confidence();
         }
         document.failed = self.failed;
+        document.interrupted = self.is_part;
         (sweep, document)
     }
 }

@@ -21,6 +21,8 @@ const LIMITED: f64 = 0.2;
 const AT_LIMIT: f64 = 0.9;
 /// What a stage of the flash alone takes so many times longer is slower itself.
 const SLOWER: f64 = 1.1;
+/// Entries are too few if so much of what waited for one got the last of them.
+const FULL: f64 = 0.25;
 /// A target that works for so much of the time has much to do.
 const BUSY: f64 = 0.5;
 
@@ -193,13 +195,30 @@ impl Case<'_> {
         let own = others.iter().position(is_other);
         if let Some(at) = own.filter(|&at| others[at].2 > rest) {
             finding.share = others.remove(at).2;
-            others.push((Cause::MoreLoad, finding.stage.clone(), rest));
+            let stage = self.most_but(finding.family, &finding.stage);
+            others.push((Cause::MoreLoad, stage, rest));
         } else {
+            if own.is_some() {
+                // What load does not change is beside it; it shows elsewhere.
+                finding.stage = self.most_but(finding.family, &finding.stage);
+                finding.cause = Cause::DriveStage;
+                if finding.family == NETWORK {
+                    finding.cause = Cause::Network;
+                }
+            }
             finding.shows_as = Some(finding.cause);
             (finding.cause, finding.share) = (Cause::MoreLoad, rest);
         }
         others.sort_by(|a, b| b.2.total_cmp(&a.2));
         finding.beside = others;
+    }
+
+    /// The stage of a family that has grown most but for this one, if any has.
+    fn most_but(&self, family: &[Place], but: &str) -> String {
+        let stages = self.comparison.stages.iter();
+        let others = stages.filter(|it| it.stage != but && family.contains(&Place::of(&it.stage)));
+        let most = others.max_by(|a, b| a.grown().total_cmp(&b.grown()));
+        most.filter(|it| it.grown() > 0.0).map_or(but, |it| &it.stage).to_owned()
     }
 
     /// The cause of another family's growth.
@@ -254,11 +273,16 @@ impl Case<'_> {
     fn tell_apart(&self, finding: &mut Finding) {
         finding.cause = match finding.place {
             Place::Slots => {
+                let mut cause = Cause::Sessions;
                 if let Some(slots) = self.slots() {
-                    finding.others_hold = slots.are_held_longer();
+                    // Who waits for the host has entries before him.
+                    if slots.waited_full < FULL {
+                        cause = Cause::HostCore;
+                    }
+                    finding.others_hold = cause == Cause::Sessions && slots.are_held_longer();
                     finding.evidence.push(slots.said);
                 }
-                Cause::Sessions
+                cause
             }
             Place::HostSend => self.sent(finding, "host_submit", true, Cause::HostCore),
             Place::Host => Cause::HostCore,
@@ -316,18 +340,31 @@ impl Case<'_> {
         };
         let (_, rest_base, _) = held(self.base, base_at);
         let (queues, rest_now, ios) = held(self.now, now_at);
-        let most = |stays: &Vec<_>| found(&self.now.trace, stays).iter().map(|it| it.ios + 1).max();
-        let entries: u64 = queues.iter().filter_map(most).sum();
+        let (mut entries, mut waited, mut full) = (0, 0u64, 0u64);
+        for stays in &queues {
+            let found = found(&self.now.trace, stays);
+            let Some(most) = found.iter().map(|it| it.ios + 1).max() else { continue };
+            entries += most;
+            let has_waited = |io: &Io| self.now.trace.stages_of(io)[now_at] > 0;
+            for (stay, found) in stays.iter().zip(&found) {
+                if has_waited(&self.now.trace.ios()[stay.io]) {
+                    waited += 1;
+                    full += u64::from((found.ios + 1) * 10 >= most * 9);
+                }
+            }
+        }
         let capacity = entries as f64 * self.now.trace.window() as f64;
         let busy = |rest: f64| ios as f64 * rest / capacity.max(1.0);
         let said = format!(
             "{entries} entries of {} queues, {} of them taken on average; with the base's times {} \
-             would be",
+             would be; of I/Os that waited {} got one of the last",
             queues.len(),
             percent(busy(rest_now)),
-            percent(busy(rest_base))
+            percent(busy(rest_base)),
+            percent(full as f64 / waited.max(1) as f64)
         );
-        Some(Slots { rest_base, rest_now, busy_at_base: busy(rest_base), said })
+        let waited_full = full as f64 / waited.max(1) as f64;
+        Some(Slots { rest_base, rest_now, busy_at_base: busy(rest_base), waited_full, said })
     }
 
     fn company(
@@ -622,6 +659,8 @@ struct Slots {
     rest_now: f64,
     /// Which part of the entries would be taken if they were held as long as in the base.
     busy_at_base: f64,
+    /// Which part of the I/Os that waited got one of the last entries.
+    waited_full: f64,
     said: String,
 }
 

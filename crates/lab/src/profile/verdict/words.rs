@@ -123,10 +123,12 @@ impl Cause {
             Cause::Mapping => {
                 &["a larger cached table (mapping.cmt.size), or I/Os in a smaller region (--size)"]
             }
-            Cause::DriveStage => {
-                &["the drive's parts (firmware.cores, link.lanes, link.generation, \
-                 queues.fetch_size, cache.dram.rate)"]
-            }
+            Cause::DriveStage => &[
+                "more dies or channels where I/Os wait for them (geometry.channels, \
+                 geometry.chips_per_channel, geometry.dies_per_chip)",
+                "the drive's parts (firmware.cores, link.lanes, link.generation, \
+                 queues.fetch_size, cache.dram.rate)",
+            ],
             Cause::Remote => &["a profile of the target beside this one (mynah serve --profile)"],
             Cause::Other => &[],
         }
