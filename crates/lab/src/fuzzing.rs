@@ -155,6 +155,8 @@ pub const RECORDED: [(&str, &[&str]); 2] = [
             "over_provisioning=60%",
             "kv.value_max=64KiB",
             "kv.index.dram=128KiB",
+            // The corpus was recorded on such a drive.
+            "kv.key_round_trip=0s",
             "namespace.0.size=8MiB",
             "namespace.0.kind=kv",
             "namespace.1.size=4MiB",

@@ -236,11 +236,13 @@ fn untrusted_profiles_get_the_reason() {
     assert_eq!(verdict(&place("base"), &place("slow")).outcome, Outcome::Slower);
     target(&place("slow"), 5000, |_| 80, 4, 0);
     assert_eq!(verdict(&place("base"), &place("slow")).outcome, Outcome::Slower);
-    let cases = [
-        (5000, 100, 0, "100 of 5100 I/Os"),
-        (5000, 0, 1, "do not add up"),
-        (100, 0, 0, "100 such I/Os"),
-    ];
+    // Of those that are left there is a verdict, which says how many these are.
+    target(&place("slow"), 5000, |_| 80, 1250, 0);
+    let left = verdict(&place("base"), &place("slow"));
+    assert_eq!((left.outcome, left.stage.as_deref()), (Outcome::Slower, Some("late")));
+    let said = "By what is left (of 6250 I/Os of this profile the records of 80.0 % are left";
+    assert!(left.sentence.starts_with(said), "{}", left.sentence);
+    let cases = [(5000, 0, 1, "do not add up"), (100, 0, 0, "100 such I/Os")];
     for (ios, lost, residual, says) in cases {
         target(&place("slow"), ios, |_| 80, lost, residual);
         let verdict = verdict(&place("base"), &place("slow"));
