@@ -260,9 +260,7 @@ impl Case<'_> {
                 let spans = analysis.trace.stages_of(io);
                 at.iter().map(|&at| spans[at]).sum()
             };
-            let mut all: Vec<u64> = own.map(spent).collect();
-            let nth = all.len() / 100;
-            (nth < all.len()).then(|| *all.select_nth_unstable(nth).1 as f64)
+            own.map(spent).min().map(|least| least as f64)
         };
         let grown = least(self.now)? - least(self.base)?;
         let share = grown / self.comparison.total.grown().max(1.0);
