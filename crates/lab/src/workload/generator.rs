@@ -96,6 +96,9 @@ struct Drawn {
     /// Reads, writes and trims are aligned by their own sizes.
     aligns: Option<[u64; 3]>,
     clock: Clock,
+    /// Neither where a request is nor how long depends on its kind or on those before: hardly any
+    /// stream is otherwise, and each pays for what is asked of each request.
+    is_plain: bool,
 }
 
 #[derive(Debug)]
@@ -363,7 +366,8 @@ impl FlowSpec {
         };
         let clock = self.clock(synthetic.mode)?;
         let aligns = own_aligns(synthetic);
-        Ok(Drawn { rng, operation, length, place, base, span, align, aligns, clock })
+        let is_plain = !matches!(length, LengthDraw::Each(_)) && !matches!(place, Place::Once(..));
+        Ok(Drawn { rng, operation, length, place, is_plain, base, span, align, aligns, clock })
     }
 
     /// How lengths are drawn, and the shortest and longest that must fit.
@@ -638,15 +642,12 @@ impl Drawn {
                 }
             }
         };
-        let sectors = self.length.draw(&mut self.rng, operation);
-        let (place, sectors) = match &mut self.place {
-            Place::Once(blocks, once) => {
-                let most = u64::from(sectors).div_ceil(self.align);
-                let (first, count) = once.take(blocks.draw(&mut self.rng), most);
-                let free = u32::try_from(count * self.align).unwrap_or(u32::MAX);
-                (first * self.align, sectors.min(free))
+        let (place, sectors) = match self.is_plain {
+            true => {
+                let sectors = self.length.draw(&mut self.rng);
+                (self.place(operation, u64::from(sectors), None), sectors)
             }
-            _ => (self.place(operation, u64::from(sectors)), sectors),
+            false => self.by_kind(operation),
         };
         let sector = self.base + place;
         let arrival = match self.clock {
@@ -656,12 +657,29 @@ impl Drawn {
         Planned { operation, key: None, sector, sectors, arrival }
     }
 
-    #[inline(always)]
-    fn place(&mut self, operation: Operation, sectors: u64) -> u64 {
-        let align = match &self.aligns {
-            None => self.align,
-            Some(aligns) => aligns[kind(operation)],
+    /// Where and how long a request is, if that depends on its kind or on what was drawn before.
+    #[cold]
+    #[inline(never)]
+    fn by_kind(&mut self, operation: Operation) -> (u64, u32) {
+        let length = match &self.length {
+            LengthDraw::Each(each) => &each[kind(operation)],
+            one => one,
         };
+        let sectors = length.draw(&mut self.rng);
+        if let Place::Once(blocks, once) = &mut self.place {
+            let most = u64::from(sectors).div_ceil(self.align);
+            let (first, count) = once.take(blocks.draw(&mut self.rng), most);
+            let free = u32::try_from(count * self.align).unwrap_or(u32::MAX);
+            return (first * self.align, sectors.min(free));
+        }
+        let own = self.aligns.map(|aligns| aligns[kind(operation)]);
+        (self.place(operation, u64::from(sectors), own), sectors)
+    }
+
+    /// Where a request is; `own` is what it is aligned to, if not to what all are.
+    #[inline(always)]
+    fn place(&mut self, operation: Operation, sectors: u64, own: Option<u64>) -> u64 {
+        let align = own.unwrap_or(self.align);
         let position = match &mut self.place {
             Place::Uniform(positions) | Place::Once(positions, _) => positions.draw(&mut self.rng),
             Place::Shared { next } => return advance(next, sectors, self.span, align),
@@ -697,7 +715,7 @@ impl Drawn {
             Place::Zipf(zipf, scatter) => scatter.place(zipf.draw(&mut self.rng)),
         };
         let mut start = position * self.align;
-        if self.aligns.is_some() {
+        if own.is_some() {
             start = start / align * align;
         }
         if start + sectors <= self.span { start } else { (self.span - sectors) / align * align }
@@ -730,15 +748,7 @@ fn advance(next: &mut u64, sectors: u64, span: u64, align: u64) -> u64 {
 
 impl LengthDraw {
     #[inline(always)]
-    fn draw(&self, rng: &mut Xoshiro256PlusPlus, operation: Operation) -> u32 {
-        match self {
-            LengthDraw::Each(each) => each[kind(operation)].draw_one(rng),
-            one => one.draw_one(rng),
-        }
-    }
-
-    #[inline(always)]
-    fn draw_one(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
+    fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         match self {
             LengthDraw::Fixed(sectors) => *sectors,
             LengthDraw::Each(_) => unreachable!("each of three is drawn by itself"),
