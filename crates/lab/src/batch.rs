@@ -7,6 +7,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+/// Does `run` for items by their numbers as long as there are any and it does not return `None`; what it
+/// returned goes to `done`.
+fn work<T>(
+    next: &AtomicUsize,
+    items: usize,
+    run: &impl Fn(usize) -> Option<T>,
+    mut done: impl FnMut(usize, T),
+) {
+    loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        if at >= items {
+            return;
+        }
+        match run(at) {
+            Some(result) => done(at, result),
+            None => next.store(items, Ordering::Relaxed),
+        }
+    }
+}
+
 /// Does `run` for every item, on so many threads; what it returned, in the order of the
 /// items. Where `run` returns `None` no further items are begun, and those that were not
 /// begun are `None`, too.
@@ -17,25 +37,19 @@ pub fn run<I: Sync, T: Send>(
 ) -> Vec<Option<T>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(items.iter().map(|_| None).collect::<Vec<Option<T>>>());
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { return };
-            match run(at, item) {
-                Some(result) => {
-                    if let Ok(mut done) = done.lock() {
-                        done[at] = Some(result);
-                    }
-                }
-                None => next.store(items.len(), Ordering::Relaxed),
+    let one = |at: usize| run(at, items.get(at)?);
+    let on_thread = || {
+        work(&next, items.len(), &one, |at, result| {
+            if let Ok(mut done) = done.lock() {
+                done[at] = Some(result);
             }
-        }
+        });
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(items.len()).max(1) {
-            scope.spawn(work);
+            scope.spawn(on_thread);
         }
-        work();
+        on_thread();
     });
     done.into_inner().unwrap_or_default()
 }
@@ -54,25 +68,15 @@ pub fn run_until<T: Send + 'static>(
 ) -> Vec<Option<T>> {
     let shared = Arc::new((AtomicUsize::new(0), run));
     let (sender, results) = mpsc::channel();
-    let work = |sender: mpsc::Sender<(usize, T)>| {
-        let shared = Arc::clone(&shared);
-        move || {
+    let on_thread = || {
+        let (shared, sender) = (Arc::clone(&shared), sender.clone());
+        std::thread::spawn(move || {
             let (next, run) = &*shared;
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= items {
-                    return;
-                }
-                match run(at) {
-                    // Who has left does not want it.
-                    Some(result) => drop(sender.send((at, result))),
-                    None => next.store(items, Ordering::Relaxed),
-                }
-            }
-        }
+            // Who has left does not want it.
+            work(next, items, run, |at, result| drop(sender.send((at, result))));
+        })
     };
-    let threads: Vec<_> =
-        (0..threads.min(items).max(1)).map(|_| std::thread::spawn(work(sender.clone()))).collect();
+    let threads: Vec<_> = (0..threads.min(items).max(1)).map(|_| on_thread()).collect();
     drop(sender);
     let mut done: Vec<Option<T>> = (0..items).map(|_| None).collect();
     loop {

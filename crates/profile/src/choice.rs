@@ -116,6 +116,11 @@ impl Choice {
         serde_json::to_string(self).expect("numbers and names")
     }
 
+    /// Whether I/Os are taken by when they end.
+    pub fn is_by_time(&self) -> bool {
+        matches!(self.sampling, Sampling::EveryPs(_))
+    }
+
     /// Whether every I/O gets a record.
     pub fn is_all(&self) -> bool {
         self.filters.is_empty() && self.sampling == Sampling::All

@@ -154,11 +154,12 @@ impl Counts {
 
     /// Adds those of another part.
     pub fn add(&mut self, other: &Counts) {
-        self.completed += other.completed;
-        self.recorded += other.recorded;
-        self.filtered += other.filtered;
-        self.sampled_out += other.sampled_out;
-        self.lost += other.lost;
+        // Those of a file may be anything.
+        self.completed = self.completed.saturating_add(other.completed);
+        self.recorded = self.recorded.saturating_add(other.recorded);
+        self.filtered = self.filtered.saturating_add(other.filtered);
+        self.sampled_out = self.sampled_out.saturating_add(other.sampled_out);
+        self.lost = self.lost.saturating_add(other.lost);
     }
 
     /// Whether they add up.

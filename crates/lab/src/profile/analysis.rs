@@ -7,7 +7,9 @@ use super::trace::{Io, Trace};
 use super::windows::Windows;
 use crate::batch;
 use crate::histogram::Histogram;
-use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError, Record, Records, Sampling};
+use mynah_profile::{
+    Choice, Counts, Head, Header, Problem, Profile, ReadError, Record, Records, Sampling,
+};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -392,8 +394,7 @@ impl Analysis {
 
     /// Whether I/Os were taken by time.
     pub(super) fn is_by_time(&self) -> bool {
-        let choice = self.header.choice.as_ref();
-        choice.is_some_and(|choice| matches!(choice.sampling, Sampling::EveryPs(_)))
+        self.header.choice.as_ref().is_some_and(Choice::is_by_time)
     }
 
     /// I/Os of the sample that have a record here, also those that failed.

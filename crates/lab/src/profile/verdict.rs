@@ -14,7 +14,7 @@ mod place;
 mod words;
 
 pub use beyond::{Beyond, Limits, bytes_per_s};
-pub use cause::Cause;
+pub use cause::{Cause, CauseShare};
 pub(super) use place::switch_of;
 
 use super::analysis::Analysis;
@@ -66,17 +66,6 @@ pub struct StageVerdict {
     pub now_ns: f64,
     /// How many times longer.
     pub amplification: Option<f64>,
-    /// Its part of the growth.
-    pub share: f64,
-}
-
-/// One of several causes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CauseShare {
-    /// What it is.
-    pub cause: Cause,
-    /// The stage in which most of it shows.
-    pub stage: String,
     /// Its part of the growth.
     pub share: f64,
 }
@@ -357,7 +346,7 @@ fn sentence(comparison: &Comparison, finding: &Finding, loads: &Loads, when: &st
             finding.cause.sentence()
         ),
     };
-    for (cause, stage, share) in &finding.beside {
+    for CauseShare { cause, stage, share } in &finding.beside {
         let place = match cause {
             Cause::MoreLoad => String::new(),
             _ => format!("{}: ", place::Place::of(stage).name()),
@@ -382,12 +371,7 @@ fn speak(
     let stage_times = comparison.stage(&finding.stage).and_then(comparison::StageGrowth::times);
     let first =
         CauseShare { cause: finding.cause, stage: finding.stage.clone(), share: finding.share };
-    let others = finding.beside.iter().map(|(cause, stage, share)| CauseShare {
-        cause: *cause,
-        stage: stage.clone(),
-        share: *share,
-    });
-    verdict.causes = std::iter::once(first).chain(others).collect();
+    verdict.causes = std::iter::once(first).chain(finding.beside).collect();
     verdict.cause = Some(finding.cause);
     if let Some(it) = comparison.stage(&finding.stage) {
         verdict.evidence.push(format!(

@@ -9,8 +9,7 @@ use super::clock::{ClockRelation, Contradiction, Stamps};
 use super::foreign::{self, Away};
 use super::sides::{Records, identity};
 use mynah_profile::{
-    Choice, Chooser, Counts, Decision, Head, Header, KeepAbove, Problem, Sampling, Side, TimeBase,
-    Writer,
+    Choice, Chooser, Counts, Decision, Head, Header, KeepAbove, Problem, Side, TimeBase, Writer,
 };
 use mynah_stamp::{Span, Time};
 use std::io::Cursor;
@@ -362,24 +361,26 @@ impl Sides<'_> {
             let choice = Choice { keep_above: KeepAbove::Nothing, ..choice };
             Chooser::new(choice, &self.host.header.kinds).ok()
         });
-        let by_time = |choice: &Choice| matches!(choice.sampling, Sampling::EveryPs(_));
-        let by_time = self.target.header.choice.as_ref().is_some_and(by_time);
+        let by_time = self.target.header.choice.as_ref().is_some_and(Choice::is_by_time);
         let mut has_path = vec![false; self.host.len()];
         pairs.iter().for_each(|&(mine, _)| has_path[mine] = true);
         for at in (0..self.host.len()).filter(|&at| !has_path[at]) {
             let head = self.host.head(at);
             // What one side keeps since it was slow need not be slow on the other.
-            if head.kept || by_time {
-                counts.sampled_out += 1;
-                continue;
-            }
-            match chooser.as_mut().map(|chooser| chooser.decide(head)) {
-                Some(Decision::Filtered) => counts.filtered += 1,
-                Some(Decision::SampledOut) => counts.sampled_out += 1,
-                Some(Decision::Record | Decision::Slow) | None => {}
+            let decision = match chooser.as_mut() {
+                _ if head.kept || by_time => Decision::SampledOut,
+                Some(chooser) => chooser.decide(head),
+                None => Decision::Record,
+            };
+            // What a file says that it counted may be as much as there is.
+            match decision {
+                Decision::Filtered => counts.filtered = counts.filtered.saturating_add(1),
+                Decision::SampledOut => counts.sampled_out = counts.sampled_out.saturating_add(1),
+                Decision::Record | Decision::Slow => {}
             }
         }
-        let known = counts.recorded + counts.filtered + counts.sampled_out;
+        let [_, known @ .., _] = counts.to_array();
+        let known = known.into_iter().fold(0, u64::saturating_add);
         // Pairs are of the host's records, so these are not more than it counted, unless it lies.
         counts.completed = counts.completed.max(known);
         counts.lost = counts.completed - known;
@@ -444,6 +445,7 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mynah_profile::Sampling;
     use std::io::Write;
     use tempfile::NamedTempFile;
 

@@ -26,6 +26,9 @@ const FULL: f64 = 0.25;
 /// A target that works for so much of the time has much to do.
 const BUSY: f64 = 0.5;
 
+/// What the flash itself takes.
+const OF_FLASH: [&str; 3] = ["flash_array", "flash_command", "flash_transfer"];
+
 /// Something that connections counted.
 type Counted = fn(&Network) -> u64;
 
@@ -75,6 +78,17 @@ pub enum Cause {
     Other,
 }
 
+/// One of several causes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CauseShare {
+    /// What it is.
+    pub cause: Cause,
+    /// The stage in which most of it shows.
+    pub stage: String,
+    /// Its part of the growth.
+    pub share: f64,
+}
+
 /// A cause, and what speaks for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
@@ -89,12 +103,21 @@ pub(super) struct Finding {
     pub(super) share: f64,
     /// What it shows as, where more load is the cause.
     pub(super) shows_as: Option<Cause>,
-    /// Other causes, with the stage and the part of the growth of each, the largest first.
-    pub(super) beside: Vec<(Cause, String, f64)>,
+    /// Other causes, the largest first.
+    pub(super) beside: Vec<CauseShare>,
     pub(super) evidence: Vec<String>,
     /// It waits for entries of queues that others hold longer than in the base: what makes those
     /// slower makes this slower.
     pub(super) others_hold: bool,
+}
+
+impl Finding {
+    /// Most of it is in this stage; what it is is still to be told.
+    fn new(stage: String, family: &'static [Place], share: f64, evidence: Vec<String>) -> Finding {
+        let (cause, place) = (Cause::Other, Place::of(&stage));
+        let (shows_as, beside, others_hold) = (None, vec![], false);
+        Finding { cause, place, stage, family, share, shows_as, beside, evidence, others_hold }
+    }
 }
 
 /// Places that one thing slows down together.
@@ -151,17 +174,7 @@ impl Case<'_> {
             family = NETWORK;
         }
         let stage = self.comparison.most(family)?.stage.clone();
-        let mut finding = Finding {
-            cause: Cause::Other,
-            place: Place::of(&stage),
-            stage,
-            family,
-            share: self.comparison.share(family),
-            shows_as: None,
-            beside: vec![],
-            evidence,
-            others_hold: false,
-        };
+        let mut finding = Finding::new(stage, family, self.comparison.share(family), evidence);
         self.tell_apart(&mut finding);
         self.against_limits(&mut finding);
         self.by_model(&mut finding);
@@ -181,35 +194,28 @@ impl Case<'_> {
             }
             return;
         }
-        let mut others = vec![];
-        if let Some((stage, share)) = self.flash_itself() {
-            others.push((Cause::SlowFlash, stage, share));
-        }
-        if let Some((stage, share)) = self.network_itself() {
-            others.push((Cause::Network, stage, share));
-        }
-        others.sort_by(|a, b| b.2.total_cmp(&a.2));
-        let rest = (1.0 - others.iter().map(|(.., share)| share).sum::<f64>()).max(0.0);
+        let flash = self.flash_itself().map(|(stage, share)| (Cause::SlowFlash, stage, share));
+        let network = self.network_itself().map(|(stage, share)| (Cause::Network, stage, share));
+        let others = [flash, network].into_iter().flatten();
+        let mut others: Vec<CauseShare> =
+            others.map(|(cause, stage, share)| CauseShare { cause, stage, share }).collect();
+        let rest = (1.0 - others.iter().map(|it| it.share).sum::<f64>()).max(0.0);
         finding.evidence.insert(0, format!("asked for: {}", self.loads.said()));
-        let is_other = |(cause, ..): &(Cause, String, f64)| *cause == finding.cause;
-        let own = others.iter().position(is_other);
-        if let Some(at) = own.filter(|&at| others[at].2 > rest) {
-            finding.share = others.remove(at).2;
+        let own = others.iter().position(|it| it.cause == finding.cause && it.share > rest);
+        if let Some(at) = own {
+            finding.share = others.remove(at).share;
             let stage = self.most_but(finding.family, &finding.stage);
-            others.push((Cause::MoreLoad, stage, rest));
+            others.push(CauseShare { cause: Cause::MoreLoad, stage, share: rest });
         } else {
-            if own.is_some() {
-                // What load does not change is beside it; it shows elsewhere.
+            if finding.cause == Cause::SlowFlash {
+                // That is beside it; load shows in what waits.
                 finding.stage = self.most_but(finding.family, &finding.stage);
                 finding.cause = Cause::DriveStage;
-                if finding.family == NETWORK {
-                    finding.cause = Cause::Network;
-                }
             }
             finding.shows_as = Some(finding.cause);
             (finding.cause, finding.share) = (Cause::MoreLoad, rest);
         }
-        others.sort_by(|a, b| b.2.total_cmp(&a.2));
+        others.sort_by(|a, b| b.share.total_cmp(&a.share));
         finding.beside = others;
     }
 
@@ -222,29 +228,18 @@ impl Case<'_> {
     }
 
     /// The cause of another family's growth.
-    fn named_of(&self, family: &'static [Place]) -> Option<(Cause, String, f64)> {
+    fn named_of(&self, family: &'static [Place]) -> Option<CauseShare> {
         let stage = self.comparison.most(family)?.stage.clone();
-        let share = self.comparison.share(family);
-        let mut finding = Finding {
-            cause: Cause::Other,
-            place: Place::of(&stage),
-            stage,
-            family,
-            share,
-            shows_as: None,
-            beside: vec![],
-            evidence: vec![],
-            others_hold: false,
-        };
+        let mut finding = Finding::new(stage, family, self.comparison.share(family), vec![]);
         self.tell_apart(&mut finding);
-        Some((finding.cause, finding.stage, share))
+        let Finding { cause, stage, share, .. } = finding;
+        Some(CauseShare { cause, stage, share })
     }
 
     /// What flash operations themselves have grown by, which no load changes.
     fn flash_itself(&self) -> Option<(String, f64)> {
         let stage = self.slower_flash(0.01)?.0;
-        let names = ["flash_array", "flash_command", "flash_transfer"];
-        let share: f64 = names.into_iter().map(|name| self.comparison.stage_share(name)).sum();
+        let share: f64 = OF_FLASH.into_iter().map(|name| self.comparison.stage_share(name)).sum();
         Some((stage, share.clamp(0.0, 1.0)))
     }
 
@@ -353,15 +348,15 @@ impl Case<'_> {
         }
         let capacity = entries as f64 * self.now.trace.window() as f64;
         let busy = |rest: f64| ios as f64 * rest / capacity.max(1.0);
+        let waited_full = full as f64 / waited.max(1) as f64;
         let said = format!(
             "{entries} entries of {} queues, {} of them taken on average; with the base's times {} \
              would be; of I/Os that waited {} got one of the last",
             queues.len(),
             percent(busy(rest_now)),
             percent(busy(rest_base)),
-            percent(full as f64 / waited.max(1) as f64)
+            percent(waited_full)
         );
-        let waited_full = full as f64 / waited.max(1) as f64;
         Some(Slots { rest_base, rest_now, busy_at_base: busy(rest_base), waited_full, said })
     }
 
@@ -562,16 +557,14 @@ impl Case<'_> {
         Some(now >= SHARE * (own + now))
     }
 
-    /// Whether flash operations themselves take longer: those I/Os that have any, so that it does not
-    /// matter how many a cache answers.
-    /// Which, and what says so, if it has so much of the growth at least.
+    /// A flash operation that takes longer itself and has so much of the growth at least, and what says
+    /// so: of those I/Os that have any, so that it does not matter how many a cache answers.
     fn slower_flash(&self, least: f64) -> Option<(String, String)> {
-        let names = ["flash_array", "flash_command", "flash_transfer"];
         let spent = |analysis: &Analysis, name: &str| {
             let at = analysis.header.stages.iter().position(|it| it == name)?;
             analysis.group(self.name)?.spent_mean_ns(at)
         };
-        for name in names {
+        for name in OF_FLASH {
             let (Some(base), Some(now)) = (spent(self.base, name), spent(self.now, name)) else {
                 continue;
             };
