@@ -1,28 +1,34 @@
 //! Saved states of simulated drives, as files.
 //!
-//! A file is `mynah.state/2` and a line end, the length of a header in four bytes, the header
-//! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]), and SHA-256 over all of
-//! that. Where flows have used key-value namespaces the model's bytes are followed by the keys of
+//! A file is `mynah.state/3` and a line end, the length of a header in four bytes, the header
+//! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]) as zlib deflates them, and SHA-256
+//! over all of that. In a `mynah.state/2` the model's bytes are as they are. Where flows have used key-value namespaces the model's bytes are followed by the keys of
 //! each that the header names: keys are the host's, and a run that begins in the state is to find
 //! them. A state belongs to the drive it was saved from: it is bound to the drive's hash, and
 //! refused by any other drive, as is a file that is damaged. What the drive was stands in the
 //! header too, so that the other can be told what it differs in.
 
+mod body;
+
+use self::body::{Body, Summed};
 use crate::drive::{Differences, differences, drive_hash, to_toml};
 use crate::output::{OutputError, PendingFile};
 use crate::runner::KeySpace;
 use crate::workload::key_value::KeySize;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::{Drive, StateError};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8] = b"mynah.state/2\n";
+const MAGIC: &[u8] = b"mynah.state/3\n";
+/// The same where the model's bytes are as they are.
+const MAGIC_PLAIN: &[u8] = b"mynah.state/2\n";
 /// What states of all versions begin with.
 const ANY_VERSION: &[u8] = b"mynah.state/";
 /// The longest header.
@@ -169,21 +175,25 @@ pub(crate) fn save_with_keys(
     let path = file.path().to_owned();
     let header = header(name, drive.config(), after, keys);
     let mut written = || -> std::io::Result<Result<Checksum, StateError>> {
-        let mut out = BufWriter::with_capacity(1 << 20, file.file()?);
-        let (mut checksum, mut failed) = (Sha256::new(), Ok(()));
+        let out = BufWriter::with_capacity(1 << 20, file.file()?);
+        let mut out = Summed::new(out);
+        out.write_all(MAGIC)?;
+        out.write_all(&(header.len() as u32).to_le_bytes())?;
+        out.write_all(&header)?;
+        // Most of a mapping table is as good as sorted, or empty: more work would win little.
+        let mut deflated =
+            BufWriter::with_capacity(1 << 16, ZlibEncoder::new(out, Compression::fast()));
+        let mut failed = Ok(());
         let mut write = |bytes: &[u8]| {
             if failed.is_ok() {
-                checksum.update(bytes);
-                failed = out.write_all(bytes);
+                failed = deflated.write_all(bytes);
             }
         };
-        write(MAGIC);
-        write(&(header.len() as u32).to_le_bytes());
-        write(&header);
         let saved = drive.save_state(&mut write);
         keys.iter().for_each(|space| space.save(&mut write));
         failed?;
-        let checksum = Checksum::from(checksum.finalize());
+        let deflated = deflated.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        let (mut out, checksum) = deflated.finish()?.end();
         out.write_all(&checksum)?;
         out.flush()?;
         let out = out.get_ref();
@@ -264,46 +274,6 @@ pub(crate) fn load_with_keys(
     read_with_keys(drive, path, input, length)
 }
 
-/// What of a file its checksum is over, while it is read.
-struct Body<R> {
-    input: std::io::Take<R>,
-    checksum: Sha256,
-    /// What the system said, if it did not give what is there.
-    error: Option<std::io::Error>,
-}
-
-impl<R: Read> Body<R> {
-    /// Fills `bytes`; whether there were as many.
-    fn take(&mut self, bytes: &mut [u8]) -> bool {
-        match self.input.read_exact(bytes) {
-            Ok(()) => {
-                self.checksum.update(&*bytes);
-                true
-            }
-            Err(error) => {
-                if error.kind() != std::io::ErrorKind::UnexpectedEof {
-                    self.error = Some(error);
-                }
-                false
-            }
-        }
-    }
-
-    /// Reads what is left; whether the checksum that follows is that of everything.
-    fn ends_whole(mut self) -> bool {
-        let mut rest = vec![0; 1 << 16];
-        while self.input.limit() > 0 {
-            let most = self.input.limit().min(rest.len() as u64) as usize;
-            if !self.take(&mut rest[..most]) {
-                return false;
-            }
-        }
-        let mut expected = [0; CHECKSUM];
-        let read = self.input.into_inner().read_exact(&mut expected);
-        read.is_ok() && self.checksum.finalize()[..] == expected
-    }
-}
-
 /// The same from any bytes; `length` of them.
 ///
 /// # Errors
@@ -325,16 +295,20 @@ fn read_with_keys(
 ) -> Result<(StateHeader, Vec<KeySpace>), SavedStateError> {
     let format =
         |problem: &str| SavedStateError::Format { path: path.into(), problem: problem.into() };
-    let Some(body) = length.checked_sub(CHECKSUM as u64) else {
+    let Some(rest) = length.checked_sub(CHECKSUM as u64) else {
         return Err(format("not a saved state: it ends too early"));
     };
-    let mut body = Body { input: input.take(body), checksum: Sha256::new(), error: None };
-    take_magic(path, &mut body)?;
-    let taken = take(drive, path, &mut body);
-    if let Some(error) = body.error.take() {
+    let mut body = Body::new(input, rest);
+    let is_deflated = take_magic(path, &mut body)?;
+    let header = take_header(path, &mut body);
+    if is_deflated {
+        body = body.inflated();
+    }
+    let taken = header.and_then(|header| take(drive, path, header, &mut body));
+    if let Some(error) = body.error() {
         return Err(SavedStateError::Io { path: path.into(), error });
     }
-    if taken.is_ok() && body.input.limit() > 0 {
+    if taken.is_ok() && body.has_more() {
         return Err(format("there is more in it than a state"));
     }
     // What is damaged may say anything of itself: that it is another drive's, say.
@@ -350,23 +324,23 @@ fn read_with_keys(
 /// If it cannot be read so far.
 pub fn header_of(path: &Path) -> Result<StateHeader, SavedStateError> {
     let io = |error| SavedStateError::Io { path: path.into(), error };
-    let input = BufReader::new(open(path).map_err(io)?).take(u64::MAX);
-    let mut body = Body { input, checksum: Sha256::new(), error: None };
+    let mut body = Body::new(BufReader::new(open(path).map_err(io)?), u64::MAX);
     take_magic(path, &mut body)?;
     take_header(path, &mut body)
 }
 
-/// Takes what every state begins with.
-fn take_magic(path: &Path, body: &mut Body<impl Read>) -> Result<(), SavedStateError> {
+/// Takes what every state begins with; whether the model's bytes are deflated.
+fn take_magic(path: &Path, body: &mut Body<impl Read>) -> Result<bool, SavedStateError> {
     let mut magic = [0; MAGIC.len()];
     let begun = body.take(&mut magic);
     let problem = match begun {
-        true if magic == MAGIC => return Ok(()),
+        true if magic == MAGIC => return Ok(true),
+        true if magic == MAGIC_PLAIN => return Ok(false),
         true if magic.starts_with(ANY_VERSION) => {
             "saved by another version of Mynah, or its first bytes are damaged; this one reads \
-             mynah.state/2"
+             mynah.state/3 and 2"
         }
-        _ => "not a saved state (mynah.state/2), or its first bytes are damaged",
+        _ => "not a saved state (mynah.state/3), or its first bytes are damaged",
     };
     Err(SavedStateError::Format { path: path.into(), problem: problem.into() })
 }
@@ -391,13 +365,13 @@ fn take_header(path: &Path, body: &mut Body<impl Read>) -> Result<StateHeader, S
     serde_json::from_slice(&header).map_err(|error| format(&format!("its header: {error}")))
 }
 
-/// Takes what follows the magic bytes.
+/// Takes what follows the header.
 fn take(
     drive: &mut Drive,
     path: &Path,
+    header: StateHeader,
     body: &mut Body<impl Read>,
 ) -> Result<(StateHeader, Vec<KeySpace>), SavedStateError> {
-    let header = take_header(path, body)?;
     let here = drive_hash(drive.config());
     if header.drive_hash != here {
         let differences = Box::new(header.differences(drive.config()));
@@ -427,6 +401,7 @@ fn take(
 mod tests {
     use crate::simulation::Simulation;
     use sha2::Digest;
+    use std::io::Read;
     use std::path::Path;
 
     fn simulation(flow: &str) -> Simulation {
@@ -503,18 +478,21 @@ mod tests {
         assert_eq!(measured.result.notes.last().unwrap(), "the drive's state was not saved");
     }
 
-    /// A state as earlier versions wrote it: without what describes the drive.
+    /// A state as earlier versions wrote it: without what describes the drive, and not deflated.
     fn without_drive(state: &[u8]) -> Vec<u8> {
         let length = super::MAGIC.len();
-        let (magic, rest) = state.split_at(length);
+        let rest = &state[length..];
         let size = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
         let mut header: super::StateHeader = serde_json::from_slice(&rest[4..4 + size]).unwrap();
         assert!(header.drive_text.take().unwrap().contains("[geometry]\nchannels = 16\n"));
         let header = serde_json::to_vec(&header).unwrap();
-        let model = &rest[4 + size..rest.len() - super::CHECKSUM];
+        let mut model = vec![];
+        let deflated = &rest[4 + size..rest.len() - super::CHECKSUM];
+        flate2::read::ZlibDecoder::new(deflated).read_to_end(&mut model).unwrap();
+        assert!(deflated.len() < model.len() / 4, "{} of {}", deflated.len(), model.len());
         let size = (header.len() as u32).to_le_bytes();
-        let mut old = [magic, &size, &header, model].concat();
-        let checksum = super::Sha256::digest(&old);
+        let mut old = [super::MAGIC_PLAIN, &size, &header, &model].concat();
+        let checksum = sha2::Sha256::digest(&old);
         old.extend(checksum);
         old
     }

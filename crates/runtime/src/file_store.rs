@@ -11,6 +11,8 @@
 //! flushed again, and a drive that cannot keep its promise must say so. What goes wrong is told at
 //! once ([`Trouble`]).
 //!
+//! The file is as long as it has been written to. Where nothing was ever written reads need no disk.
+//!
 //! While the store is in use its header says so. Closed in order, it names the saved state of the
 //! drive that belongs to the bytes, if there is one.
 
@@ -33,7 +35,7 @@ use crate::workers::{Executor, Workers};
 use backlog::{Backlog, Content, Operation, Patch};
 use disk::Disk;
 pub(crate) use disk::is_no_room;
-use header::{DRIVE_BYTES_MAX, Header, NoHeader, SLOTS_BYTES, slots_at};
+use header::{DRIVE_BYTES_MAX, Header, NoHeader, SLOTS_BYTES};
 use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
 use mynah_device::{Condition, Ready, Store, StoreError, StoreJob, Values};
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -130,23 +132,48 @@ impl StoreFile {
 
 /// The header of a file of so many bytes; `None` if nothing was ever written to it.
 fn read_header(file: &File, bytes: u64) -> Result<Option<Header>, Problem> {
-    // Where it should be, and around there.
+    let part = |at: u64, most: u64| -> io::Result<Vec<u8>> {
+        let mut part = vec![0; most.min(bytes - at) as usize];
+        file.read(at, &mut part)?;
+        Ok(part)
+    };
+    // Where those of format 1 have it, and around there.
     let at = bytes.saturating_sub(2 * SLOTS_BYTES);
-    let mut end = vec![0; (bytes - at) as usize];
-    file.read(at, &mut end)?;
+    let end = part(at, bytes)?;
     let slots = end.len().saturating_sub(SLOTS_BYTES as usize);
-    match Header::newest(&end[slots..]) {
-        Ok(header) if header.file_bytes() == bytes => return Ok(Some(header)),
-        Err(NoHeader::Format(format)) => return Err(Problem::Format(format)),
-        Err(NoHeader::Damaged) => return Err(Problem::Damaged),
+    let behind = Header::newest(&end[slots..]);
+    if let Ok(header) = &behind
+        && header.held_bytes.is_none()
+        && header.file_bytes() == bytes
+    {
+        return Ok(Some(header.clone()));
+    }
+    let found = match Header::newest(&part(0, SLOTS_BYTES)?) {
+        Ok(header) if header.held_bytes.is_some() => return fits(header, file, bytes).map(Some),
+        Ok(_) | Err(NoHeader::Foreign) => behind.err(),
+        Err(other) => Some(other),
+    };
+    match found {
+        Some(NoHeader::Format(format)) => return Err(Problem::Format(format)),
+        Some(NoHeader::Damaged) => return Err(Problem::Damaged),
         // A run that was killed while it made the file leaves one that holds nothing.
-        Err(NoHeader::Foreign) if is_hole(file, bytes)? => return Ok(None),
-        Ok(_) | Err(NoHeader::Foreign) => {}
+        Some(NoHeader::Foreign) if data_from(file, 0)? >= bytes => return Ok(None),
+        Some(NoHeader::Foreign) | None => {}
     }
     match Header::find(&end, at) {
         Some(header) => Err(Problem::Length { file: bytes, wanted: header.file_bytes() }),
         None => Err(Problem::Foreign),
     }
+}
+
+/// The header, if the file has the bytes that it speaks of. It may have more: a run that was killed
+/// may have written them, and of one that was closed in order they are zeros.
+fn fits(header: Header, file: &File, bytes: u64) -> Result<Header, Problem> {
+    let wanted = header.file_bytes();
+    if bytes < wanted || (header.clean && data_from(file, wanted)? < bytes) {
+        return Err(Problem::Length { file: bytes, wanted });
+    }
+    Ok(header)
 }
 
 /// As much of a drive's hash as a header holds.
@@ -175,7 +202,7 @@ impl FileStore {
         let path = file.path.clone();
         let fail = |problem| OpenError { path: path.clone(), problem };
         let (disk, header, found) = fit(file, data_bytes, drive).map_err(fail)?;
-        let is_named = disk.look().map_err(|error| fail(error.into()))?.is_named;
+        let look = disk.look().map_err(|error| fail(error.into()))?;
         let disk = Arc::new(disk);
         let workers = Workers::new("mynah-disk", THREADS, {
             let disk = disk.clone();
@@ -183,7 +210,7 @@ impl FileStore {
         });
         let workers = workers.map_err(|error| fail(Problem::Threads(error)))?;
         let mut store = DiskStore::new(disk, workers, header);
-        store.wanted.is_named = is_named;
+        store.wanted = Wanted { is_named: look.is_named, bytes: look.bytes };
         store.trouble = Trouble::of(&path);
         store.is_new = found == Found::Nothing;
         Ok((store, found))
@@ -195,25 +222,24 @@ impl FileStore {
     }
 }
 
-/// Gives a file the size that a drive needs, or checks that it has it; the header to go on from.
+/// Makes a new file ready for a drive, or checks that an old one is of its size; the header to go on
+/// from.
 fn fit(file: StoreFile, data_bytes: u64, drive: &str) -> Result<(File, Header, Found), Problem> {
-    let wanted_bytes = data_bytes
-        .checked_next_multiple_of(4096)
-        .and_then(|bytes| bytes.checked_add(SLOTS_BYTES))
-        .filter(|&bytes| bytes <= i64::MAX as u64)
-        .ok_or(Problem::TooLarge(data_bytes))?;
+    if data_bytes > i64::MAX as u64 - 2 * SLOTS_BYTES {
+        return Err(Problem::TooLarge(data_bytes));
+    }
     let same_drive = file.is_of(drive);
     let StoreFile { path, file, header } = file;
     let (header, found) = match header {
         None => {
-            file.set_len(wanted_bytes)
-                .map_err(|error| Problem::Extend { bytes: wanted_bytes, error })?;
+            file.set_len(SLOTS_BYTES).map_err(no_room)?;
             file.sync_all()?;
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
             let header = Header {
                 sequence: 0,
                 data_bytes,
+                held_bytes: Some(0),
                 drive: String::new(),
                 clean: false,
                 state: None,
@@ -231,19 +257,27 @@ fn fit(file: StoreFile, data_bytes: u64, drive: &str) -> Result<(File, Header, F
     };
     // Whatever else is full, headers can be written: that the drive has ended in order, too.
     let reserved = FallocateFlags::KEEP_SIZE;
-    match rustix::fs::fallocate(&file, reserved, slots_at(data_bytes), SLOTS_BYTES) {
-        Err(error) if is_no_room(&error.into()) => return Err(Problem::NoRoom(error.into())),
+    match rustix::fs::fallocate(&file, reserved, header.slots_at(), SLOTS_BYTES) {
+        Err(error) if is_no_room(&error.into()) => return Err(no_room(error.into())),
         // There are file systems that cannot do that.
         _ => {}
     }
     Ok((file, Header { drive: name_of(drive), ..header }, found))
 }
 
-/// Whether a file has no byte that was ever written.
-fn is_hole(file: &File, bytes: u64) -> io::Result<bool> {
-    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)) {
-        Ok(first) => Ok(first >= bytes),
-        Err(Errno::NXIO) => Ok(true),
+fn no_room(error: io::Error) -> Problem {
+    match is_no_room(&error) {
+        true => Problem::NoRoom(error),
+        false => Problem::Io(error),
+    }
+}
+
+/// Where the first byte from `at` on is that was ever written to a file; behind its end if there is
+/// none.
+fn data_from(file: &File, at: u64) -> io::Result<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+        Ok(first) => Ok(first),
+        Err(Errno::NXIO) => Ok(u64::MAX),
         Err(error) => Err(error.into()),
     }
 }
@@ -299,6 +333,8 @@ pub struct DiskStore<E> {
 struct Syncing {
     jobs: Vec<StoreJob>,
     covers: u64,
+    /// Bytes that the disk had when it began.
+    holds: u64,
     with_header: bool,
 }
 
@@ -351,7 +387,11 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
 
     fn start(&mut self, operation: Operation) {
         self.under_way += 1;
-        self.executor.submit(Task(Work::Change(operation)));
+        let at = self.header.data_at() + operation.at;
+        let operation = Operation { at, ..operation };
+        // A disk that was truncated is not to become as long again unseen.
+        let wanted = (operation.holds() >= self.wanted.bytes).then_some(self.wanted);
+        self.executor.submit(Task(Work::Change { operation, wanted }));
     }
 
     fn start_all(&mut self, operations: Vec<Operation>) {
@@ -421,7 +461,8 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
                     self.look();
                 }
             }
-            Outcome::Change { sequence, result: Ok(()) } => {
+            Outcome::Change { sequence, result: Ok(()), holds } => {
+                self.wanted.bytes = self.wanted.bytes.max(holds);
                 self.backlog.ended(sequence, &mut ready);
                 if let Some(job) = self.change_jobs.remove(&sequence) {
                     self.finished.push_back((job, Ok(())));
@@ -434,7 +475,7 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
                     self.recover();
                 }
             }
-            Outcome::Change { sequence, result: Err(problem) } => {
+            Outcome::Change { sequence, result: Err(problem), .. } => {
                 self.under_way -= 1;
                 self.backlog.refused(sequence);
                 self.retried.remove(&sequence);
@@ -446,6 +487,11 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
                     // One that failed before this sync ended may be one it should have covered.
                     Ok(()) if self.condition != Condition::Failed => {
                         self.stable = syncing.covers;
+                        // A header speaks of bytes only that were on stable storage before it was.
+                        if let Some(held) = &mut self.header.held_bytes {
+                            let holds = syncing.holds.saturating_sub(SLOTS_BYTES);
+                            *held = holds.clamp(*held, self.header.data_bytes);
+                        }
                         if syncing.with_header {
                             self.header.sequence += 1;
                             self.header_refused = false;
@@ -533,7 +579,7 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
         let with_header = std::mem::take(&mut self.header_changed);
         let header = with_header
             .then(|| Header { sequence: self.header.sequence + 1, ..self.header.clone() });
-        self.syncing = Some(Syncing { jobs, covers, with_header });
+        self.syncing = Some(Syncing { jobs, covers, holds: self.wanted.bytes, with_header });
         self.executor.submit(Task(Work::Sync { header, wanted: self.wanted }));
     }
 
@@ -566,7 +612,9 @@ impl<E: Executor<Task, Done>> Store for DiskStore<E> {
         debug_assert!(at + u64::from(bytes) <= self.header.data_bytes, "outside the store");
         let (patches, all) = self.backlog.patches(at, bytes.into());
         let mut buffer = vec![0; bytes as usize];
-        if all || self.disk.read_cached(at, &mut buffer) {
+        let on_disk = self.header.data_at() + at;
+        let held = self.wanted.bytes.saturating_sub(on_disk).min(bytes.into()) as usize;
+        if all || held == 0 || self.disk.read_cached(on_disk, &mut buffer[..held]) {
             patches.iter().for_each(|patch| patch.apply(at, &mut buffer));
             let job = self.new_job(Job::Fetch { buffer, patches: Vec::new(), at });
             self.finished.push_back((job, Ok(())));
@@ -574,7 +622,7 @@ impl<E: Executor<Task, Done>> Store for DiskStore<E> {
         }
         let job = self.new_job(Job::Fetch { buffer: Vec::new(), patches, at });
         self.backlog.read_begins(job, at, bytes.into());
-        self.executor.submit(Task(Work::Read { job, at, buffer }));
+        self.executor.submit(Task(Work::Read { job, at: on_disk, buffer, held }));
         Ready::Later(job)
     }
 
@@ -676,7 +724,7 @@ impl<E: Executor<Task, Done>> Store for DiskStore<E> {
     fn cancel(&mut self) -> Result<(), StoreError> {
         if self.is_new {
             // Nothing was in it.
-            let zeroed = self.disk.zero(slots_at(self.header.data_bytes), SLOTS_BYTES);
+            let zeroed = self.disk.zero(self.header.slots_at(), SLOTS_BYTES);
             return zeroed.and_then(|()| self.disk.sync()).map_err(|_| StoreError::Write);
         }
         let sequence = self.header.sequence;

@@ -21,6 +21,16 @@ pub(super) struct Operation {
     pub(super) content: Content,
 }
 
+impl Operation {
+    /// So many bytes, and no fewer, a disk has after it. Zeros make none longer.
+    pub(super) fn holds(&self) -> u64 {
+        match self.content {
+            Content::Bytes(_) => self.at + self.bytes,
+            Content::Zeros => 0,
+        }
+    }
+}
+
 /// Bytes of an unfinished operation that a read must see.
 #[derive(Clone, Debug)]
 pub(super) struct Patch {

@@ -66,8 +66,10 @@ impl Disk for File {
         }
         let zeros = vec![0; ZEROS_BYTES.min(bytes) as usize];
         let mut next = at;
-        while next < at + bytes {
-            let piece = ZEROS_BYTES.min(at + bytes - next);
+        // Behind the end of the file is nothing.
+        let end = self.metadata()?.len().min(at + bytes);
+        while next < end {
+            let piece = ZEROS_BYTES.min(end - next);
             self.write_all_at(&zeros[..piece as usize], next)?;
             next += piece;
         }

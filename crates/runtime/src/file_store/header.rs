@@ -1,8 +1,11 @@
 //! What a store's file says about itself.
 //!
-//! The drive's bytes come first, at their own addresses. Behind them lie two slots, written in
-//! turn: a slot is overwritten only when the other one is on stable storage, so one of them is
-//! whole whenever the power fails.
+//! Two slots come first, written in turn: a slot is overwritten only when the other one is on stable
+//! storage, so one of them is whole whenever the power fails. Behind them lie the drive's bytes, as far
+//! as any were written: the file ends there.
+//!
+//! In files of format 1, which are read and go on as they are, the drive's bytes come first, all of
+//! them, and the slots behind.
 
 use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
 use zerocopy::byteorder::little_endian::{U32, U64};
@@ -16,7 +19,10 @@ pub(super) const SLOTS_BYTES: u64 = 2 * SLOT_BYTES;
 pub(super) const DRIVE_BYTES_MAX: usize = 48;
 
 const MAGIC: [u8; 8] = *b"MynahSto";
-const FORMAT: u32 = 1;
+/// Slots lie before the drive's bytes.
+const FORMAT: u32 = 2;
+/// Slots lie behind them.
+const FORMAT_BEHIND: u32 = 1;
 /// Later formats will be no higher: whatever is says more of damage than of a version.
 const FORMAT_MAX: u32 = 255;
 const CLEAN: u32 = 1;
@@ -44,6 +50,9 @@ pub(super) struct Header {
     /// Counts headers; the slot with the higher number is the newer one.
     pub(super) sequence: u64,
     pub(super) data_bytes: u64,
+    /// The file has at least so many of them, from the first on. `None`: it is of format 1, and has
+    /// them all.
+    pub(super) held_bytes: Option<u64>,
     /// Which drive these bytes belong to.
     pub(super) drive: String,
     /// Whether the store was closed in order.
@@ -64,15 +73,23 @@ pub(super) enum NoHeader {
     Damaged,
 }
 
-/// Where the slots begin.
-pub(super) fn slots_at(data_bytes: u64) -> u64 {
-    data_bytes.next_multiple_of(ALIGNMENT as u64)
-}
-
 impl Header {
+    /// Where the slots begin.
+    pub(super) fn slots_at(&self) -> u64 {
+        match self.held_bytes {
+            Some(_) => 0,
+            None => self.data_bytes.next_multiple_of(ALIGNMENT as u64),
+        }
+    }
+
+    /// Where the drive's bytes begin.
+    pub(super) fn data_at(&self) -> u64 {
+        self.held_bytes.map_or(0, |_| SLOTS_BYTES)
+    }
+
     /// Where in the file this header goes.
     pub(super) fn at(&self) -> u64 {
-        slots_at(self.data_bytes) + self.sequence % 2 * SLOT_BYTES
+        self.slots_at() + self.sequence % 2 * SLOT_BYTES
     }
 
     /// Its bytes.
@@ -83,7 +100,7 @@ impl Header {
         drive[..named].copy_from_slice(&self.drive.as_bytes()[..named]);
         let mut layout = Layout {
             magic: MAGIC,
-            format: U32::new(FORMAT),
+            format: U32::new(self.held_bytes.map_or(FORMAT_BEHIND, |_| FORMAT)),
             flags: U32::new(if self.clean { CLEAN } else { 0 }),
             sequence: U64::new(self.sequence),
             data_bytes: U64::new(self.data_bytes),
@@ -92,10 +109,12 @@ impl Header {
             description_bytes: U32::new(self.description.len() as u32),
             checksum: U32::ZERO,
         };
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), &self.description);
+        let mut rest = self.held_bytes.map_or(Vec::new(), |held| held.to_le_bytes().to_vec());
+        rest.extend_from_slice(&self.description);
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), &rest);
         layout.checksum = U32::new(checksum);
         let mut bytes = layout.as_bytes().to_vec();
-        bytes.extend_from_slice(&self.description);
+        bytes.append(&mut rest);
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
         bytes
     }
@@ -106,23 +125,31 @@ impl Header {
             return Err(NoHeader::Foreign);
         }
         let format = layout.format.get();
-        if format != FORMAT && format <= FORMAT_MAX {
-            return Err(NoHeader::Format(format));
-        }
-        let description =
-            rest.get(..layout.description_bytes.get() as usize).ok_or(NoHeader::Damaged)?;
+        let held = match format {
+            FORMAT => size_of::<u64>(),
+            FORMAT_BEHIND => 0,
+            _ if format <= FORMAT_MAX => return Err(NoHeader::Format(format)),
+            _ => return Err(NoHeader::Damaged),
+        };
+        let all = layout.description_bytes.get() as usize + held;
+        let rest = rest.get(..all).ok_or(NoHeader::Damaged)?;
         let checksum = layout.checksum.get();
         layout.checksum = U32::ZERO;
-        let found = crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), description);
+        let found = crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), rest);
+        let (held, description) = rest.split_at(held);
+        let held_bytes = held.try_into().ok().map(u64::from_le_bytes);
+        let data_bytes = layout.data_bytes.get();
         // No file is as long as a number can be.
-        let is_possible = layout.data_bytes.get() <= i64::MAX as u64 - 2 * SLOTS_BYTES;
-        if format != FORMAT || checksum != found || !is_possible {
+        let is_possible = data_bytes <= i64::MAX as u64 - 2 * SLOTS_BYTES
+            && held_bytes.is_none_or(|held| held <= data_bytes);
+        if checksum != found || !is_possible {
             return Err(NoHeader::Damaged);
         }
         let drive = layout.drive.split(|&byte| byte == 0).next().unwrap_or_default();
         Ok(Header {
             sequence: layout.sequence.get(),
-            data_bytes: layout.data_bytes.get(),
+            data_bytes,
+            held_bytes,
             drive: String::from_utf8_lossy(drive).into_owned(),
             clean: layout.flags.get() & CLEAN != 0,
             state: Some(layout.state).filter(|state| *state != StateId::default()),
@@ -130,7 +157,7 @@ impl Header {
         })
     }
 
-    /// The newest whole header of a file's last [`SLOTS_BYTES`] bytes.
+    /// The newest whole header of two slots.
     pub(super) fn newest(slots: &[u8]) -> Result<Header, NoHeader> {
         let (first, second) = slots.split_at(slots.len().min(SLOT_BYTES as usize));
         match (Header::decode(first), Header::decode(second)) {
@@ -152,9 +179,9 @@ impl Header {
         found.next()
     }
 
-    /// Bytes of the file that it is the header of.
+    /// The least bytes of the file that it is the header of.
     pub(super) fn file_bytes(&self) -> u64 {
-        slots_at(self.data_bytes) + SLOTS_BYTES
+        SLOTS_BYTES + self.held_bytes.unwrap_or_else(|| self.slots_at())
     }
 }
 
@@ -164,21 +191,36 @@ mod tests {
 
     #[test]
     fn the_newest_whole_slot_counts() {
-        let header = |sequence, description: &[u8]| Header {
+        for held_bytes in [None, Some(5000)] {
+            newest_of(held_bytes);
+        }
+        // Whoever can make a checksum, too.
+        let more = Header { held_bytes: Some(10_001), ..header(3, b"", None) };
+        assert_eq!(Header::decode(&more.encode()), Err(NoHeader::Damaged));
+    }
+
+    fn header(sequence: u64, description: &[u8], held_bytes: Option<u64>) -> Header {
+        Header {
             sequence,
             data_bytes: 10_000,
+            held_bytes,
             drive: "a hash".to_owned(),
             clean: sequence == 3,
             state: (sequence == 3).then_some([7; 16]),
             description: description.to_vec(),
-        };
+        }
+    }
+
+    fn newest_of(held_bytes: Option<u64>) {
+        let fields = 104 + if held_bytes.is_some() { 8 } else { 0 };
+        let header = |sequence, description: &[u8]| header(sequence, description, held_bytes);
         let mut slots = vec![0; SLOTS_BYTES as usize];
         assert_eq!(Header::newest(&slots), Err(NoHeader::Foreign));
         assert_eq!(Header::newest(&[]), Err(NoHeader::Foreign));
         let longest = vec![7; DESCRIPTION_BYTES_MAX];
         for (sequence, description) in [(1, &b"one"[..]), (2, &longest), (3, b"")] {
             let header = header(sequence, description);
-            let at = (header.at() - slots_at(10_000)) as usize;
+            let at = (header.at() - header.slots_at()) as usize;
             assert!(header.encode().len() as u64 <= SLOT_BYTES);
             slots[at..at + header.encode().len()].copy_from_slice(&header.encode());
             assert_eq!(Header::newest(&slots), Ok(header));
@@ -187,7 +229,7 @@ mod tests {
             let at = (SLOT_BYTES + byte) as usize;
             slots[at] ^= 1;
             let newest = Header::newest(&slots).expect("the other slot");
-            assert_eq!(newest.sequence, if byte < 104 { 2 } else { 3 }, "byte {byte}");
+            assert_eq!(newest.sequence, if byte < fields { 2 } else { 3 }, "byte {byte}");
             slots[at] ^= 1;
         }
         // Whoever can make a checksum, too.
@@ -197,7 +239,8 @@ mod tests {
         both.iter().for_each(|&at| slots[at] = 9);
         assert_eq!(Header::newest(&slots), Err(NoHeader::Format(9)));
         // A version that there will never be.
-        both.iter().for_each(|&at| (slots[at], slots[at + 3]) = (1, 0x80));
+        let format = if held_bytes.is_some() { 2 } else { 1 };
+        both.iter().for_each(|&at| (slots[at], slots[at + 3]) = (format, 0x80));
         assert_eq!(Header::newest(&slots), Err(NoHeader::Damaged));
         both.iter().for_each(|&at| (slots[at + 3], slots[at + 9]) = (0, slots[at + 9] ^ 1));
         assert_eq!(Header::newest(&slots), Err(NoHeader::Damaged));

@@ -1,7 +1,6 @@
 //! Why a file cannot be a drive's store, and what helps: everything that can be known before the
 //! drive is served.
 
-use rustix::io::Errno;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -50,12 +49,7 @@ impl OpenError {
             }
             Problem::Size { .. } => "serve the drive that it was made for, or give another path",
             Problem::TooLarge(_) => "serve a smaller drive, or with --store ram",
-            Problem::Extend { error, .. } if Errno::from_io_error(error) == Some(Errno::FBIG) => {
-                "its length counts, though it takes only as much room as is written: raise the \
-                 limit (ulimit -f), use a file system for large files, serve a smaller drive, or \
-                 with --store ram"
-            }
-            Problem::Extend { .. } | Problem::NoRoom(_) | Problem::Unusable(_) => {
+            Problem::NoRoom(_) | Problem::Unusable(_) => {
                 "see to room on its file system and to limits (df, quota, ulimit -f), or give \
                  another path"
             }
@@ -74,23 +68,23 @@ pub(super) enum Problem {
     Kind(&'static str),
     #[error("another process is using it")]
     InUse,
-    #[error("it is not a store of Mynah's, or has been truncated: it does not end as one")]
+    #[error(
+        "it is not a store of Mynah's, or has been truncated: it neither begins nor ends as one"
+    )]
     Foreign,
-    #[error("its format is {0}, and this program knows only format 1")]
+    #[error("its format is {0}, and this program knows formats up to 2")]
     Format(u32),
     #[error(
-        "it is a store of Mynah's, but damaged: neither of the headers at its end has the \
-         checksum that it should have"
+        "it is a store of Mynah's, but damaged: neither of its headers has the checksum that it should \
+         have"
     )]
     Damaged,
-    #[error("it has {file} bytes, but was made with {wanted}: it has been {}", changed(*file, *wanted))]
+    #[error("it has {file} bytes, but should have {wanted}: it has been {}", changed(*file, *wanted))]
     Length { file: u64, wanted: u64 },
     #[error("it holds a drive of {file} bytes, but this drive has {drive}")]
     Size { file: u64, drive: u64 },
     #[error("no file can hold a drive of {0} bytes")]
     TooLarge(u64),
-    #[error("it cannot be made {bytes} bytes long, as this drive wants it: {error}")]
-    Extend { bytes: u64, error: io::Error },
     #[error("there is no room for what is to be noted in it: {0}")]
     NoRoom(io::Error),
     #[error("the threads that wait for it cannot be started: {0}")]

@@ -13,9 +13,22 @@ pub struct Task(pub(super) Work);
 
 #[derive(Debug)]
 pub(super) enum Work {
-    Read { job: StoreJob, at: u64, buffer: Vec<u8> },
-    Change(Operation),
-    Sync { header: Option<Header>, wanted: Wanted },
+    /// The disk holds so many bytes of it, and the rest was never written.
+    Read {
+        job: StoreJob,
+        at: u64,
+        buffer: Vec<u8>,
+        held: usize,
+    },
+    /// `wanted`: what the disk has to look like before, if it may look so again afterwards.
+    Change {
+        operation: Operation,
+        wanted: Option<Wanted>,
+    },
+    Sync {
+        header: Option<Header>,
+        wanted: Wanted,
+    },
     Look(Wanted),
 }
 
@@ -33,24 +46,42 @@ pub struct Done(pub(super) Outcome);
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Read { job: StoreJob, buffer: Vec<u8>, result: io::Result<()> },
-    Change { sequence: u64, result: Result<(), Problem> },
-    Sync { result: Result<(), Problem> },
-    Look { result: Result<(), Problem> },
+    Read {
+        job: StoreJob,
+        buffer: Vec<u8>,
+        result: io::Result<()>,
+    },
+    /// So many bytes, and no fewer, the disk has since then.
+    Change {
+        sequence: u64,
+        result: Result<(), Problem>,
+        holds: u64,
+    },
+    Sync {
+        result: Result<(), Problem>,
+    },
+    Look {
+        result: Result<(), Problem>,
+    },
 }
 
 pub(super) fn perform(disk: &(impl Disk + ?Sized), task: Task) -> Done {
     Done(match task.0 {
-        Work::Read { job, at, mut buffer } => {
-            let result = disk.read(at, &mut buffer);
+        Work::Read { job, at, mut buffer, held } => {
+            let result = disk.read(at, &mut buffer[..held]);
             Outcome::Read { job, buffer, result }
         }
-        Work::Change(Operation { sequence, at, bytes, content }) => {
-            let result = match content {
-                Content::Bytes(bytes) => disk.write(at, &bytes),
-                Content::Zeros => disk.zero(at, bytes),
-            };
-            Outcome::Change { sequence, result: result.map_err(of_write) }
+        Work::Change { operation, wanted } => {
+            let (sequence, holds) = (operation.sequence, operation.holds());
+            let result = wanted.map_or(Ok(()), |wanted| look(disk, wanted)).and_then(|()| {
+                let Operation { at, bytes, content, .. } = operation;
+                let result = match content {
+                    Content::Bytes(content) => disk.write(at, &content),
+                    Content::Zeros => disk.zero(at, bytes),
+                };
+                result.map_err(of_write)
+            });
+            Outcome::Change { sequence, result, holds }
         }
         Work::Sync { header, wanted } => Outcome::Sync { result: sync(disk, header, wanted) },
         Work::Look(wanted) => Outcome::Look { result: look(disk, wanted) },
@@ -65,8 +96,8 @@ pub(super) fn of_write(error: io::Error) -> Problem {
     }
 }
 
-/// What a file that was truncated has lost is seen before the header makes it longer again: the
-/// bytes of the drive never reach its end.
+/// What a file that was truncated has lost is seen before the header is written, which may lie at its
+/// end and make it as long as it was.
 fn sync(
     disk: &(impl Disk + ?Sized),
     header: Option<Header>,

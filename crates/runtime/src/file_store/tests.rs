@@ -52,13 +52,30 @@ impl RecordingDisk {
         self.0.lock().unwrap().steps.push(step);
     }
 
+    /// The drive's first bytes.
+    fn data(&self, bytes: usize) -> Vec<u8> {
+        let mut content = self.0.lock().unwrap().content.clone();
+        content.resize(content.len().max(SLOTS_BYTES as usize + bytes), 0);
+        content[SLOTS_BYTES as usize..][..bytes].to_vec()
+    }
+
+    fn header(&self) -> Header {
+        Header::newest(&self.0.lock().unwrap().content).expect("a header")
+    }
+
     /// Half of every sector, or all, reaches what readers see.
     fn show(&self, sector: u64, content: &[u8], whole: bool) {
         let seen = &mut self.0.lock().unwrap().content;
         let begin = (sector * SECTOR) as usize;
+        if content.iter().any(|&byte| byte != 0) && seen.len() < begin + content.len() {
+            seen.resize(begin + content.len(), 0);
+        }
         for (at, sector) in content.chunks(SECTOR as usize).enumerate() {
             let first = begin + at * SECTOR as usize;
             let shown = if whole { sector.len() } else { sector.len() / 2 };
+            if first >= seen.len() {
+                return;
+            }
             seen[first..first + shown].copy_from_slice(&sector[..shown]);
         }
     }
@@ -99,12 +116,10 @@ struct Steps {
 impl Steps {
     fn content(task: &Task) -> Option<(u64, Vec<u8>)> {
         match &task.0 {
-            Work::Change(Operation { at, content: Content::Bytes(bytes), .. }) => {
-                Some((*at, bytes.to_vec()))
-            }
-            Work::Change(Operation { at, bytes, content: Content::Zeros, .. }) => {
-                Some((*at, vec![0; *bytes as usize]))
-            }
+            Work::Change { operation: Operation { at, bytes, content, .. }, .. } => match content {
+                Content::Bytes(bytes) => Some((*at, bytes.to_vec())),
+                Content::Zeros => Some((*at, vec![0; *bytes as usize])),
+            },
             Work::Sync { header: Some(header), .. } => Some((header.at(), header.encode())),
             Work::Sync { header: None, .. } | Work::Read { .. } | Work::Look(_) => None,
         }
@@ -128,13 +143,13 @@ impl Steps {
             self.disk.record(Step::WriteBegins { number, sector, content });
         }
         match &task.0 {
-            Work::Read { at, buffer, .. } => {
-                half = vec![0; buffer.len()];
+            Work::Read { at, held, .. } => {
+                half = vec![0; *held];
                 self.disk.read(*at, &mut half).unwrap();
             }
             // The sync itself begins when its header has been written.
             Work::Sync { header: None, .. } => self.disk.record(Step::SyncBegins),
-            Work::Sync { header: Some(_), .. } | Work::Change(_) | Work::Look(_) => {}
+            Work::Sync { header: Some(_), .. } | Work::Change { .. } | Work::Look(_) => {}
         }
         self.running.push((number, task, half));
     }
@@ -145,9 +160,12 @@ impl Steps {
             let disk = self.disk.0.lock().unwrap();
             (disk.fails, disk.sync_fails)
         };
-        let is_of_zeros = matches!(&task.0, Work::Change(it) if it.content == Content::Zeros);
+        let is_of_zeros = matches!(&task.0, Work::Change { operation, .. } if operation.content == Content::Zeros);
         let fails = fails.filter(|&it| it != Errno::NOSPC || !is_of_zeros);
-        let result = fails.map_or(Ok(()), |error| Err(of_write(error.into())));
+        let mut result = fails.map_or(Ok(()), |error| Err(of_write(error.into())));
+        if let Work::Change { wanted: Some(wanted), .. } = &task.0 {
+            result = look(&*self.disk, *wanted).and(result);
+        }
         if let Some((at, content)) = Self::content(&task)
             && result.is_ok()
         {
@@ -155,8 +173,8 @@ impl Steps {
             self.disk.record(Step::WriteEnds { number });
         }
         match task.0 {
-            Work::Read { job, at, buffer: mut bytes } => {
-                self.disk.read(at, &mut bytes).unwrap();
+            Work::Read { job, at, buffer: mut bytes, held } => {
+                self.disk.read(at, &mut bytes[..held]).unwrap();
                 for (now, before) in bytes.chunks_mut(SECTOR as usize).zip(half.chunks(512)) {
                     now[..256].copy_from_slice(&before[..256]);
                 }
@@ -166,8 +184,9 @@ impl Steps {
                 let result = look(&*self.disk, wanted);
                 self.done.push_back(Done(Outcome::Look { result }));
             }
-            Work::Change(Operation { sequence, .. }) => {
-                self.done.push_back(Done(Outcome::Change { sequence, result }));
+            Work::Change { operation, .. } => {
+                let (sequence, holds) = (operation.sequence, operation.holds());
+                self.done.push_back(Done(Outcome::Change { sequence, result, holds }));
             }
             // Written: now the sync of everything.
             Work::Sync { header: Some(_), wanted } if result.is_ok() => {
@@ -286,16 +305,21 @@ impl Book {
 type Harness = (DiskStore<Steps>, Arc<RecordingDisk>, Book);
 
 fn harness() -> Harness {
-    let data_bytes = SECTORS * SECTOR;
+    harness_of(Some(0))
+}
+
+/// The same with a file that has so many of the drive's bytes, or is of format 1.
+fn harness_of(held_bytes: Option<u64>) -> Harness {
     let header = Header {
         sequence: 4,
-        data_bytes,
+        data_bytes: SECTORS * SECTOR,
+        held_bytes,
         drive: "drive".to_owned(),
         clean: true,
         state: Some(BEFORE),
         description: vec![1],
     };
-    let mut content = vec![0; (slots_at(data_bytes) + SLOTS_BYTES) as usize];
+    let mut content = vec![0; header.file_bytes() as usize];
     let encoded = header.encode();
     content[header.at() as usize..][..encoded.len()].copy_from_slice(&encoded);
     let disk = Arc::new(RecordingDisk::new(content));
@@ -425,13 +449,13 @@ fn run((store, disk, book): &mut Harness, actions: &[Action]) {
 }
 
 /// What a disk may hold after the power failed at `cut`: of every sector any content written
-/// since the last sync that covers it, or that sync's.
+/// since the last sync that covers it, or that sync's. And how long it is at least.
 fn after_power_cut(
     first: &[u8],
     steps: &[Step],
     cut: usize,
     random: &mut Xoshiro256PlusPlus,
-) -> Vec<u8> {
+) -> (Vec<u8>, usize) {
     let mut ended = HashMap::new();
     let mut covered = 0;
     let mut begins = Vec::new();
@@ -445,16 +469,18 @@ fn after_power_cut(
         }
     }
     let mut candidates: BTreeMap<u64, Vec<&[u8]>> = BTreeMap::new();
+    let mut stable_bytes = first.len();
     for step in &steps[..cut] {
         let Step::WriteBegins { number, sector, content } = step else { continue };
         let stable = ended.get(number).is_some_and(|&end| end < covered);
         for (at, bytes) in content.chunks(SECTOR as usize).enumerate() {
             let sector = sector + at as u64;
-            let list = candidates
-                .entry(sector)
-                .or_insert_with(|| vec![&first[(sector * SECTOR) as usize..][..SECTOR as usize]]);
+            let before = first.get((sector * SECTOR) as usize..);
+            let before = before.and_then(|it| it.get(..SECTOR as usize)).unwrap_or(&[0; 512]);
+            let list = candidates.entry(sector).or_insert_with(|| vec![before]);
             if stable {
                 list.clear();
+                stable_bytes = stable_bytes.max(((sector + 1) * SECTOR) as usize);
             }
             list.push(bytes);
         }
@@ -462,6 +488,7 @@ fn after_power_cut(
     // Some cuts lose everything they can, some lose nothing, most are in between.
     let mode = random.random_range(0..4);
     let mut image = first.to_vec();
+    image.resize(first.len() + (SECTORS * SECTOR) as usize, 0);
     for (sector, list) in candidates {
         let which = match mode {
             0 => 0,
@@ -470,7 +497,7 @@ fn after_power_cut(
         };
         image[(sector * SECTOR) as usize..][..SECTOR as usize].copy_from_slice(list[which]);
     }
-    image
+    (image, stable_bytes)
 }
 
 proptest! {
@@ -480,8 +507,16 @@ proptest! {
     /// holds everything that was flushed, or something newer; and a header that is whole, and
     /// names a state of the drive only if that belongs to the bytes.
     #[test]
-    fn what_was_flushed_survives_any_power_cut(actions in actions(), seed: u64) {
-        let mut harness = harness();
+    fn what_was_flushed_survives_any_power_cut(
+        actions in actions(),
+        seed: u64,
+        held in proptest::option::weighted(0.7, 0..=SECTORS),
+    ) {
+        let mut harness = harness_of(held.map(|sectors| sectors * SECTOR));
+        let (slots, data) = match held {
+            Some(_) => (0, SLOTS_BYTES as usize),
+            None => ((SECTORS * SECTOR) as usize, 0),
+        };
         let first = harness.1.0.lock().unwrap().content.clone();
         run(&mut harness, &actions);
         let (mut store, disk, mut book) = harness;
@@ -492,29 +527,32 @@ proptest! {
         book.promises.push((steps.len(), floor, description));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         for cut in 0..=steps.len() {
-            let image = after_power_cut(&first, &steps, cut, &mut random);
+            let (image, stable_bytes) = after_power_cut(&first, &steps, cut, &mut random);
             let promised = book.promises.iter().rfind(|(since, ..)| *since <= cut);
             let (_, floor, described) = promised.unwrap();
-            for (at, bytes) in image[..(SECTORS * SECTOR) as usize].chunks(512).enumerate() {
+            for (at, bytes) in image[data..][..(SECTORS * SECTOR) as usize].chunks(512).enumerate() {
                 let seen = version_of(bytes, at);
                 let valid = &book.versions[at][floor[at]..];
                 prop_assert!(valid.contains(&seen), "cut {cut}: sector {at} is {seen}: {valid:?}");
             }
-            let header = Header::newest(&image[slots_at(SECTORS * SECTOR) as usize..]);
+            let header = Header::newest(&image[slots..][..SLOTS_BYTES as usize]);
             let header = header.expect("a whole header");
+            prop_assert!(header.file_bytes() as usize <= stable_bytes, "cut {cut}: {header:?}");
             prop_assert!(book.descriptions[*described..].contains(&header.description));
             prop_assert_eq!(header.clean, header.state.is_some());
             prop_assert!(header.state != Some(AFTER) || cut > closing);
             // A state is named beside the very bytes that it was named with.
             if let Some(state) = header.state {
                 let last = if state == BEFORE { vec![0; SECTORS as usize] } else { book.state().0 };
-                for (at, bytes) in image[..(SECTORS * SECTOR) as usize].chunks(512).enumerate() {
+                for (at, bytes) in image[data..][..(SECTORS * SECTOR) as usize].chunks(512).enumerate() {
                     prop_assert_eq!(version_of(bytes, at), book.versions[at][last[at]]);
                 }
             }
         }
-        let header = Header::newest(&disk.0.lock().unwrap().content[slots_at(SECTORS * SECTOR) as usize..]);
-        prop_assert_eq!(header.unwrap().state, Some(AFTER));
+        let content = disk.0.lock().unwrap().content.clone();
+        let header = Header::newest(&content[slots..][..SLOTS_BYTES as usize]).expect("a header");
+        prop_assert_eq!(&header.state, &Some(AFTER));
+        prop_assert_eq!(header.file_bytes() as usize, content.len());
     }
 }
 
@@ -612,7 +650,7 @@ fn what_has_no_room_is_kept_and_written_when_there_is_some() {
         assert!(store.tend());
         assert_eq!(do_all(&mut store), []);
         assert_eq!(store.condition(), Condition::Good);
-        assert_eq!(disk.0.lock().unwrap().content[..1024], sectors_of(7, 0..2));
+        assert_eq!(disk.data(1024), sectors_of(7, 0..2));
         assert_eq!(store.write(1024, &sector_of(8, 2)), Ready::Now);
         let flush = later(store.flush());
         assert_eq!(do_all(&mut store), [(flush, Ok(()))]);
@@ -639,7 +677,7 @@ fn deallocation_makes_room_where_there_is_none() {
     assert_eq!(store.condition(), Condition::Good);
     let flush = later(store.flush());
     assert_eq!(do_all(&mut store), [(flush, Ok(()))]);
-    assert_eq!(disk.0.lock().unwrap().content[..6 * 512], [0; 6 * 512]);
+    assert_eq!(disk.data(6 * 512), [0; 6 * 512]);
 }
 
 #[test]
@@ -657,7 +695,7 @@ fn what_has_found_no_room_by_the_end_is_lost_and_said_to_be() {
     assert_eq!(do_all(&mut store), []);
     disk.0.lock().unwrap().fails = None;
     assert_eq!(store.close(Some(AFTER)), Ok(()));
-    assert_eq!(disk.0.lock().unwrap().content[..2048], sectors_of(7, 0..4));
+    assert_eq!(disk.data(2048), sectors_of(7, 0..4));
 }
 
 #[test]
@@ -677,10 +715,7 @@ fn what_the_kernel_could_not_sync_is_lost_for_good() {
 #[test]
 fn a_start_that_is_taken_back_leaves_the_header_as_it_was() {
     let (mut store, disk, _) = harness();
-    let header = || {
-        let content = disk.0.lock().unwrap().content.clone();
-        Header::newest(&content[slots_at(SECTORS * SECTOR) as usize..]).expect("a header")
-    };
+    let header = || disk.header();
     assert_eq!((header().clean, header().state), (false, None));
     assert_eq!(store.cancel(), Ok(()));
     assert_eq!((header().clean, header().state), (true, Some(BEFORE)));
@@ -711,7 +746,7 @@ fn too_much_under_way_makes_writes_wait() {
 
 #[test]
 fn a_forgotten_fetch_leaves_nothing() {
-    let (mut store, _, _) = harness();
+    let (mut store, _, _) = harness_of(Some(SECTORS * SECTOR));
     let Ready::Later(job) = store.fetch(512, 512) else { panic!("no job") };
     store.forget(job);
     store.executor.begin(0);

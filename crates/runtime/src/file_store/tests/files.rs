@@ -45,6 +45,8 @@ fn a_file_keeps_bytes_and_description_and_is_refused_where_it_does_not_fit() {
         std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).expect("metadata"))
     };
     assert!(blocks(&path) * 512 < 1 << 20, "{} blocks", blocks(&path));
+    let length = std::fs::metadata(&path).expect("metadata").len();
+    assert_eq!(length, SLOTS_BYTES + at + data.len() as u64);
     for (used, closed) in [(false, true), (true, true), (true, false)] {
         let file = StoreFile::open(&path).expect("a file");
         assert_eq!(file.state(), closed.then_some([5; 16]));
@@ -100,8 +102,8 @@ fn a_file_that_goes_away_or_is_cut_is_noticed() {
     assert_eq!(read_all(&mut store, 4096, 4096), [7; 4096], "hosts can save it elsewhere");
     assert_eq!(store.close(None), Err(StoreError::Write));
 
-    let whole = size + SLOTS_BYTES;
-    for length in [0, 4096, size, size + 4096, whole - 1] {
+    let whole = SLOTS_BYTES + 8192;
+    for length in [0, 4096, SLOTS_BYTES, SLOTS_BYTES + 4096, whole - 1] {
         for by_flush in [false, true] {
             let mut store = used();
             assert_eq!(store.settle(), Ok(()));
@@ -109,7 +111,7 @@ fn a_file_that_goes_away_or_is_cut_is_noticed() {
             match by_flush {
                 false => wait_for_failure(&mut store),
                 true => {
-                    // What is written behind its end makes it longer, but never as long as it was.
+                    // What is written behind its end does not make it longer unseen.
                     store.write(size - 4096, &[7; 4096]);
                     store.describe(b"something else");
                     assert_eq!(store.settle(), Err(StoreError::Write));
@@ -122,6 +124,52 @@ fn a_file_that_goes_away_or_is_cut_is_noticed() {
             assert!(std::fs::metadata(&path).unwrap().len() < whole);
             std::fs::remove_file(&path).unwrap();
         }
+    }
+}
+
+/// A file of format 1 goes on as it is, whatever hosts have written to it.
+#[test]
+fn a_file_of_an_earlier_version_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive");
+    let size = 1 << 20;
+    let header = |sequence, data_bytes, held_bytes| Header {
+        sequence,
+        data_bytes,
+        held_bytes,
+        drive: "hash".to_owned(),
+        clean: true,
+        state: Some([5; 16]),
+        description: b"one namespace".to_vec(),
+    };
+    let old = header(7, size, None);
+    let mut image = vec![7; size as usize];
+    // A host has kept another drive's file at the beginning of this one.
+    let inner = header(9, 4096, Some(4096)).encode();
+    image[..inner.len()].copy_from_slice(&inner);
+    image.resize(old.file_bytes() as usize, 0);
+    let encoded = old.encode();
+    image[old.at() as usize..][..encoded.len()].copy_from_slice(&encoded);
+    std::fs::write(&path, &image).unwrap();
+    {
+        let (mut store, found) = open(&path, size, "hash").expect("an old store");
+        assert_eq!(found, Found::Bytes { same_drive: true, closed: true });
+        assert_eq!(store.description(), Some(&b"one namespace"[..]));
+        assert_eq!(store.begin(), Ok(()));
+        assert_eq!(&read_all(&mut store, 0, 4096), &image[..4096]);
+        store.write(size - 4096, &[8; 4096]);
+        assert_eq!(store.close(None), Ok(()));
+    }
+    assert_eq!(std::fs::metadata(&path).expect("metadata").len(), image.len() as u64);
+    let (mut store, _) = open(&path, size, "hash").expect("an old store");
+    assert_eq!(read_all(&mut store, size - 8192, 8192), [[7; 4096], [8; 4096]].concat());
+    for (change, said) in [(-1, "it has been truncated"), (1, "it has been added to")] {
+        let length = image.len().saturating_add_signed(change) as u64;
+        let bad = folder.path().join("bad");
+        std::fs::write(&bad, [&vec![7; 8192][..], &image[8192..]].concat()).unwrap();
+        std::fs::File::options().write(true).open(&bad).unwrap().set_len(length).unwrap();
+        let error = open(&bad, size, "hash").map(drop).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
     }
 }
 
@@ -152,19 +200,18 @@ fn what_is_wrong_with_a_file_is_said() {
         assert_eq!(store.close(None), Ok(()));
     }
     let good = std::fs::read(&path).unwrap();
+    assert_eq!(good.len() as u64, SLOTS_BYTES + 4096, "as long as it was written to");
     let slot = SLOTS_BYTES as usize / 2;
-    let first = size as usize;
     /// Both headers, at this byte of each.
     fn both(bytes: &mut [u8], at: usize, change: impl Fn(u8) -> u8) {
-        let slots = bytes.len() - SLOTS_BYTES as usize;
-        for slot in [slots, slots + SLOTS_BYTES as usize / 2] {
+        for slot in [0, SLOTS_BYTES as usize / 2] {
             bytes[slot + at] = change(bytes[slot + at]);
         }
     }
     type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
-    let changes: [(Change<'_>, &str); 19] = [
-        (&|bytes| both(bytes, 0, |it| it ^ 1), "it does not end as one"),
-        (&|bytes| both(bytes, 8, |_| 2), "its format is 2"),
+    let changes: [(Change<'_>, &str); 20] = [
+        (&|bytes| both(bytes, 0, |it| it ^ 1), "it neither begins nor ends as one"),
+        (&|bytes| both(bytes, 8, |_| 3), "its format is 3"),
         (&|bytes| both(bytes, 11, |it| it ^ 0x80), "damaged"),
         (&|bytes| both(bytes, 12, |it| it ^ 1), "damaged"),
         (&|bytes| both(bytes, 17, |it| it ^ 1), "damaged"),
@@ -172,13 +219,14 @@ fn what_is_wrong_with_a_file_is_said() {
         (&|bytes| both(bytes, 33, |it| it ^ 1), "damaged"),
         (&|bytes| both(bytes, 101, |it| it ^ 0xff), "damaged"),
         (&|bytes| both(bytes, 104, |it| it ^ 1), "damaged"),
+        (&|bytes| both(bytes, 112, |it| it ^ 1), "damaged"),
         (&|bytes| bytes.truncate(good.len() - 1), "it has been truncated"),
-        (&|bytes| bytes.truncate(first + slot + 4096), "it has been truncated"),
-        (&|bytes| bytes.truncate(first + slot), "it has been truncated"),
-        (&|bytes| bytes.truncate(first), "or has been truncated"),
-        (&|bytes| bytes.truncate(4096), "or has been truncated"),
+        (&|bytes| bytes.truncate(2 * slot), "it has been truncated"),
+        (&|bytes| bytes.truncate(slot + 4096), "it has been truncated"),
+        (&|bytes| bytes.truncate(slot), "it has been truncated"),
+        (&|bytes| bytes.truncate(4096), "it has been truncated"),
         (&|bytes| bytes.truncate(1), "or has been truncated"),
-        (&|bytes| bytes.push(0), "it has been added to"),
+        (&|bytes| bytes.push(1), "it has been added to"),
         (&|bytes| bytes.extend([0; 100_000]), "it has been added to"),
         (&|bytes| *bytes = vec![b'x'; 200_000], "not a store of Mynah's"),
         (&|bytes| *bytes = b"abc".to_vec(), "not a store of Mynah's"),
@@ -201,7 +249,7 @@ fn what_is_wrong_with_a_file_is_said() {
     }
     // One damaged header is none: the other one holds.
     let mut bytes = good.clone();
-    bytes[first + 20] ^= 1;
+    bytes[20] ^= 1;
     std::fs::write(&bad, &bytes).unwrap();
     assert!(open(&bad, size, "hash").is_ok());
     // What is no file.
