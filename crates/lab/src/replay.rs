@@ -18,7 +18,7 @@ use crate::result::{
 };
 use crate::runner::{Progress, RunError, RunOptions, Runner, Settled, power_note};
 use crate::saved_state::{self, SavedStateError};
-use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
+use crate::simulation::{Measured, SimulationError, Step, log_error};
 use crate::trace::Remap;
 use mynah_model::Drive;
 use mynah_model::config::{Config, NamespaceKind};
@@ -537,7 +537,7 @@ impl Listener {
             result.notes.push(power_note(device, self.issued - self.completed));
         }
         if self.interrupted {
-            result.notes.push(INTERRUPTED.into());
+            result.note_interruption();
         }
         Ok(Measured {
             result,

@@ -112,7 +112,7 @@ fn document(out: &mut String, result: &Result, curves: &ReportCurves) -> std::fm
     if let Some(device) = &result.device {
         counters(out, device)?;
     }
-    notes(out)?;
+    notes(out, &result.notes)?;
     let version = escape(&result.run.version);
     writeln!(
         out,
@@ -148,6 +148,10 @@ fn header(out: &mut String, result: &Result) -> std::fmt::Result {
             "<p class=\"alarm\"><strong>Not trustworthy:</strong> {}</p>",
             escape(reason)
         )?;
+    }
+    if result.was_interrupted() {
+        let said = "<strong>Interrupted:</strong> this is what was measured until then";
+        writeln!(out, "<p class=\"alarm\">{said}</p>")?;
     }
     if let Some(judged) = &result.steadiness
         && judged.verdict == Verdict::NotSteady
@@ -690,11 +694,15 @@ fn counters(out: &mut String, device: &Device) -> std::fmt::Result {
     writeln!(out, "</div></div>")
 }
 
-fn notes(out: &mut String) -> std::fmt::Result {
+/// What the run says of itself, then what holds of every report.
+fn notes(out: &mut String, own: &[String]) -> std::fmt::Result {
+    writeln!(out, "<h2>Notes</h2>\n<ul class=\"notes\">")?;
+    for note in own {
+        writeln!(out, "<li>{}</li>", escape(note))?;
+    }
     writeln!(
         out,
-        "<h2>Notes</h2>\n<ul class=\"notes\">\n\
-         <li>Latency runs from the insertion into the submission queue to the completion queue \
+        "<li>Latency runs from the insertion into the submission queue to the completion queue \
          entry that the host sees; “from creation” adds the wait for a place in the queue.</li>\n\
          <li>Every time is a modelled time of the drive, not of the machine that ran it. \
          Percentiles are within 0.4 %, percentiles of stages within 0.8 %; means, shortest and \
@@ -740,6 +748,19 @@ mod tests {
             for outside in ["<script", "src=", "href=", "url(", "@import", "NaN"] {
                 assert!(!html.contains(outside), "{outside}");
             }
+        }
+    }
+
+    #[test]
+    fn a_report_says_what_the_run_notes_of_itself() {
+        let mut result = sample::idle();
+        result.notes.push("one <note>".to_owned());
+        assert!(!html(&result, &ReportCurves::default()).contains("Interrupted"));
+        result.note_interruption();
+        let html = html(&result, &ReportCurves::default());
+        assert_well_formed(&html);
+        for shown in ["<strong>Interrupted:</strong>", "<li>one &lt;note&gt;</li>"] {
+            assert!(html.contains(shown), "{shown}");
         }
     }
 

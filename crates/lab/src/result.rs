@@ -55,6 +55,9 @@ pub enum ResultsSchema {
     V1,
 }
 
+/// The note of a run that was interrupted.
+pub const INTERRUPTED: &str = "interrupted: this is what was measured until then";
+
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Result {
@@ -484,6 +487,16 @@ pub struct Parts<'a> {
 }
 
 impl Result {
+    /// Notes that the run was interrupted.
+    pub(crate) fn note_interruption(&mut self) {
+        self.notes.push(INTERRUPTED.into());
+    }
+
+    /// Whether the run was interrupted.
+    pub fn was_interrupted(&self) -> bool {
+        self.notes.iter().any(|note| note == INTERRUPTED)
+    }
+
     /// Puts a result together. In virtual time it is trusted and has no lateness; a
     /// real-time run fills these in afterwards.
     pub fn new(parts: Parts<'_>) -> Result {

@@ -48,8 +48,6 @@ use mynah_stamp::{Span, Time};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-pub(crate) const INTERRUPTED: &str = "interrupted: this is what was measured until then";
-
 /// Why a simulation could not be built or run.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum SimulationError {
@@ -594,7 +592,7 @@ impl Simulation {
         let interrupted = outcome.interrupted || self.alone && alone.is_none();
         let mut measured = Measured { interrupted, ..self.measured(outcome, alone.as_deref()) };
         if interrupted {
-            measured.result.notes.push(INTERRUPTED.into());
+            measured.result.note_interruption();
         }
         match unsaved {
             Some(reason) => {
@@ -648,7 +646,7 @@ impl Simulation {
         measured.result.device = None;
         measured.result.notes.extend(notes);
         if measured.interrupted {
-            measured.result.notes.push(INTERRUPTED.into());
+            measured.result.note_interruption();
         }
         Ok(measured)
     }

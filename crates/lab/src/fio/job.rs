@@ -157,6 +157,9 @@ impl From<String> for Problem {
     }
 }
 
+/// What fio replaces by numbers of its own machine (HOWTO, "Reserved keywords").
+const OF_THE_MACHINE: [&str; 3] = ["$ncpus", "$pagesize", "$mb_memory"];
+
 impl<'s> Reading<'s> {
     /// Takes an option in.
     fn take(&mut self, setting: &'s Setting, job: &mut FioJob) -> Result<(), Problem> {
@@ -171,6 +174,15 @@ impl<'s> Reading<'s> {
         }
         if let Some(variable) = missing {
             return Err(format!("the environment has no variable {variable}").into());
+        }
+        if let Some(keyword) =
+            OF_THE_MACHINE.iter().find(|it| value.iter().any(|v| v.contains(**it)))
+        {
+            let message = format!(
+                "`{keyword}` is a number of the machine that runs fio, and results here are the same on \
+                 every machine: write the number"
+            );
+            return Err(message.into());
         }
         let needed = || value.as_deref().ok_or_else(|| "a value is missing".to_owned());
         let (option, kind) = match meaning {

@@ -508,6 +508,8 @@ fn what_cannot_be_simulated_is_refused_with_its_line() {
         ("[a]\nramp_time=1\n[b]\nramp_time=2\n", 4, "one for all jobs"),
         ("[a]\nrwmixwrite=200\n", 2, "not a percentage"),
         ("[a]\nname\n", 2, "a value is missing"),
+        ("[a]\nnumjobs=$ncpus\n", 2, "`$ncpus` is a number of the machine"),
+        ("[a]\nbs=2*$pagesize\n", 2, "write the number"),
         ("[a]\ninclude b.fio\n", 2, "no file"),
     ] {
         let error = FioJob::parse("a.fio", text).unwrap_err().to_string();

@@ -14,6 +14,9 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// A frame without content: the decoder holds frames after its first to 100 MiB of window only.
 const EMPTY_FRAME: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x00];
 
+/// Spreadsheets write it before UTF-8 (RFC 3629, section 6).
+const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
 /// What is packed in other ways: how that begins, what it is, and what unpacks it.
 const OTHERS: &[(&[u8], &str, &str)] = &[
     (b"\xfd7zXZ\0", "xz", "xz -dc"),
@@ -110,13 +113,14 @@ impl<R: Read> Input<R> {
         };
         // Archives are packed as a whole.
         let mut first = vec![];
-        if is_gzip || is_zstd {
-            rest.by_ref().take(LOOK).read_to_end(&mut first)?;
+        rest.by_ref().take(LOOK).read_to_end(&mut first)?;
+        if let Some(error) = refused(&first) {
+            return Err(error);
         }
-        match refused(&first) {
-            Some(error) => Err(error),
-            None => Ok(Input { first: Cursor::new(first), rest }),
+        if first.starts_with(BYTE_ORDER_MARK) {
+            first.drain(..BYTE_ORDER_MARK.len());
         }
+        Ok(Input { first: Cursor::new(first), rest })
     }
 }
 
@@ -266,6 +270,15 @@ mod tests {
             assert!(said.starts_with(&format!("it is packed with {what}, ")), "{said}");
         }
         assert_eq!(read(b"PK,1,2\n".to_vec()).unwrap(), b"PK,1,2\n");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_read_past() {
+        let text = "\u{feff}1,2\n\u{feff}".as_bytes();
+        for bytes in [text.to_vec(), gzip(text), zstd(text)] {
+            assert_eq!(read(bytes).unwrap(), "1,2\n\u{feff}".as_bytes());
+        }
+        assert_eq!(read(text[..2].to_vec()).unwrap(), text[..2]);
     }
 
     #[test]

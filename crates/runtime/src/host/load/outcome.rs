@@ -3,7 +3,7 @@
 use super::access::State;
 use super::tally::Tally;
 use super::{Load, Mismatch};
-use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
+use mynah_lab::result::{Host, INTERRUPTED, Result as LoadResult, ResultSchema, Run};
 use mynah_lab::summary::units::duration;
 use mynah_stamp::Span;
 
@@ -118,7 +118,7 @@ impl End {
         let (completed, failed) = tally.counts();
         let mut notes = Vec::new();
         if self.interrupted {
-            notes.push("interrupted: what was measured until then".to_owned());
+            notes.push(INTERRUPTED.to_owned());
         }
         if tally.lost_connections > 0 {
             let error = tally.last_error.as_deref().unwrap_or_default();
