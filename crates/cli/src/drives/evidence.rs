@@ -11,6 +11,7 @@ use mynah_lab::evidence::{self, Checks, Compared, Evidence, Measurement, Paint};
 use mynah_lab::simulation::Step;
 use mynah_lab::{SimulationError, batch, drive, output};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What misses is red.
@@ -23,38 +24,67 @@ struct Known {
     evidence: Evidence,
 }
 
-/// Compares and prints; interrupted, it ends after the measurements under way.
-pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
-    let known = known(args)?;
-    let of_drive =
-        |(at, of): (usize, &'_ Known)| (0..of.evidence.measurements.len()).map(move |m| (at, m));
-    let runs: Vec<(usize, usize)> = known.iter().enumerate().flat_map(of_drive).collect();
-    let available = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or_else(available, |threads| threads as usize);
-    let bar = BatchBar::new(false, runs.len());
-    let left: Vec<AtomicUsize> =
-        known.iter().map(|known| AtomicUsize::new(known.evidence.measurements.len())).collect();
-    let done = batch::run(&runs, threads, |index, &(at, measurement)| {
+/// Drives that are being compared, measurement by measurement.
+struct Checking {
+    known: Vec<Known>,
+    /// Which measurement of which drive, by number.
+    runs: Vec<(usize, usize)>,
+    set: Vec<String>,
+    bar: BatchBar,
+    /// Measurements that are left of each drive.
+    left: Vec<AtomicUsize>,
+}
+
+impl Checking {
+    fn new(known: Vec<Known>, set: &[String]) -> Checking {
+        let measurements = |it: &Known| it.evidence.measurements.len();
+        let runs: Vec<(usize, usize)> = (0..known.len())
+            .flat_map(|at| (0..measurements(&known[at])).map(move |measurement| (at, measurement)))
+            .collect();
+        let bar = BatchBar::new(false, runs.len());
+        let left = known.iter().map(|known| AtomicUsize::new(measurements(known))).collect();
+        Checking { known, runs, set: set.to_vec(), bar, left }
+    }
+
+    /// Compares one measurement; `None` if no more are to be.
+    fn one(&self, run: usize) -> Option<Result<Vec<Compared>, SimulationError>> {
         if BatchBar::is_interrupted() {
             return None;
         }
-        let Known { drive, evidence } = &known[at];
-        let compared = evidence.check(&evidence.measurements[measurement], drive, &args.set);
-        bar.step(index, Step::Finished);
+        let (at, measurement) = self.runs[run];
+        let Known { drive, evidence } = &self.known[at];
+        let compared = evidence.check(&evidence.measurements[measurement], drive, &self.set);
+        self.bar.step(run, Step::Finished);
         // The tables come when all are there; off a terminal a line a drive says how far it is.
-        if left[at].fetch_sub(1, Ordering::Relaxed) == 1 && known.len() > 1 && !bar.is_shown() {
-            let ended = left.iter().filter(|left| left.load(Ordering::Relaxed) == 0).count();
-            failure::say(format_args!("{drive}: compared ({ended} of {} drives)", known.len()));
+        let ends = self.left[at].fetch_sub(1, Ordering::Relaxed) == 1;
+        if ends && self.known.len() > 1 && !self.bar.is_shown() && !BatchBar::is_interrupted() {
+            let ended = self.left.iter().filter(|left| left.load(Ordering::Relaxed) == 0).count();
+            failure::say(format_args!(
+                "{drive}: compared ({ended} of {} drives)",
+                self.known.len()
+            ));
         }
         Some(compared)
-    });
-    drop(bar);
+    }
+}
+
+/// Compares and prints. Interrupted, it waits for nothing: there is nothing to keep.
+pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
+    let available = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or_else(available, |threads| threads as usize);
+    let checking = Arc::new(Checking::new(known(args)?, &args.set));
+    let worker = Arc::clone(&checking);
+    let runs = checking.runs.len();
+    let done =
+        batch::run_until(runs, threads, move |run| worker.one(run), BatchBar::is_interrupted);
+    checking.bar.end();
     if BatchBar::is_interrupted() {
         return Err(Failure::Interrupted);
     }
+    let known = &checking.known;
     let mut done = done.into_iter().flatten();
     let mut checks = vec![];
-    for Known { drive, evidence } in &known {
+    for Known { drive, evidence } in known {
         let rows: Result<Vec<(&Measurement, Vec<Compared>)>, SimulationError> = evidence
             .measurements
             .iter()
