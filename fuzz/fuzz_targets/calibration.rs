@@ -1,4 +1,4 @@
-//! See `mynah_lab::fuzzing`.
+//! See `mynah_calibrate::fuzzing`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_lab::fuzzing::calibration(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_calibrate::fuzzing::calibration(data));

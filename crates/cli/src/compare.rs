@@ -4,8 +4,8 @@
 use crate::args::{Compare, Folding};
 use crate::failure::{self, Failure};
 use crate::{print, sim};
+use mynah_drive_file::foreign;
 use mynah_lab::comparison::Comparison;
-use mynah_lab::foreign;
 use mynah_lab::output;
 use mynah_lab::replay;
 use mynah_lab::result::{Document, Result as RunResult};

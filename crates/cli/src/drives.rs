@@ -6,7 +6,7 @@ use crate::args::{DriveCheck, Drives};
 use crate::failure::Failure;
 use crate::print;
 use miette::Report;
-use mynah_lab::drive::{self, Caution, DriveFile};
+use mynah_drive_file::{self as drive, Caution, DriveFile};
 use std::fmt::Write;
 
 fn load(name: &str, set: &[String]) -> Result<DriveFile, Failure> {

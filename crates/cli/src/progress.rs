@@ -2,7 +2,7 @@
 
 use crate::failure;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use mynah_lab::calibrate::inverse::Phase;
+use mynah_calibrate::inverse::Phase;
 use mynah_lab::runner::Writing;
 use mynah_lab::simulation::Step;
 use mynah_lab::summary::units::{bytes, count};

@@ -10,6 +10,7 @@ use crate::machine::Meter;
 use crate::profile;
 use crate::values;
 use crate::{print, progress};
+use mynah_drive_file::units::Bytes;
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::experiment::Precondition;
@@ -17,7 +18,6 @@ use mynah_lab::output::PendingFile;
 use mynah_lab::result::{Result as RunResult, Results, Run};
 use mynah_lab::simulation::Step;
 use mynah_lab::summary;
-use mynah_lab::units::Bytes;
 use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::engine::Control;
@@ -487,9 +487,12 @@ fn emulation(args: &Serve, speed: Speed) -> Result<Emulation, Failure> {
             let help = "without the model, only connections and controllers fail";
             return Err(Failure::usage(format!("--fault {spec} with --speed max"), Some(help)));
         }
-        if !mynah_lab::fault::is_known(spec) {
-            let forms =
-                format!("the valid forms are\n{}\n{}", mynah_lab::fault::FORMS, fault::FORMS);
+        if !mynah_drive_file::fault::is_known(spec) {
+            let forms = format!(
+                "the valid forms are\n{}\n{}",
+                mynah_drive_file::fault::FORMS,
+                fault::FORMS
+            );
             let message = format!("--fault {spec}: there is no such fault");
             return Err(Failure::usage(message, Some(&forms)));
         }

@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use std::io;
 use std::path::Path;
 

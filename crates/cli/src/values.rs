@@ -2,7 +2,7 @@
 
 use crate::args::flag;
 use crate::failure::Failure;
-use mynah_lab::units;
+use mynah_drive_file::units;
 use mynah_runtime::cpus::Cpus;
 use mynah_stamp::Span;
 

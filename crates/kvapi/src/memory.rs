@@ -5,7 +5,7 @@ use crate::device::locked;
 use crate::table::{Layout, Table};
 use crate::uri::Kept;
 use mynah_device::{PatternValues, RamValues, Values};
-use mynah_lab::drive::{default_key_value, load, takes_pairs};
+use mynah_drive_file::{default_key_value, load, takes_pairs};
 use mynah_model::config::{Config, NamespaceKind};
 use mynah_model::io::NamespaceId;
 use mynah_runtime::arena;

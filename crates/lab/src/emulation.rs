@@ -1,14 +1,14 @@
 //! A drive, made ready to be served in real time.
 
-use crate::drive::{self, drive_hash};
 use crate::experiment::Precondition;
-use crate::fault;
 use crate::recording::Header;
 use crate::replay::Preparation;
 use crate::runner::RunError;
 use crate::saved_state::{self, Checksum, SavedStateError};
 use crate::simulation::SimulationError;
 use crate::workload::history;
+use mynah_drive_file::fault;
+use mynah_drive_file::{self as drive, drive_hash};
 use mynah_model::Drive;
 use mynah_model::config::{Config, NamespaceKind};
 use mynah_model::io::NamespaceId;

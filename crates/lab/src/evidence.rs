@@ -13,12 +13,12 @@ mod table;
 pub use picture::{Picture, picture};
 pub use table::{Checks, Paint, json, text};
 
-use crate::drive::{self, shipped};
 use crate::experiment::Precondition;
 use crate::recorder::Kind;
 use crate::result::Flow;
 use crate::simulation::{Simulation, SimulationError};
-use crate::units::{Bandwidth, Duration, Fraction, Iops};
+use mynah_drive_file::units::{Bandwidth, Duration, Fraction, Iops};
+use mynah_drive_file::{self as drive, shipped};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -53,12 +53,12 @@ mod sweep;
 mod written;
 
 use crate::enclosure::Enclosure;
-pub use crate::input::FileError as ExperimentError;
-use crate::input::{self, Text};
 use crate::precision::Goal;
 use crate::quantity::{parse_count, parse_time};
-use crate::units::{BitRate, Duration};
 use crate::workload::{FlowOptions, FlowSpec, Limits, OptionError, Source};
+pub use mynah_drive_file::input::FileError as ExperimentError;
+use mynah_drive_file::input::{self, Text};
+use mynah_drive_file::units::{BitRate, Duration};
 use mynah_model::config::{Config, Namespace};
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;

@@ -96,7 +96,7 @@ impl Surroundings for Machine {
         let beside = Path::new(from).parent().unwrap_or(Path::new("")).join(name);
         let here = Path::new(name);
         let path = if here.exists() { here } else { &beside };
-        let text = crate::input::read_text(path);
+        let text = mynah_drive_file::input::read_text(path);
         let text = text.map_err(|error| format!("include {}: {error}", path.display()))?;
         Ok((path.display().to_string(), text))
     }
@@ -173,7 +173,8 @@ impl FioJob {
                 help: None,
             }))
         };
-        let text = crate::input::read_text(path).map_err(|error| fail(error.to_string()))?;
+        let text =
+            mynah_drive_file::input::read_text(path).map_err(|error| fail(error.to_string()))?;
         let mut job = FioJob::read(&name, &text, &Machine)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for flow in &mut job.flows {

@@ -62,14 +62,6 @@ pub fn fio_job(data: &[u8]) {
     }
 }
 
-/// Reads measurements that drives are fitted to: times of stages, and what loads were measured to do.
-pub fn calibration(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let input = crate::calibrate::Input { name: "fuzz".to_owned(), text: text.to_owned() };
-    let _ = crate::calibrate::inverse::Target::read(&input, &mut Vec::new());
-    crate::calibrate::forward::read_any(input);
-}
-
 /// Reads an SSD configuration and a workload of MQSim; a zero byte separates them.
 pub fn mqsim_files(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
@@ -84,7 +76,7 @@ pub fn mqsim_files(data: &[u8]) {
 /// Reads a drive file, and checks the drive it describes.
 pub fn drive_file(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
-        && let Ok(drive) = crate::drive::parse("fuzz.toml", text, &[])
+        && let Ok(drive) = mynah_drive_file::parse("fuzz.toml", text, &[])
     {
         let _ = drive.config.check();
         let _ = drive.show();
@@ -175,7 +167,7 @@ pub fn recording(data: &[u8]) {
     let (name, overrides) = RECORDED[usize::from(of_pairs || data.len().is_multiple_of(3))];
     let overrides: Vec<String> = overrides.iter().map(|set| set.to_string()).collect();
     let drive = || {
-        let drive = crate::drive::load(name, &overrides).ok()?;
+        let drive = mynah_drive_file::load(name, &overrides).ok()?;
         Drive::new(drive.config).ok()
     };
     let prepare = |recording: &mut Recording, drive: &mut Drive| {
@@ -268,7 +260,7 @@ fn tiny_drive(number: usize) -> Option<Drive> {
         ];
         overrides.extend(TINY_DRIVES[number]);
         let overrides: Vec<String> = overrides.into_iter().map(String::from).collect();
-        Some(crate::drive::load("mqsim", &overrides).ok()?.config)
+        Some(mynah_drive_file::load("mqsim", &overrides).ok()?.config)
     };
     Drive::new(CONFIGS[number].get_or_init(read).clone()?).ok()
 }

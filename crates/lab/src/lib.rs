@@ -22,7 +22,6 @@
 //! request; [`runner::Runner`] is what lies below both results. Any number of drives live in
 //! one process: nothing is shared.
 
-pub mod calibrate;
 pub mod experiment;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -37,15 +36,11 @@ pub mod capture;
 pub mod comparison;
 pub mod confidence;
 pub mod description;
-pub mod drive;
 pub mod emulation;
 pub mod enclosure;
 pub mod evidence;
-pub mod fault;
 pub mod fio;
-pub mod foreign;
 pub mod histogram;
-mod input;
 pub mod ledger;
 mod observers;
 pub mod output;
@@ -70,6 +65,6 @@ pub mod stepper;
 pub mod summary;
 pub mod sweep;
 pub mod timeline;
-pub mod units;
 
+pub use mynah_drive_file as drive;
 pub use simulation::{Measured, Simulation, SimulationError};

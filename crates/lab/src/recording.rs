@@ -43,9 +43,9 @@
 //! The last record is an end mark with the number of records before it, at the
 //! drive's last time: a recording without it was cut off, and is refused.
 
-use crate::drive::Differences;
 use crate::precision::Plan;
 use crate::trace::Remap;
+use mynah_drive_file::Differences;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Operation, Queue, QueueId, QueueKind, Request, Tag,

@@ -1,8 +1,6 @@
 //! Recorded runs, repeated: on the drive they were made with, where everything must come
 //! out the same to the picosecond, or on another, to see what it would have made of them.
 
-use crate::drive;
-use crate::drive::drive_hash;
 use crate::experiment::{Experiment, Precondition};
 use crate::observers::Completed;
 use crate::output::PendingFile;
@@ -20,6 +18,8 @@ use crate::runner::{Progress, RunError, RunOptions, Runner, Settled, power_note}
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{Measured, SimulationError, Step, log_error};
 use crate::trace::Remap;
+use mynah_drive_file as drive;
+use mynah_drive_file::drive_hash;
 use mynah_model::Drive;
 use mynah_model::config::{Config, NamespaceKind};
 use mynah_model::io::{Completion, NamespaceId, Operation, Request};
@@ -623,7 +623,7 @@ mod tests {
     #[test]
     fn ranges_are_written_as_much_on_another_drive() {
         // Of the mqsim drive, whose units have 8 KiB.
-        let device = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
+        let device = Drive::new(mynah_drive_file::load("mqsim", &[]).unwrap().config).unwrap();
         let units = device.namespace_sectors(NamespaceId(1)).unwrap() / 16;
         let class = |first, units, units_per_s| UpdateClass {
             first,

@@ -18,7 +18,7 @@ use quick_xml::escape::escape;
 use std::fmt::Write;
 
 pub(crate) mod charts;
-pub(crate) mod lines;
+pub mod lines;
 mod pairs;
 mod slowest;
 
@@ -73,7 +73,7 @@ impl ReportCurves {
 }
 
 /// What reports look like.
-pub(crate) const STYLE: &str = include_str!("report/style.css");
+pub const STYLE: &str = include_str!("report/style.css");
 
 /// The report of one run, as an HTML document.
 pub fn html(result: &Result, curves: &ReportCurves) -> String {

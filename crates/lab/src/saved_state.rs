@@ -11,12 +11,12 @@
 mod body;
 
 use self::body::{Body, Summed};
-use crate::drive::{Differences, differences, drive_hash, to_toml};
 use crate::output::{OutputError, PendingFile};
 use crate::runner::KeySpace;
 use crate::workload::key_value::KeySize;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use mynah_drive_file::{Differences, differences, drive_hash, to_toml};
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::{Drive, StateError};
@@ -522,7 +522,7 @@ mod tests {
         };
         let other = |settings: &[&str], file: &Path, said: &[&str]| {
             let drive = settings.iter().fold(simulation(read), |it, set| it.set(set).unwrap());
-            let (mut here, hash) = (drive.clone(), crate::drive::drive_hash(&drive.config));
+            let (mut here, hash) = (drive.clone(), mynah_drive_file::drive_hash(&drive.config));
             here.options.load_state = Some(file.to_owned());
             refused(here.clone(), "saved from drive `enterprise-tlc` [");
             refused(here.clone(), &format!("and this is another [{hash}]: "));

@@ -137,8 +137,8 @@ impl Emulation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive;
-    use crate::units::{Bandwidth, Bytes};
+    use mynah_drive_file as drive;
+    use mynah_drive_file::units::{Bandwidth, Bytes};
     use mynah_stamp::Time;
 
     /// The `KEY=VALUE` changes to a drive file that make a part of the drive out of it, for

@@ -8,10 +8,8 @@
 mod unused;
 
 use crate::capture::Capture;
-use crate::drive::{self, DriveError, DriveFile, drive_hash};
 use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
-use crate::fault::{self, FaultError};
 use crate::fio::{FioError, FioJob};
 use crate::mqsim;
 use crate::observers::Observers;
@@ -35,11 +33,13 @@ use crate::series::Sampler;
 use crate::steady;
 use crate::summary;
 use crate::timeline::{Timeline, Window};
-use crate::units::{Bytes, Duration};
 use crate::workload::{
     Amount, Arrivals, Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source,
     Think,
 };
+use mynah_drive_file::fault::{self, FaultError};
+use mynah_drive_file::units::{Bytes, Duration};
+use mynah_drive_file::{self as drive, DriveError, DriveFile, drive_hash};
 use mynah_model::config::{Config, Ethernet};
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};

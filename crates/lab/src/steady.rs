@@ -7,7 +7,7 @@
 
 use crate::recorder::Recorder;
 use crate::result::{Steadiness, Steady, Verdict};
-use crate::units::Duration;
+use mynah_drive_file::units::Duration;
 use mynah_model::Drive;
 use mynah_model::stats::{Blame, Counters};
 use mynah_model::turnover::Turnover;

@@ -94,7 +94,7 @@ impl Done {
 /// use mynah_model::io::Operation;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let drive = mynah_lab::drive::load("enterprise-tlc", &[])?;
+/// let drive = mynah_drive_file::load("enterprise-tlc", &[])?;
 /// let mut drive = Stepper::new(drive.config)?;
 /// drive.submit(Operation::Write, 0, 8);
 /// let written = drive.step().expect("a write completes");
@@ -370,7 +370,7 @@ mod tests {
         let mut all =
             vec!["geometry.blocks_per_plane=48".to_owned(), "over_provisioning=20%".to_owned()];
         all.extend(overrides.iter().map(|text| (*text).to_owned()));
-        Stepper::new(crate::drive::load("enterprise-tlc", &all).unwrap().config).unwrap()
+        Stepper::new(mynah_drive_file::load("enterprise-tlc", &all).unwrap().config).unwrap()
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_power_cut_ends_the_answers() {
         let mut config = small(&[]).drive().config().clone();
-        config.faults.push(crate::fault::parse("power-cut:at=10us").unwrap());
+        config.faults.push(mynah_drive_file::fault::parse("power-cut:at=10us").unwrap());
         let mut drive = Stepper::new(config).unwrap();
         drive.submit(Operation::Write, 0, 8);
         while drive.step().is_some() {}

@@ -1,8 +1,8 @@
 //! Drives.
 
 use crate::failure::{Failure, guarded};
+use mynah_drive_file::{self as drive, DriveFile, Setting};
 use mynah_lab::SimulationError;
-use mynah_lab::drive::{self, DriveFile, Setting};
 use pyo3::prelude::*;
 
 /// What Python's callers call an override.

@@ -6,7 +6,7 @@
 //! command that completes, from the drive's seed. Moments count on the drive's clock.
 
 use mynah_device::{AnaState, Path};
-use mynah_lab::units::{Duration, Fraction};
+use mynah_drive_file::units::{Duration, Fraction};
 use mynah_stamp::{Span, Time};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

@@ -11,9 +11,9 @@
 //! two looks, it was woken by what came, and the gap is what waking up takes, as far as has
 //! been seen lately.
 
+use mynah_drive_file::units::Duration;
 use mynah_lab::histogram::Histogram;
 use mynah_lab::result::Latency;
-use mynah_lab::units::Duration;
 use mynah_stamp::Span;
 
 /// What a run may be off at least.

@@ -24,9 +24,9 @@ use mynah_device::{
     Carrier, Limits, Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, Timing, Transport,
 };
 pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard, SubsystemError};
+use mynah_drive_file::units::Duration;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
-use mynah_lab::units::Duration;
 use mynah_model::Drive;
 use mynah_model::config::{Config, LinkProtocol};
 use mynah_model::stats::{Blame, Counters};
@@ -680,7 +680,12 @@ impl Ended {
         let drive = subsystem.drive();
         let (end, counters, blame) = (drive.now(), drive.counters(), drive.blame());
         let faults = &drive.config().faults;
-        notes.extend(mynah_lab::fault::unused(faults, "serving", end, counters.media_errors));
+        notes.extend(mynah_drive_file::fault::unused(
+            faults,
+            "serving",
+            end,
+            counters.media_errors,
+        ));
         // Functions draw their own.
         let of_hub = options.vfio_user.is_empty();
         let idle: &[_] = if of_hub { &measure.idle_faults } else { &[] };

@@ -2,8 +2,8 @@
 
 use super::{suggest, whole};
 use clap::{Args, ValueHint};
+use mynah_drive_file::units::Fraction;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::units::Fraction;
 use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\

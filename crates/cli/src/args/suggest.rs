@@ -6,8 +6,8 @@
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
+use mynah_drive_file::{self as drive, fault};
 use mynah_lab::trace::TraceFormat;
-use mynah_lab::{drive, fault};
 use std::ffi::OsStr;
 
 /// Takes any text, and suggests some.

@@ -4,7 +4,7 @@ use super::archive::Archive;
 use super::{suite, system};
 use crate::args::Guest;
 use crate::failure::Failure;
-use mynah_lab::units::Bytes;
+use mynah_drive_file::units::Bytes;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 use crate::args::ProfileShow;
 use crate::failure::{Failure, say};
 use crate::print;
+use mynah_drive_file::units::Duration;
 use mynah_lab::batch;
 use mynah_lab::output::{self, PendingFile};
 use mynah_lab::profile::views::{self, ViewError};
@@ -10,7 +11,6 @@ use mynah_lab::profile::{
     Analysis, Beyond, GroupBy, Limits, Part, ProfileReports, Shown, analyse, analyse_joined,
     analyse_part, join,
 };
-use mynah_lab::units::Duration;
 use mynah_profile::Problem;
 use mynah_stamp::Span;
 use std::io::BufWriter;

@@ -107,7 +107,7 @@ impl Schema {
 }
 
 fn drive_keys(out: &mut String) -> std::fmt::Result {
-    let schema = Schema(mynah_lab::drive::json_schema());
+    let schema = Schema(mynah_drive_file::json_schema());
     let mut keys = vec![];
     schema.keys(&schema.0, "", &mut keys);
     assert!(keys.len() > 100, "{} keys", keys.len());
@@ -141,7 +141,7 @@ fn faults(out: &mut String) -> std::fmt::Result {
         "\n## Faults\n\n`--fault FORM`, any number of times; in drive files a table `[[fault]]` with `kind`.\n\n\
          | form | verbs |\n|---|---|"
     )?;
-    for form in mynah_lab::fault::FORMS.lines() {
+    for form in mynah_drive_file::fault::FORMS.lines() {
         writeln!(out, "| `{form}` | sim, compare, serve |")?;
     }
     for form in mynah_runtime::fault::FORMS.lines() {
@@ -164,7 +164,7 @@ fn stages(out: &mut String) -> std::fmt::Result {
 }
 
 fn units(out: &mut String) -> std::fmt::Result {
-    let schema = mynah_lab::drive::json_schema();
+    let schema = mynah_drive_file::json_schema();
     writeln!(out, "\n## Units\n\n| quantity | how it is written in drive files |\n|---|---|")?;
     let kinds =
         ["Duration", "Bytes", "Bandwidth", "BitRate", "Frequency", "Cycles", "Fraction", "Energy"];

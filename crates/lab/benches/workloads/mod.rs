@@ -3,7 +3,7 @@
 // Each benchmark uses a part of this.
 #![allow(dead_code)]
 
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::mqsim;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};

@@ -2,9 +2,9 @@
 //! keys, order, checks and messages are those of `[sweep]`.
 
 use super::{Description, DescriptionError, Settings, Words, words_of};
-use crate::drive::{self, DriveFile};
 use crate::experiment::{Experiment, ExperimentFlow, Point, RESOURCES};
 use crate::simulation::{Simulation, SimulationError};
+use mynah_drive_file::{self as drive, DriveFile};
 use std::fmt::Write;
 use std::path::PathBuf;
 use toml::Value;

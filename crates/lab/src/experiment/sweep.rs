@@ -2,7 +2,7 @@
 //! written for one point.
 
 use super::{ExperimentError, Override, Raw, RawSwitch, Text, scalar};
-use crate::units::UnitError;
+use mynah_drive_file::units::UnitError;
 use serde_spanned::Spanned;
 use std::ops::Range;
 use toml::Value;

@@ -628,7 +628,7 @@ pub(super) fn is_off(name: &str, value: &str) -> bool {
 /// The option of fio's that was probably meant.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let all: Vec<&str> = TABLE.iter().flat_map(|(_, names)| *names).copied().collect();
-    crate::drive::nearest(name, &all)
+    mynah_drive_file::nearest(name, &all)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //! when they get more: how they do that may change with the build, which is hashed as well.
 
 use super::{BUILD, LedgerError};
-use crate::drive::drive_hash;
 use crate::simulation::Simulation;
 use crate::workload::Source;
+use mynah_drive_file::drive_hash;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Which I/Os get a record, as people write it: `read size>=32KiB`, `1/1000`, `p99.9`.
 
 use crate::recorder::Kind;
-use crate::units::{Bytes, Duration};
+use mynah_drive_file::units::{Bytes, Duration};
 use mynah_profile::{Choice, Filter, KeepAbove, Ranges, Sampling};
 
 /// What is none of the kinds that results have.

@@ -59,7 +59,7 @@ impl Dimension {
         };
         match self {
             Dimension::Type => named(&header.kinds, "kind"),
-            Dimension::Size => crate::units::Bytes(number).to_string(),
+            Dimension::Size => mynah_drive_file::units::Bytes(number).to_string(),
             Dimension::Session => named(&header.sessions, "session"),
             Dimension::Queue => format!("queue {number}"),
             Dimension::Namespace => format!("namespace {number}"),

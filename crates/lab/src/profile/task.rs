@@ -29,7 +29,7 @@ mod raw;
 
 pub use expect::{Checked, Expectation};
 
-pub use crate::input::FileError as TaskError;
+pub use mynah_drive_file::input::FileError as TaskError;
 
 use super::choice::{
     ChoiceTextError, io_kinds, parse_every, parse_keep_above, parse_kinds, parse_numbers,
@@ -38,11 +38,11 @@ use super::choice::{
 use super::group::GroupBy;
 use super::text::Shown;
 use super::verdict::{Limits, bytes_per_s};
-use crate::drive;
 use crate::experiment::{Precondition, overrides, scalar};
-use crate::input::{Text, read_text};
-use crate::units::{Duration, UnitError};
 use crate::workload::FlowSpec;
+use mynah_drive_file as drive;
+use mynah_drive_file::input::{Text, read_text};
+use mynah_drive_file::units::{Duration, UnitError};
 use mynah_profile::{Choice, Chooser, Filter, KeepAbove, Ranges, Sampling};
 use mynah_stamp::Span;
 use raw::{Raw, RawExecution, RawLink, RawProfiler, RawReport, RawServe, RawWorkload};

@@ -18,7 +18,7 @@ use super::analysis::Analysis;
 use super::report::ProfileReports;
 use crate::output::{self, OutputError};
 use crate::report::known_stage;
-use crate::units::Bytes;
+use mynah_drive_file::units::Bytes;
 use mynah_profile::{Follow, Head, Header, Problem, Record};
 use mynah_stamp::Stage;
 use pictures::Pictures;

@@ -5,44 +5,46 @@ use quick_xml::escape::escape;
 use std::fmt::Write;
 
 /// A line of a chart.
-pub(crate) struct Line {
+pub struct Line {
     /// Which of the report's colours.
-    pub(crate) colour: usize,
+    pub colour: usize,
     /// Points from left to right. A gap is where the height is not a number.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
     /// Half of an interval around points: place, height, half.
-    pub(crate) errors: Vec<(f64, f64, f64)>,
+    pub errors: Vec<(f64, f64, f64)>,
 }
 
 impl Line {
     /// Without intervals.
-    pub(crate) fn new(colour: usize, points: Vec<(f64, f64)>) -> Line {
+    pub fn new(colour: usize, points: Vec<(f64, f64)>) -> Line {
         Line { colour, points, errors: vec![] }
     }
 
     /// Of points that are not joined.
-    pub(crate) fn apart(self) -> Line {
+    pub fn apart(self) -> Line {
         let points = self.points.into_iter().flat_map(|(x, y)| [(x, y), (x, f64::NAN)]).collect();
         Line { points, ..self }
     }
 }
 
 /// A chart of lines.
-pub(crate) struct Chart<'a> {
-    pub(crate) title: &'a str,
+pub struct Chart<'a> {
+    /// What it shows.
+    pub title: &'a str,
     /// What the horizontal axis says, and how its numbers are written.
-    pub(crate) across: (&'a str, &'a dyn Fn(f64) -> String),
+    pub across: (&'a str, &'a dyn Fn(f64) -> String),
     /// How heights are written.
-    pub(crate) height: &'a dyn Fn(f64) -> String,
-    pub(crate) lines: Vec<Line>,
+    pub height: &'a dyn Fn(f64) -> String,
+    /// What is drawn.
+    pub lines: Vec<Line>,
     /// Places on the horizontal axis that have a mark, if not evenly spaced ones.
-    pub(crate) marks: Option<Vec<f64>>,
+    pub marks: Option<Vec<f64>>,
     /// Where the measurement began, if not at the left end.
-    pub(crate) measured_from: Option<f64>,
+    pub measured_from: Option<f64>,
     /// Whether points are drawn as dots, too. Those that stand alone always are.
-    pub(crate) dots: bool,
+    pub dots: bool,
     /// Whether heights are drawn by their logarithm, and the horizontal axis, too.
-    pub(crate) logarithmic: (bool, bool),
+    pub logarithmic: (bool, bool),
 }
 
 const WIDTH: f64 = 560.0;
@@ -118,7 +120,7 @@ impl Axis {
 
 impl Chart<'_> {
     /// The chart as an SVG element with an accessible title.
-    pub(crate) fn svg(&self) -> String {
+    pub fn svg(&self) -> String {
         let mut out = String::new();
         self.draw(&mut out).expect("a string takes everything");
         out

@@ -1,6 +1,6 @@
 //! What write amplification is made of.
 
-use crate::units::Bytes;
+use mynah_drive_file::units::Bytes;
 use mynah_model::stats::Counters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

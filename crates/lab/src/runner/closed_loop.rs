@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn reads_hold_a_closed_loop_up() {
-        let config = crate::drive::load("enterprise-tlc", &[]).unwrap().config;
+        let config = mynah_drive_file::load("enterprise-tlc", &[]).unwrap().config;
         let writes = |options: &[(&str, &str)]| {
             let mut all = FlowOptions::default();
             for (name, value) in [("bs", "4k"), ("runtime", "1")].iter().chain(options) {

@@ -3,8 +3,8 @@
 use crate::output::OutputError;
 use crate::request_log::RequestLogError;
 use crate::saved_state::SavedStateError;
-use crate::units::Bytes;
 use crate::workload::WorkloadError;
+use mynah_drive_file::units::Bytes;
 use mynah_model::precondition::PreconditionError;
 use mynah_model::{ConfigError, InputError};
 use mynah_stamp::{Span, Time};

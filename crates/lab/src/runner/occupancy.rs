@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn flows_count_by_what_they_say_they_write() {
-        let drive = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
+        let drive = Drive::new(mynah_drive_file::load("mqsim", &[]).unwrap().config).unwrap();
         let classes = |all: [&[(&str, &str)]; 2]| {
             let flows = all.map(|one| {
                 let mut options = FlowOptions::default();
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn closed_loops_that_read_do_not_saturate_a_drive() {
-        let drive = crate::drive::load("enterprise-tlc", &[]).unwrap();
+        let drive = mynah_drive_file::load("enterprise-tlc", &[]).unwrap();
         let drive = Drive::new(drive.config).unwrap();
         let known = |rw: &str, depth: &str| {
             let mut options = FlowOptions::default();
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_is_written_in_order_is_said() {
-        let drive = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
+        let drive = Drive::new(mynah_drive_file::load("mqsim", &[]).unwrap().config).unwrap();
         let orders = |all: &[&[(&str, &str)]]| {
             let classes =
                 occupancy(&drive, &flows(all), 16, Beyond::Written).unwrap().remove(0).classes;
@@ -358,7 +358,7 @@ mod tests {
             "over_provisioning=45%",
             "cache.size=16MiB",
         ];
-        let drive = crate::drive::load("mqsim", &overrides.map(str::to_owned)).unwrap().config;
+        let drive = mynah_drive_file::load("mqsim", &overrides.map(str::to_owned)).unwrap().config;
         let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/sample.trace");
         let loads: [&[(&str, &str)]; 6] = [
             &[("rw", "write"), ("bs", "128k"), ("size", "50%")],

@@ -1,10 +1,10 @@
 //! What was asked for and did nothing, since the run had ended by then or nothing met it.
 
-use crate::fault;
 use crate::result::{Flow, Result as RunResult, Side};
 use crate::runner::Outcome;
 use crate::timeline::Window;
-use crate::units::Duration;
+use mynah_drive_file::fault;
+use mynah_drive_file::units::Duration;
 use mynah_model::config::Fault;
 use mynah_stamp::{Span, Time};
 

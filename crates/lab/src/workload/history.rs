@@ -243,7 +243,8 @@ mod tests {
     /// Long requests do not make the past longer.
     #[test]
     fn the_past_is_as_many_units_whatever_the_size_of_a_request() {
-        let drive = crate::drive::load("mqsim", &["mapping.unit=4KiB".to_owned()]).unwrap().config;
+        let drive =
+            mynah_drive_file::load("mqsim", &["mapping.unit=4KiB".to_owned()]).unwrap().config;
         let most = units_most(&drive);
         for (size, units) in [("512", 1), ("4k", 1), ("1m", 256)] {
             let mut options = FlowOptions::default();

@@ -18,11 +18,6 @@ fn fio_jobs() {
 }
 
 #[test]
-fn calibrations() {
-    replay("calibration", fuzzing::calibration);
-}
-
-#[test]
 fn profiles() {
     replay("profile", fuzzing::profile);
 }
@@ -84,7 +79,7 @@ fn recordings_of_pairs_are_right() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording/");
     let path = std::path::PathBuf::from(folder).join("pairs");
     let mut recording = Recording::open(&path).unwrap();
-    let config = mynah_lab::drive::load(name, &overrides).unwrap().config;
+    let config = mynah_drive_file::load(name, &overrides).unwrap().config;
     let mut drive = mynah_model::Drive::new(config).unwrap();
     recording.lay_pairs(Some(&mut drive)).unwrap();
     recording.warm(&mut drive).unwrap();

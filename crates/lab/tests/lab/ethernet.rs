@@ -3,7 +3,7 @@
 //!
 //! The table of docs/validation.md is `mynah drives check --evidence samsung-ethernet eemu-samsung`.
 
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::replay::replay;
 use mynah_lab::result::Result;

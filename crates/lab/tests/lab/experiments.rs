@@ -53,7 +53,7 @@ fn every_experiment_can_be_run() {
                 continue;
             }
             if text.contains("schema = \"mynah.drive/1\"") {
-                let drive = mynah_lab::drive::load(&path.display().to_string(), &[]);
+                let drive = mynah_drive_file::load(&path.display().to_string(), &[]);
                 drive.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 continue;
             }

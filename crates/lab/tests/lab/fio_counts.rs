@@ -16,7 +16,7 @@ fn done(jobs: &str) -> Vec<[u64; 3]> {
     let flows = FioJob::parse(jobs, &text).unwrap_or_else(|error| panic!("{error}")).flows;
     // A namespace that is not said to be smaller would be gone through once.
     assert!(flows.iter().all(ends), "{jobs}");
-    let config = mynah_lab::drive::load(small::DRIVE, &small::changes()).unwrap().config;
+    let config = mynah_drive_file::load(small::DRIVE, &small::changes()).unwrap().config;
     let options = RunOptions {
         precondition: Precondition::None,
         settle: Settle::Off,
@@ -71,7 +71,7 @@ fn jobs_come_to_as_many_ios_as_under_fio() {
 /// etcd's and Ceph's test of a disk.
 #[test]
 fn a_flush_follows_each_write_that_is_to_be_synchronised() {
-    let config = mynah_lab::drive::load(small::DRIVE, &small::changes()).unwrap().config;
+    let config = mynah_drive_file::load(small::DRIVE, &small::changes()).unwrap().config;
     for (options, flushes) in [("fdatasync=1", 256), ("fsync=32", 8), ("sync=1", 256)] {
         let text = format!("[wal]\nioengine=sync\nrw=write\nbs=4k\nsize=1m\n{options}\n");
         let flows = FioJob::parse("wal.fio", &text).unwrap().flows;

@@ -1,7 +1,7 @@
 //! Recordings that are given to another drive: what was answered when it was recorded is
 //! answered there as well, however long that takes.
 
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use mynah_lab::recording::{Header, Recording, RecordingError, Replayed, SCHEMA, Tape};
 use mynah_lab::trace::Remap;
 use mynah_model::Drive;

@@ -170,7 +170,7 @@ fn a_run_that_reaches_its_bound_says_so() {
 fn what_never_completes_is_not_known() {
     let options = "rw=randread rate_interval=600s runtime=auto";
     let mut simulation = flows(small(), &[("a", options.to_owned())]);
-    simulation.config.faults.push(mynah_lab::fault::parse("read-error:rate=1").unwrap());
+    simulation.config.faults.push(mynah_drive_file::fault::parse("read-error:rate=1").unwrap());
     let found = run(&simulation).precision.unwrap();
     assert_eq!((found.known, found.bound_reached, found.limiting), (false, true, None));
 }

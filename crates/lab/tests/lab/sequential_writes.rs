@@ -1,7 +1,7 @@
 //! Sequential writes on a shipped drive, from the start that a run gets without being asked for
 //! one: as fast as the dies program, from the first moment on.
 
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
 use mynah_lab::workload::FlowOptions;
 use mynah_stamp::Span;

@@ -1,7 +1,7 @@
 //! The shipped drives at their limits: large sequential reads come near the channels' or the
 //! link's rate, and one small read at a time takes what its parts take.
 
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};

@@ -5,7 +5,7 @@
 //! whose table is that of `docs/drives.md`; with `MYNAH_UPDATE_DOCS=1` that is written here, with
 //! the picture of `docs/validation.md`.
 
-use mynah_lab::drive::shipped;
+use mynah_drive_file::shipped;
 use mynah_lab::evidence::{Checks, Compared, Evidence, Measurement, Paint, picture, text};
 use std::fs;
 use std::sync::Once;

@@ -4,7 +4,7 @@
 //! longer moves, against the same drive preconditioned. Runs of some million writes: with
 //! `--release` half a minute, else about one.
 
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::histogram::Histogram;
 use mynah_lab::recorder::Kind;

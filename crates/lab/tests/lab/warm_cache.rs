@@ -1,7 +1,7 @@
 //! The data cache is warm when a preconditioned drive is given its first request: its first
 //! moments are like those of a drive that has run for long.
 
-use mynah_lab::drive;
+use mynah_drive_file as drive;
 use mynah_lab::experiment::{Precondition, Settle};
 use mynah_lab::recorder::Kind;
 use mynah_lab::recording::{RecordingError, SCHEMA, SCHEMA_COLD};

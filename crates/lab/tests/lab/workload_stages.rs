@@ -10,7 +10,7 @@ use mynah_model::config::Config;
 use mynah_stamp::Span;
 
 fn config() -> Config {
-    mynah_lab::drive::load(small::DRIVE, &small::changes()).unwrap().config
+    mynah_drive_file::load(small::DRIVE, &small::changes()).unwrap().config
 }
 
 fn flow(name: &str, options: &str) -> FlowSpec {

@@ -59,7 +59,7 @@ impl World {
 
     fn with(mut secrets: Secrets, group: Group, jobs: Budget) -> World {
         let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
-        let drive = mynah_lab::drive::load("enterprise-tlc", &overrides).expect("a drive");
+        let drive = mynah_drive_file::load("enterprise-tlc", &overrides).expect("a drive");
         let drive = mynah_model::Drive::new(drive.config).expect("a drive");
         let config = SubsystemConfig {
             timing: Timing::Immediate,

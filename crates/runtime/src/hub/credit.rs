@@ -9,7 +9,7 @@
 
 use crate::clock::Rate;
 use mynah_device::Now;
-use mynah_lab::units::Duration;
+use mynah_drive_file::units::Duration;
 use mynah_stamp::{Span, Time};
 
 /// A run is not trusted if the real path takes longer than the modelled one for more than one command

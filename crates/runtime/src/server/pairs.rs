@@ -2,8 +2,8 @@
 //! which the subsystem cuts from the space that the model has for blocks.
 
 use super::{Namespace, NamespaceContent, ServeOptions, StoreKind};
-use mynah_lab::drive::{default_key_value, takes_pairs};
-use mynah_lab::units::Bytes;
+use mynah_drive_file::units::Bytes;
+use mynah_drive_file::{default_key_value, takes_pairs};
 use mynah_model::config::{Config, Namespace as ModelNamespace, NamespaceKind};
 
 /// Why there can be no key-value namespaces.
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn divided(drive: &str, wanted: &[(u64, NamespaceContent)]) -> Vec<(NamespaceKind, u64)> {
-        let mut config = mynah_lab::drive::load(drive, &[]).expect("a shipped drive").config;
+        let mut config = mynah_drive_file::load(drive, &[]).expect("a shipped drive").config;
         let wanted: Vec<Namespace> = wanted
             .iter()
             .map(|&(gib, content)| Namespace { bytes: Some(gib << 30), content })

@@ -195,6 +195,6 @@ pub(super) fn scheduler(
         suspend_erase: erase.then_some(suspend_erase),
         suspend_erase_for_writes: erase.then_some(for_writes),
         cache_program: false,
-        flin: is("FLIN").then_some(crate::drive::FLIN),
+        flin: is("FLIN").then_some(mynah_drive_file::FLIN),
     })
 }

@@ -3,11 +3,11 @@
 
 use super::raw::RawExpect;
 use super::{TaskError, joined};
-use crate::drive;
-use crate::input::Text;
 use crate::profile::report::{GroupReport, ProfileReport};
 use crate::profile::verdict::{Cause, switch_of};
 use crate::summary::units::{duration, percent};
+use mynah_drive_file as drive;
+use mynah_drive_file::input::Text;
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What is known beside profiles: what a path can do.
 
-use crate::units::Bandwidth;
+use mynah_drive_file::units::Bandwidth;
 
 /// What parts of a path can carry, if somebody has said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

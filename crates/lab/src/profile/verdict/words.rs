@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_key_exists() {
-        let schema = crate::drive::json_schema();
+        let schema = mynah_drive_file::json_schema();
         let mut seen = 0;
         for cause in Cause::ALL {
             for side in [Side::Simulation, Side::Target] {

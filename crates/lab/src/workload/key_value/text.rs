@@ -2,7 +2,7 @@
 
 use super::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, VALUE_BYTES_MAX, ValueSize};
 use crate::quantity::{parse_count, parse_share, percent};
-use crate::units::{Bytes, Iops};
+use mynah_drive_file::units::{Bytes, Iops};
 
 /// Theta of YCSB's Zipf distributions (B. Cooper et al., "Benchmarking Cloud Serving Systems with
 /// YCSB", SoCC 2010).

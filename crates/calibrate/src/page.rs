@@ -1,0 +1,96 @@
+//! What the pages of fits have in common: one HTML file each, in the style of reports.
+
+use mynah_lab::report::lines::{Chart, Line};
+use quick_xml::escape::escape;
+use std::fmt::{Result, Write};
+
+/// Begins a page.
+pub(super) fn begin(out: &mut String, title: &str, lead: &str) -> Result {
+    let (title, lead, style) = (escape(title), escape(lead), mynah_lab::report::STYLE);
+    writeln!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <title>{title} · Mynah calibration</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
+         <main>\n<header>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n</header>"
+    )
+}
+
+/// Ends it.
+pub(super) fn end(out: &mut String) -> Result {
+    writeln!(out, "</main>\n</body>\n</html>")
+}
+
+/// A paragraph that stands out.
+pub(super) fn alarm(out: &mut String, what: &str, text: &str) -> Result {
+    let (what, text) = (escape(what), escape(text));
+    writeln!(out, "<p class=\"alarm\"><strong>{what}:</strong> {text}</p>")
+}
+
+/// A table with a head; the first column holds names.
+pub(super) fn table(out: &mut String, head: &[String], rows: &[Vec<String>]) -> Result {
+    writeln!(out, "<div class=\"panel\"><table><thead><tr>")?;
+    for (index, cell) in head.iter().enumerate() {
+        let class = if index == 0 { " class=\"left\"" } else { "" };
+        write!(out, "<th{class}>{}</th>", escape(cell.as_str()))?;
+    }
+    writeln!(out, "</tr></thead><tbody>")?;
+    for row in rows {
+        write!(out, "<tr>")?;
+        for (index, cell) in row.iter().enumerate() {
+            let class = if index == 0 { " class=\"left\"" } else { "" };
+            write!(out, "<td{class}>{}</td>", escape(cell.as_str()))?;
+        }
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody></table></div>")
+}
+
+/// What the lines of the charts that follow are.
+pub(super) fn legend(out: &mut String, names: &[&str]) -> Result {
+    writeln!(out, "<ul class=\"legend\">")?;
+    for (index, name) in names.iter().enumerate() {
+        let name = escape(*name);
+        writeln!(out, "<li><i style=\"background:var(--s{index})\"></i>{name}</li>")?;
+    }
+    writeln!(out, "</ul>")
+}
+
+/// A chart with its caption.
+pub(super) fn chart(out: &mut String, chart: &Chart<'_>) -> Result {
+    let (svg, caption) = (chart.svg(), escape(chart.title));
+    writeln!(out, "<figure class=\"panel\">{svg}<figcaption>{caption}</figcaption></figure>")
+}
+
+/// Points that no line joins.
+pub(super) fn scattered(colour: usize, points: impl Iterator<Item = (f64, f64)>) -> Line {
+    Line::new(colour, points.collect()).apart()
+}
+
+/// A table as text: columns side by side, the first to the left, others to the right.
+pub(super) fn columns(head: &[String], rows: &[Vec<String>]) -> String {
+    let all = || std::iter::once(head).chain(rows.iter().map(Vec::as_slice));
+    let width = |column: usize| {
+        let cells = all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut out = String::new();
+    for row in all() {
+        let mut line = String::new();
+        for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match index {
+                0 => write!(line, "{cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// A share with a sign: `+1.2 %`.
+pub(super) fn signed(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}

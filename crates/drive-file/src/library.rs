@@ -1,0 +1,46 @@
+//! The drives that ship with Mynah.
+
+/// A drive that ships with Mynah.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// The name by which it is loaded.
+    pub name: &'static str,
+    /// Its file.
+    pub text: &'static str,
+    /// What is known of the real one ([`crate::evidence`]).
+    pub evidence: &'static str,
+}
+
+/// Every shipped drive, the default first.
+pub fn shipped() -> &'static [Shipped] {
+    macro_rules! drives {
+        ($($name:literal),+ $(,)?) => {
+            &[$(Shipped {
+                name: $name,
+                text: include_str!(concat!("../../../drives/", $name, ".toml")),
+                evidence: include_str!(concat!("../../../drives/evidence/", $name, ".toml")),
+            }),+]
+        };
+    }
+    drives![
+        "enterprise-tlc",
+        "mqsim-table3",
+        "mqsim",
+        "samsung-970-pro",
+        "samsung-48l-tlc",
+        "qlc-p4320",
+        "z-nand-sz985",
+        "optane-p4800x",
+        "sata-850-pro",
+        "samsung-pm9a3",
+        "samsung-980-pro",
+        "kv-tlc",
+        "moke",
+        "samsung-kv",
+        "eemu-baseline",
+        "eemu-samsung",
+        "samsung-ethernet",
+        "offloaded-target",
+        "kioxia-em6",
+    ]
+}
