@@ -9,8 +9,14 @@ use std::path::{Path, PathBuf};
 
 /// What results follow from, beside this crate's manifest. Packed alone, the crate has none of its
 /// neighbours: then their versions stand for them, which its manifest has.
-const SOURCES: [&str; 5] =
-    ["src", "../drive-file/src", "../model/src", "../stamp/src", "../../Cargo.lock"];
+const SOURCES: [&str; 6] = [
+    "src",
+    "../drive-file/src",
+    "../workload/src",
+    "../model/src",
+    "../stamp/src",
+    "../../Cargo.lock",
+];
 
 /// Hexadecimal digits of the hash.
 const DIGITS: usize = 16;

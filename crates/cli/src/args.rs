@@ -1132,7 +1132,7 @@ pub(crate) fn flag(option: &str) -> String {
 mod tests {
     use super::*;
     use clap::CommandFactory;
-    use mynah_lab::workload::FlowOptions;
+    use mynah_workload::FlowOptions;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -9,7 +9,7 @@ use mynah_lab::comparison::Comparison;
 use mynah_lab::output;
 use mynah_lab::replay;
 use mynah_lab::result::{Document, Result as RunResult};
-use mynah_lab::trace::Remap;
+use mynah_workload::trace::Remap;
 use std::path::Path;
 
 /// Compares; whether it was interrupted.

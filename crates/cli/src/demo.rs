@@ -12,13 +12,13 @@ use crate::progress::Bar;
 use crate::{print, sim, values};
 use mynah_lab::Simulation;
 use mynah_lab::output::PendingFile;
-use mynah_lab::workload::FlowSpec;
 use mynah_runtime::cpus::Cpus;
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Where};
 use mynah_runtime::host::{Options, default_host_nqn};
 use mynah_runtime::server::{Served, Server};
 use mynah_stamp::Span;
 use mynah_wire::tcp::digest::Digests;
+use mynah_workload::FlowSpec;
 use std::path::Path;
 use std::time::Duration;
 

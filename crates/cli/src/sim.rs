@@ -16,10 +16,10 @@ use mynah_lab::runner::RunError;
 use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
 use mynah_lab::timeline::Window;
-use mynah_lab::workload::{FlowOptions, Limits};
 use mynah_lab::{Measured, Simulation, SimulationError, mqsim};
 use mynah_runtime::fault;
 use mynah_stamp::Span;
+use mynah_workload::{FlowOptions, Limits};
 use std::path::{Path, PathBuf};
 
 /// Simulates; whether it was interrupted.

@@ -12,13 +12,13 @@ pub use vary::{Axis, Base, Varied};
 use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentFlow, Precondition, RESOURCES, Settle, check_flows};
 use crate::precision::Goal;
-use crate::quantity::{parse_count, parse_time};
 use crate::runner::RunOptions;
 use crate::simulation::{Simulation, SimulationError, limit_rounds};
-use crate::workload::{FlowOptions, Limits, OptionError, Source};
 use mynah_drive_file::units::{BitRate, Duration};
 use mynah_drive_file::{self as drive, DriveFile};
 use mynah_model::config::Namespace;
+use mynah_workload::quantity::{parse_count, parse_time};
+use mynah_workload::{FlowOptions, Limits, OptionError, Source};
 use std::path::PathBuf;
 
 /// Options with their values, as people write them.

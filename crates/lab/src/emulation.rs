@@ -6,7 +6,6 @@ use crate::replay::Preparation;
 use crate::runner::RunError;
 use crate::saved_state::{self, Checksum, SavedStateError};
 use crate::simulation::SimulationError;
-use crate::workload::history;
 use mynah_drive_file::fault;
 use mynah_drive_file::{self as drive, drive_hash};
 use mynah_model::Drive;
@@ -15,6 +14,7 @@ use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_model::warm::Access;
 use mynah_stamp::Span;
+use mynah_workload::history;
 use std::path::{Path, PathBuf};
 
 /// Share of the accesses of the past that are writes: nobody knows.

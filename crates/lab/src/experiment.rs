@@ -54,14 +54,14 @@ mod written;
 
 use crate::enclosure::Enclosure;
 use crate::precision::Goal;
-use crate::quantity::{parse_count, parse_time};
-use crate::workload::{FlowOptions, FlowSpec, Limits, OptionError, Source};
 pub use mynah_drive_file::input::FileError as ExperimentError;
 use mynah_drive_file::input::{self, Text};
 use mynah_drive_file::units::{BitRate, Duration};
 use mynah_model::config::{Config, Namespace};
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
+use mynah_workload::quantity::{parse_count, parse_time};
+use mynah_workload::{FlowOptions, FlowSpec, Limits, OptionError, Source};
 use serde::Deserialize;
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;

@@ -4,14 +4,14 @@
 use crate::recording::{Recording, SCHEMA_PAIRS};
 use crate::runner::KeySpace;
 use crate::saved_state;
-use crate::trace::{LineParser, Remap, TraceAction, TraceFormat, TraceReader};
-use crate::workload::key_value::{KeySize, key_token};
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::*;
 use mynah_model::keys::{Decision, KeyOperation, KeyRequest, PairId, PairToFill};
 use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 use mynah_stamp::Span;
+use mynah_workload::key_value::{KeySize, key_token};
+use mynah_workload::trace::{LineParser, Remap, TraceAction, TraceFormat, TraceReader};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -58,7 +58,7 @@ pub fn kernel_trace(data: &[u8]) {
 /// Reads a fio job file.
 pub fn fio_job(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
-        let _ = crate::fio::FioJob::parse("fuzz.fio", text);
+        let _ = mynah_workload::fio::FioJob::parse("fuzz.fio", text);
     }
 }
 

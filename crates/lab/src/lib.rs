@@ -26,8 +26,6 @@ pub mod experiment;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod mqsim;
-pub mod trace;
-pub mod workload;
 
 pub mod agreement;
 pub mod batch;
@@ -39,14 +37,12 @@ pub mod description;
 pub mod emulation;
 pub mod enclosure;
 pub mod evidence;
-pub mod fio;
 pub mod histogram;
 pub mod ledger;
 mod observers;
 pub mod output;
 pub mod precision;
 pub mod profile;
-mod quantity;
 pub mod recorder;
 pub mod recording;
 pub mod replay;
@@ -67,4 +63,5 @@ pub mod sweep;
 pub mod timeline;
 
 pub use mynah_drive_file as drive;
+pub use mynah_workload::{self as workload, fio, trace};
 pub use simulation::{Measured, Simulation, SimulationError};

@@ -50,9 +50,9 @@ mod section;
 mod xml;
 
 use crate::experiment::Precondition;
-use crate::workload::FlowSpec;
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use mynah_model::config::Config;
+use mynah_workload::FlowSpec;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::fs::File;

@@ -12,12 +12,12 @@
 //! A run that was ended at some time is the run of that `runtime`.
 
 use crate::batch_means::{BATCHES_MIN, BatchMeans, Ratio};
-use crate::quantity::{parse_share, percent};
 use crate::recorder::{Kind, Recorder};
 use crate::result::{Estimate, Precision, Steadiness, Verdict};
 use mynah_model::Drive;
 use mynah_model::stats::Counters;
 use mynah_stamp::{Span, Time};
+use mynah_workload::quantity::{parse_share, percent};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -44,7 +44,6 @@
 //! drive's last time: a recording without it was cut off, and is refused.
 
 use crate::precision::Plan;
-use crate::trace::Remap;
 use mynah_drive_file::Differences;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
@@ -55,6 +54,7 @@ use mynah_model::precondition::PreconditionError;
 use mynah_model::warm::Access;
 use mynah_model::{Drive, InputError};
 use mynah_stamp::{LinkSpans, Time};
+use mynah_workload::trace::Remap;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};

@@ -17,7 +17,6 @@ use crate::result::{
 use crate::runner::{Progress, RunError, RunOptions, Runner, Settled, power_note};
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{Measured, SimulationError, Step, log_error};
-use crate::trace::Remap;
 use mynah_drive_file as drive;
 use mynah_drive_file::drive_hash;
 use mynah_model::Drive;
@@ -25,6 +24,7 @@ use mynah_model::config::{Config, NamespaceKind};
 use mynah_model::io::{Completion, NamespaceId, Operation, Request};
 use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_stamp::{Span, Time};
+use mynah_workload::trace::Remap;
 use std::path::Path;
 
 /// Completions between two looks at the watcher.

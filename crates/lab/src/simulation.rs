@@ -10,7 +10,6 @@ mod unused;
 use crate::capture::Capture;
 use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
-use crate::fio::{FioError, FioJob};
 use crate::mqsim;
 use crate::observers::Observers;
 use crate::output::{OutputError, PendingFile};
@@ -33,10 +32,6 @@ use crate::series::Sampler;
 use crate::steady;
 use crate::summary;
 use crate::timeline::{Timeline, Window};
-use crate::workload::{
-    Amount, Arrivals, Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source,
-    Think,
-};
 use mynah_drive_file::fault::{self, FaultError};
 use mynah_drive_file::units::{Bytes, Duration};
 use mynah_drive_file::{self as drive, DriveError, DriveFile, drive_hash};
@@ -45,6 +40,11 @@ use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_model::stats::Counters;
 use mynah_stamp::{Span, Time};
+use mynah_workload::fio::{FioError, FioJob};
+use mynah_workload::{
+    Amount, Arrivals, Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source,
+    Think,
+};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -1147,8 +1147,8 @@ fn mode_text(mode: Mode) -> String {
     }
 }
 
-fn addresses_text(addresses: &crate::workload::Addresses) -> String {
-    use crate::workload::Addresses;
+fn addresses_text(addresses: &mynah_workload::Addresses) -> String {
+    use mynah_workload::Addresses;
     match addresses {
         Addresses::Sequential { .. } => "sequential".to_owned(),
         Addresses::Uniform => "random".to_owned(),
@@ -1164,8 +1164,8 @@ fn addresses_text(addresses: &crate::workload::Addresses) -> String {
     }
 }
 
-fn block_text(block: &crate::workload::BlockSize) -> String {
-    use crate::workload::BlockSize;
+fn block_text(block: &mynah_workload::BlockSize) -> String {
+    use mynah_workload::BlockSize;
     let bytes = |sectors: u32| Bytes(u64::from(sectors) * 512);
     match block {
         BlockSize::Fixed(sectors) => bytes(*sectors).to_string(),

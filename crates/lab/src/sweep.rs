@@ -9,11 +9,11 @@ mod table;
 
 use crate::confidence;
 use crate::precision::{EVENTS_MAX, REQUESTS_MAX};
-use crate::quantity::{KB_BASE, parse_bytes, parse_share, parse_time};
 use crate::report::COLOURS;
 use crate::report::lines::{Chart, Line};
 use crate::result::{Confidence, JointPrecision, Metric, Result};
 use crate::summary::units::{bar, bytes, count, duration, percent};
+use mynah_workload::quantity::{KB_BASE, parse_bytes, parse_share, parse_time};
 use quick_xml::escape::escape;
 use std::fmt::Write;
 

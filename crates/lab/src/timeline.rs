@@ -57,7 +57,10 @@ impl Window {
     pub fn parse(text: &str) -> Result<Window, String> {
         let (from, to) =
             text.split_once('-').ok_or("a window is written FROM-TO, as in 10ms-12ms")?;
-        let [from, to] = [crate::quantity::parse_time(from)?, crate::quantity::parse_time(to)?];
+        let [from, to] = [
+            mynah_workload::quantity::parse_time(from)?,
+            mynah_workload::quantity::parse_time(to)?,
+        ];
         if from >= to {
             return Err("the window ends before it begins".into());
         }

@@ -6,7 +6,7 @@ use mynah_lab::SimulationError;
 use mynah_lab::description::DescriptionError;
 use mynah_lab::ledger::LedgerError;
 use mynah_lab::output::OutputError;
-use mynah_lab::workload::OptionError;
+use mynah_workload::OptionError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::any::Any;

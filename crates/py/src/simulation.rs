@@ -5,8 +5,8 @@ use crate::failure::{Failure, guarded, unreadable};
 use mynah_drive_file as drive;
 use mynah_lab::description::{self, Description, SETTINGS, Words};
 use mynah_lab::experiment::{Experiment, Point};
-use mynah_lab::workload::FlowOptions;
 use mynah_lab::{SimulationError, mqsim};
+use mynah_workload::FlowOptions;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 

@@ -5,8 +5,8 @@ use super::target::{Figure, MOST, Of, PERCENTILES, Quantity, Target};
 use crate::Input;
 use mynah_drive_file::foreign::Found;
 use mynah_drive_file::input::{FileError, Text};
-use mynah_lab::fio::FioJob;
-use mynah_lab::workload::Mode;
+use mynah_workload::Mode;
+use mynah_workload::fio::FioJob;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -125,7 +125,7 @@ fn target(
 
 /// What the load is called in tables.
 fn load_words(
-    flow: &mynah_lab::workload::FlowSpec,
+    flow: &mynah_workload::FlowSpec,
     options: &Map<String, Value>,
     global: &Map<String, Value>,
 ) -> String {
@@ -135,7 +135,7 @@ fn load_words(
     };
     let mut words = vec![format!("rw={}", given(&["rw", "readwrite"]).unwrap_or("read".into()))];
     words.extend(given(&["bs", "blocksize"]).map(|bs| format!("bs={bs}")));
-    if let mynah_lab::workload::Source::Synthetic(synthetic) = &flow.source
+    if let mynah_workload::Source::Synthetic(synthetic) = &flow.source
         && let Mode::Closed { depth } = synthetic.mode
     {
         words.push(format!("iodepth={depth}"));

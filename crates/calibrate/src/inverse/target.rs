@@ -11,7 +11,7 @@ use mynah_drive_file::foreign;
 use mynah_drive_file::input::{FileError, Text};
 use mynah_lab::recorder::Kind;
 use mynah_lab::result;
-use mynah_lab::workload::{FlowOptions, FlowSpec, Limits, Mode, Source};
+use mynah_workload::{FlowOptions, FlowSpec, Limits, Mode, Source};
 
 /// How many targets a file has at most.
 pub(super) const MOST: usize = 1000;

@@ -1,9 +1,9 @@
 //! A flow's options. They carry fio's names; what they mean is
-//! [`mynah_lab::workload::FlowOptions`].
+//! [`mynah_workload::FlowOptions`].
 
 use super::suggest;
 use clap::{Args, ValueHint};
-use mynah_lab::workload::FlowOptions;
+use mynah_workload::FlowOptions;
 
 /// Declares options of a flow and their way into [`FlowOptions`].
 macro_rules! flow_args {

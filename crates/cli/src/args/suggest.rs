@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use mynah_drive_file::{self as drive, fault};
-use mynah_lab::trace::TraceFormat;
+use mynah_workload::trace::TraceFormat;
 use std::ffi::OsStr;
 
 /// Takes any text, and suggests some.
@@ -68,7 +68,7 @@ mod tests {
     use crate::args::{Cli, flag};
     use clap::CommandFactory;
     use mynah_lab::simulation::Simulation;
-    use mynah_lab::workload::FlowOptions;
+    use mynah_workload::FlowOptions;
 
     fn suggested(verb: &str, option: &str) -> Vec<String> {
         let command = Cli::command();

@@ -9,11 +9,11 @@ use mynah_lab::agreement::Agreement;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::replay::replay;
 use mynah_lab::result::{Result as RunResult, Run};
-use mynah_lab::workload::FlowSpec;
 use mynah_runtime::host::load::Outcome;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
 use mynah_runtime::server::{ServeOptions, Server};
+use mynah_workload::FlowSpec;
 use std::path::Path;
 
 /// What the served drive gets: reads that wait for one another at its one chip, so that their latencies

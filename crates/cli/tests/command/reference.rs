@@ -3,8 +3,8 @@
 //!
 //! `MYNAH_UPDATE_DOCS=1 cargo test -p mynah --test command reference` writes it.
 
-use mynah_lab::workload::FlowOptions;
 use mynah_stamp::Stage;
+use mynah_workload::FlowOptions;
 use serde_json::Value;
 use std::fmt::Write;
 

@@ -7,9 +7,9 @@ use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::mqsim;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
-use mynah_lab::workload::{FlowOptions, FlowSpec};
 use mynah_model::config::{Config, Namespace};
 use mynah_model::io::NamespaceId;
+use mynah_workload::{FlowOptions, FlowSpec};
 
 /// A workload on MQSim's drive, 512 GiB unless said otherwise.
 pub(crate) struct Workload {

@@ -149,7 +149,7 @@ impl Base {
 
 /// The words of a flow of an experiment.
 fn flow_words(flow: &ExperimentFlow) -> Option<Words> {
-    let mut words = words_of(&crate::workload::FlowOptions::of(&flow.spec)?);
+    let mut words = words_of(&mynah_workload::FlowOptions::of(&flow.spec)?);
     if let Some(own) = &flow.own_namespace {
         // It has one of its own, by whatever number.
         words.retain(|(name, _)| name != "namespace");

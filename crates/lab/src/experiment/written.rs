@@ -2,8 +2,8 @@
 
 use super::{Experiment, ExperimentFlow, SCHEMA};
 use crate::enclosure::Enclosure;
-use crate::workload::FlowOptions;
 use mynah_drive_file::units::{BitRate, Duration};
+use mynah_workload::FlowOptions;
 use std::fmt::Write;
 use toml::Value;
 

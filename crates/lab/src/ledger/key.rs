@@ -7,8 +7,8 @@
 
 use super::{BUILD, LedgerError};
 use crate::simulation::Simulation;
-use crate::workload::Source;
 use mynah_drive_file::drive_hash;
+use mynah_workload::Source;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -281,7 +281,7 @@ fn keys_are_of_what_a_result_follows_from() {
     let elsewhere = folder.path().join("b.trace");
     std::fs::copy(&trace, &elsewhere).unwrap();
     let mut moved = traced.clone();
-    let crate::workload::Source::Trace(source) = &mut moved.flows[0].source else { panic!() };
+    let mynah_workload::Source::Trace(source) = &mut moved.flows[0].source else { panic!() };
     source.path = elsewhere.clone();
     assert_eq!(key(&moved), key(&traced));
     std::fs::write(&elsewhere, "0 0 0 8 0\n").unwrap();
@@ -289,7 +289,7 @@ fn keys_are_of_what_a_result_follows_from() {
     // What is written besides is nothing.
     let written = changed(|run| (run.request_log, run.over_time) = (Some("x".into()), true));
     assert_eq!(key(&written), key(&run));
-    let crate::workload::Source::Trace(source) = &mut moved.flows[0].source else { panic!() };
+    let mynah_workload::Source::Trace(source) = &mut moved.flows[0].source else { panic!() };
     source.path = "-".into();
     assert!(matches!(Key::of(&moved, &mut Files::default()), Err(LedgerError::Pipe)));
     assert!(Key::parse("+0").is_none() && Key::parse(&"g".repeat(64)).is_none());

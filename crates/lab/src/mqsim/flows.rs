@@ -9,17 +9,17 @@ use super::section::Section;
 use super::xml::{Document, Element};
 use super::{MAX_SCENARIOS, MqsimError, Scenario, Warnings};
 use crate::experiment::Precondition;
-use crate::trace::{Remap, TraceFormat};
-use crate::workload::{
-    Addresses, Arrivals, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Positions, SECTOR_BYTES,
-    Schedule, Source, Start, Synthetic, TraceSource,
-};
 use mynah_model::config::{
     CacheMode, CacheSharing, CachedTable, Caching, CmtSharing, Config, DataCache, Geometry,
     MappingTable, Namespace, NamespaceKind, Priority,
 };
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
+use mynah_workload::trace::{Remap, TraceFormat};
+use mynah_workload::{
+    Addresses, Arrivals, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Positions, SECTOR_BYTES,
+    Schedule, Source, Start, Synthetic, TraceSource,
+};
 use std::path::PathBuf;
 
 /// MQSim's host has registers for so many queues.

@@ -14,13 +14,13 @@ mod keys;
 
 use super::key::{KeyDone, Pairs};
 use super::{FeedError, Kind, Record, Recording, RecordingError, Replayed, feed};
-use crate::trace::Remap;
 use keys::KeysRehosted;
 use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Operation, Output, QueueId, Request, Status, Tag,
 };
 use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
+use mynah_workload::trace::Remap;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 

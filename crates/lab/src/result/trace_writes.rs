@@ -2,8 +2,8 @@
 //! been written for long, and of a trace that is known only if it was read before, or told.
 
 use crate::summary::units::bytes as bytes_of;
-use crate::workload::written::distribution;
-use crate::workload::{FlowSpec, Source};
+use mynah_workload::written::distribution;
+use mynah_workload::{FlowSpec, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

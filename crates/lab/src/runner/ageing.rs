@@ -7,10 +7,10 @@
 //! namespace that no flow uses was written once.
 
 use super::settling::FOR_EVER;
-use crate::workload::{
+use mynah_model::config::{Config, Priority};
+use mynah_workload::{
     Addresses, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Schedule, Source, Synthetic,
 };
-use mynah_model::config::{Config, Priority};
 
 /// Writes that the stand-ins of a namespace keep outstanding together.
 const DEPTH: u32 = 32;

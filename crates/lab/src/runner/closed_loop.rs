@@ -1,9 +1,9 @@
 //! About how much a closed loop writes that also reads: it waits for its reads, and so does not
 //! write as fast as the drive takes it.
 
-use crate::workload::{FlowSpec, Source, heat};
 use mynah_model::config::Config;
 use mynah_model::steady::analytic::waf_fifo;
+use mynah_workload::{FlowSpec, Source, heat};
 
 /// Sectors that `flow` writes in a second on a drive of whose flash a share of `valid` is valid;
 /// of units that it writes in part, all. `None` for flows that do not read, and for those that
@@ -65,7 +65,7 @@ pub(super) fn sectors_written_per_s(config: &Config, valid: f64, flow: &FlowSpec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::FlowOptions;
+    use mynah_workload::FlowOptions;
 
     #[test]
     fn reads_hold_a_closed_loop_up() {

@@ -3,11 +3,11 @@
 use crate::output::OutputError;
 use crate::request_log::RequestLogError;
 use crate::saved_state::SavedStateError;
-use crate::workload::WorkloadError;
 use mynah_drive_file::units::Bytes;
 use mynah_model::precondition::PreconditionError;
 use mynah_model::{ConfigError, InputError};
 use mynah_stamp::{Span, Time};
+use mynah_workload::WorkloadError;
 
 /// Why a drive completes nothing though it programs page after page.
 pub const NO_GAIN: &str = "what is collected makes as much garbage as it wins back";

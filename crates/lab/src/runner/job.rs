@@ -1,9 +1,9 @@
 //! One job of a flow: what it issues next, and when.
 
-use crate::workload::{FlowSpec, Generator, Planned, Schedule};
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, QueueId, Request, Tag};
 use mynah_stamp::{Span, Time};
+use mynah_workload::{FlowSpec, Generator, Planned, Schedule};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

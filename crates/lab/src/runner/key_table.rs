@@ -1,10 +1,10 @@
 //! Which keys a namespace has in a run: the host's side of decisions. Keys are numbers here, and
 //! pairs the names that the drive knows them by.
 
-use crate::workload::key_value::KeySize;
 use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
 use mynah_model::keys::PairId;
+use mynah_workload::key_value::KeySize;
 
 /// Numbers of keys in saved states are less than this: more than a drive has room for pairs.
 const NUMBERS_MAX: u64 = 1 << 34;

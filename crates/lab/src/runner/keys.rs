@@ -6,13 +6,13 @@ use super::{RunError, Runner, explain_slow};
 use crate::experiment::Precondition;
 use crate::recorder::Kind;
 use crate::recording::Tape;
-use crate::workload::key_value::key_token;
-use crate::workload::{FlowSpec, KeyAction, Planned};
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
 use mynah_model::io::{Completed, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use mynah_model::keys::{Decision, KeyOperation, KeyRequest, LostPair, PairToFill};
 use mynah_stamp::Time;
+use mynah_workload::key_value::key_token;
+use mynah_workload::{FlowSpec, KeyAction, Planned};
 use std::collections::BTreeSet;
 
 /// A command under way.

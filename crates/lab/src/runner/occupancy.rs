@@ -2,11 +2,11 @@
 
 use super::{RunError, closed_loop};
 use crate::result::TraceWrites;
-use crate::workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
+use mynah_workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 
 /// What is there of a namespace that is not said to be occupied as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,7 +257,7 @@ fn is_alike(one: &UpdateClass, other: &UpdateClass) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::FlowOptions;
+    use mynah_workload::FlowOptions;
 
     #[test]
     fn flows_count_by_what_they_say_they_write() {

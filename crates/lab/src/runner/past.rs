@@ -3,10 +3,10 @@
 
 use super::{RunError, Runner, closed_loop, occupancy};
 use crate::recording::Tape;
-use crate::workload::history::{self, History, Pace};
-use crate::workload::{FlowSpec, SECTOR_BYTES, Source};
 use mynah_model::precondition::Occupancy;
 use mynah_model::warm::Access;
+use mynah_workload::history::{self, History, Pace};
+use mynah_workload::{FlowSpec, SECTOR_BYTES, Source};
 
 impl Runner {
     /// Leaves the data cache as the flows' past would have left it, unless it is so already.

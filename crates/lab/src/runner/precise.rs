@@ -6,8 +6,8 @@
 
 use super::{RunError, RunOptions, Runner};
 use crate::precision::{Plan, Search};
-use crate::workload::FlowSpec;
 use mynah_stamp::{Span, Time};
+use mynah_workload::FlowSpec;
 use std::cmp::Reverse;
 
 /// Whether the flows can last until something is known, where some are to.

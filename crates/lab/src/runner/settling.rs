@@ -14,13 +14,13 @@ use super::job::Job;
 use super::{Before, Progress, RunError, RunOptions, Runner, Taped};
 use crate::experiment::Settle;
 use crate::result::{Grounds, Steadiness, Verdict};
-use crate::workload::{FlowSpec, Limits, Schedule, Source, When, seed};
 use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::precondition::Preconditioned;
 use mynah_model::stats::Counters;
 use mynah_model::turnover::Turnover;
 use mynah_stamp::{Span, Time};
+use mynah_workload::{FlowSpec, Limits, Schedule, Source, When, seed};
 
 /// Events after which settling ends by itself: some five CPU seconds.
 const EVENTS_MAX: u64 = 20_000_000;

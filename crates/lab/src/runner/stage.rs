@@ -5,8 +5,8 @@
 //! each stage, as fio leaves it out of each job. A flow that runs alone waits for nobody.
 
 use super::RunOptions;
-use crate::workload::{self, FlowSpec};
 use mynah_stamp::{Span, Time};
+use mynah_workload::{self as workload, FlowSpec};
 
 /// Which flows run, and which are to come.
 pub(super) struct Stages {

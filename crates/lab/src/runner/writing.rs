@@ -3,10 +3,10 @@
 //! differ. Each flow's own requests, from streams of their own, by turns.
 
 use super::{Before, RunError, Runner, Writing};
-use crate::workload::history::{History, Pace};
-use crate::workload::{Addresses, BlockSize, FlowSpec, Source};
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, Operation};
+use mynah_workload::history::{History, Pace};
+use mynah_workload::{Addresses, BlockSize, FlowSpec, Source};
 
 /// How often what is occupied is written over: after that one unit in twenty still lies where it
 /// was put down before.

@@ -2,10 +2,10 @@
 
 use crate::small;
 use mynah_lab::experiment::{Precondition, Settle};
-use mynah_lab::fio::FioJob;
 use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{RunOptions, Runner};
-use mynah_lab::workload::{Amount, FlowSpec};
+use mynah_workload::fio::FioJob;
+use mynah_workload::{Amount, FlowSpec};
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Trim];
 

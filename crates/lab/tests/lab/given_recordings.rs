@@ -3,10 +3,10 @@
 
 use mynah_drive_file as drive;
 use mynah_lab::recording::{Header, Recording, RecordingError, Replayed, SCHEMA, Tape};
-use mynah_lab::trace::Remap;
 use mynah_model::Drive;
 use mynah_model::io::*;
 use mynah_stamp::{Span, StageSpans, Time};
+use mynah_workload::trace::Remap;
 use std::io::{self, Cursor, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -13,7 +13,7 @@
 
 use mynah_lab::result::{Result, Side};
 use mynah_lab::simulation::Simulation;
-use mynah_lab::workload::Source;
+use mynah_workload::Source;
 use std::path::{Path, PathBuf};
 
 /// Fewer keys than the paper's 2.6 million, which say the same where the index is in DRAM.
@@ -119,7 +119,7 @@ fn rates_drop_where_keys_come_by_a_transfer_of_their_own() {
     for mut simulation in points("key-size.toml", KEYS, 30_000) {
         let (values, loaded) = run(&simulation);
         let Source::KeyValue(of) = &mut simulation.flows[0].source else { panic!() };
-        of.mode = mynah_lab::workload::Mode::Closed { depth: 1 };
+        of.mode = mynah_workload::Mode::Closed { depth: 1 };
         let alone = mean_us(&run(&simulation).1);
         results.push((values, side(&loaded).iops, alone));
     }

@@ -4,11 +4,11 @@ use mynah_lab::experiment::Precondition;
 use mynah_lab::mqsim::{self, Import, MqsimError};
 use mynah_lab::runner::Runner;
 use mynah_lab::simulation::Simulation;
-use mynah_lab::workload::{
-    Addresses, Arrivals, BlockSize, Extent, Limits, Mix, Mode, Positions, Source, Start,
-};
 use mynah_model::config::*;
 use mynah_stamp::Span;
+use mynah_workload::{
+    Addresses, Arrivals, BlockSize, Extent, Limits, Mix, Mode, Positions, Source, Start,
+};
 use proptest::prelude::*;
 use std::path::Path;
 

@@ -6,8 +6,8 @@ use mynah_lab::experiment::Precondition;
 use mynah_lab::replay::{replay, resimulate};
 use mynah_lab::result::{KeyValueCounts, Result};
 use mynah_lab::simulation::Simulation;
-use mynah_lab::trace::Remap;
 use mynah_stamp::Span;
+use mynah_workload::trace::Remap;
 use std::path::Path;
 
 /// A small drive of pairs, with these changes.

@@ -3,8 +3,8 @@
 
 use mynah_drive_file as drive;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
-use mynah_lab::workload::FlowOptions;
 use mynah_stamp::Span;
+use mynah_workload::FlowOptions;
 
 struct Interval {
     megabytes_per_s: f64,

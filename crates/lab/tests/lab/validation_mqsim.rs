@@ -8,7 +8,7 @@ use mynah_lab::mqsim::{self, Import};
 use mynah_lab::recorder::Kind;
 use mynah_lab::result::{fairness, weighted_speedup};
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
-use mynah_lab::workload::{Addresses, Extent, Positions, Source, Start};
+use mynah_workload::{Addresses, Extent, Positions, Source, Start};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -9,8 +9,8 @@ use mynah_lab::experiment::Precondition;
 use mynah_lab::histogram::Histogram;
 use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
-use mynah_lab::workload::FlowOptions;
 use mynah_stamp::Span;
+use mynah_workload::FlowOptions;
 
 /// Planes of the drive below times what each holds, in mapping units.
 const UNITS: u64 = 16 * 512 * 256;

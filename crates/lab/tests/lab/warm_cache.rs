@@ -8,10 +8,10 @@ use mynah_lab::recording::{RecordingError, SCHEMA, SCHEMA_COLD};
 use mynah_lab::replay::{replay, resimulate};
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
 use mynah_lab::simulation::{Simulation, SimulationError};
-use mynah_lab::trace::Remap;
-use mynah_lab::workload::FlowOptions;
 use mynah_lab::{Measured, result::Result as RunResult};
 use mynah_stamp::Span;
+use mynah_workload::FlowOptions;
+use mynah_workload::trace::Remap;
 use std::path::Path;
 
 /// 2 GiB of MQSim's flash.

@@ -2,9 +2,9 @@
 
 use mynah_lab::experiment::{Experiment, Precondition};
 use mynah_lab::mqsim;
-use mynah_lab::workload::Source;
 use mynah_model::config::Namespace;
 use mynah_stamp::Span;
+use mynah_workload::Source;
 
 const EXPERIMENT: &str = r#"
 schema = "mynah.experiment/1"

@@ -4,8 +4,8 @@ use crate::small;
 use mynah_lab::replay::replay;
 use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
-use mynah_lab::workload::{FlowOptions, Planned, Schedule};
 use mynah_stamp::{Span, Time};
+use mynah_workload::{FlowOptions, Planned, Schedule};
 
 /// When the requests of a flow were created, in nanoseconds.
 fn created(options: &str) -> Vec<f64> {
@@ -107,7 +107,7 @@ fn mixed_streams_are_random_in_the_wanted_share() {
 #[test]
 fn schedules_say_when_a_flow_is_active() {
     let ms = |n: u64| Time::from_ns(n * 1_000_000);
-    let burst = mynah_lab::workload::Burst { on: Span::from_ms(2), off: Span::from_ms(3) };
+    let burst = mynah_workload::Burst { on: Span::from_ms(2), off: Span::from_ms(3) };
     let schedule = Schedule { start: Span::from_ms(10), burst: Some(burst), think: None };
     for (active, moment) in [(0, 10), (1, 11), (2, 15), (3, 16), (4, 20)] {
         assert_eq!(schedule.moment(ms(active)), ms(moment));

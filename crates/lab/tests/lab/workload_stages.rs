@@ -2,12 +2,12 @@
 
 use crate::small;
 use mynah_lab::experiment::{Experiment, Precondition};
-use mynah_lab::fio::FioJob;
 use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
-use mynah_lab::workload::{FlowOptions, FlowSpec};
 use mynah_model::config::Config;
 use mynah_stamp::Span;
+use mynah_workload::fio::FioJob;
+use mynah_workload::{FlowOptions, FlowSpec};
 
 fn config() -> Config {
     mynah_drive_file::load(small::DRIVE, &small::changes()).unwrap().config

@@ -1,10 +1,10 @@
 //! What the streams of synthetic flows look like.
 
-use mynah_lab::workload::{
-    Addresses, Arrivals, FlowOptions, FlowSpec, Mode, Planned, Source, WriteProfile,
-};
 use mynah_model::io::Operation;
 use mynah_stamp::{Span, Time};
+use mynah_workload::{
+    Addresses, Arrivals, FlowOptions, FlowSpec, Mode, Planned, Source, WriteProfile,
+};
 use std::collections::BTreeMap;
 
 /// 1 GiB.

@@ -1,8 +1,8 @@
 //! Traces: what is read, and what is said about what cannot be read.
 
-use mynah_lab::trace::{TraceAction, TraceFormat, TraceReader, TraceRecord};
-use mynah_lab::workload::{FlowOptions, Generator, Planned};
 use mynah_model::io::Operation;
+use mynah_workload::trace::{TraceAction, TraceFormat, TraceReader, TraceRecord};
+use mynah_workload::{FlowOptions, Generator, Planned};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 

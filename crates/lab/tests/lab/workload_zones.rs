@@ -1,8 +1,8 @@
 //! fio's `zoned` distribution: requests fall as it says, and the drive starts as its writes leave it.
 
-use mynah_lab::workload::{FlowOptions, WriteProfile};
+use mynah_workload::{FlowOptions, WriteProfile};
 
-fn flow(distribution: &str) -> mynah_lab::workload::FlowSpec {
+fn flow(distribution: &str) -> mynah_workload::FlowSpec {
     let options = FlowOptions {
         rw: Some("randwrite".into()),
         bs: Some("4k".into()),

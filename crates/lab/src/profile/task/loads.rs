@@ -3,10 +3,10 @@
 use super::raw::{LOAD_OPTIONS, OWN_OPTIONS, RawLoad, RawRun};
 use super::{RUNS_MAX, TaskError, TaskLoad, TaskRun};
 use crate::experiment::scalar;
-use crate::workload::{self, FlowOptions};
 use mynah_drive_file as drive;
 use mynah_drive_file::input::Text;
 use mynah_stamp::Span;
+use mynah_workload::{self as workload, FlowOptions};
 use serde_spanned::Spanned;
 use toml::Value;
 

@@ -1,6 +1,6 @@
 //! A task file as it is written.
 
-use crate::workload::FlowOptions;
+use mynah_workload::FlowOptions;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, SeqAccess, Visitor};

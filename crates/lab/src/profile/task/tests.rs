@@ -1,8 +1,8 @@
 use super::loads::RUNTIME;
 use super::*;
 use crate::profile::ProfileReport;
-use crate::workload::{Limits as FlowLimits, Source};
 use miette::Diagnostic;
+use mynah_workload::{Limits as FlowLimits, Source};
 use proptest::prelude::*;
 
 const HEAD: &str = "schema = \"mynah.profile-task/1\"\n";

@@ -8,11 +8,11 @@ use super::work::{Answer, Issued, Turn, Work};
 use crate::host::transport::{self, Completed};
 use crate::host::{HostError, Namespace};
 use mynah_lab::recorder::Kind;
-use mynah_lab::workload::{Planned, SECTOR_BYTES};
 use mynah_model::io::Operation;
 use mynah_stamp::Time;
 use mynah_wire::nvme::{SubmissionEntry, opcode::nvm};
 use mynah_wire::tcp::host::{Movement, Payload};
+use mynah_workload::{Planned, SECTOR_BYTES};
 
 /// Commands outstanding in the final pass.
 pub(super) const FINAL_DEPTH: usize = 32;

@@ -2,8 +2,8 @@
 //! runtime and flushes let it be issued.
 
 use super::work::Turn;
-use mynah_lab::workload::{Generator, Planned};
 use mynah_stamp::Time;
+use mynah_workload::{Generator, Planned};
 
 /// What may be issued.
 pub(super) enum Ready {

@@ -10,13 +10,13 @@ use super::work::{Answer, Issued, Turn, Work};
 use crate::host::transport::{self, Completed};
 use crate::host::{HostError, describe};
 use mynah_lab::recorder::Kind;
-use mynah_lab::workload::key_value::write_key;
-use mynah_lab::workload::{KeyAction, KeyValueFlow, Planned};
 use mynah_stamp::Time;
 use mynah_wire::nvme::command::{KeyValueCommand, List, Retrieve, Store, StoreCondition};
 use mynah_wire::nvme::key::{KEY_BYTES_MAX, Key, listed_keys};
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use mynah_wire::tcp::host::{Movement, Payload};
+use mynah_workload::key_value::write_key;
+use mynah_workload::{KeyAction, KeyValueFlow, Planned};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

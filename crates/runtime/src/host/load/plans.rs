@@ -10,10 +10,10 @@ use super::{Load, LoadError};
 use crate::cpus;
 use crate::host::namespace::{KeyValueNamespace, Namespace};
 use crate::host::transport::Facts;
-use mynah_lab::workload::{
+use mynah_stamp::Span;
+use mynah_workload::{
     BlockSize, Extent, FlowSpec, KeyAction, KeyValueFlow, SECTOR_BYTES, Source, heat,
 };
-use mynah_stamp::Span;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! Several flows on one target.
 //!
 //! Each is a load of its own, with a controller and queues of its own. Those of a stage
-//! ([`mynah_lab::workload::stages`]) begin together, when all of them are connected; the next
+//! ([`mynah_workload::stages`]) begin together, when all of them are connected; the next
 //! stage connects when all of them have ended. What they measured becomes one result, every rate
 //! in it over its flow's own time.
 
 use super::{LOOK, Load, LoadError, Outcome, Progress, Where, run};
 use mynah_lab::result::{Host, Result as LoadResult};
-use mynah_lab::workload;
+use mynah_workload as workload;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 

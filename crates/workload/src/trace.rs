@@ -12,7 +12,7 @@ mod input;
 
 use input::{Input, Source};
 
-use crate::workload::{Planned, TraceSource};
+use crate::{Planned, TraceSource};
 use mynah_model::io::Operation;
 use mynah_stamp::Time;
 use std::io::{BufRead, BufReader, Read};

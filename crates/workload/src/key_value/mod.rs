@@ -31,7 +31,7 @@ pub(super) use text::{list_keys, list_keys_text};
 
 use super::Mode;
 use super::random::{Bounded, Zipf, bound, chance, normal};
-use crate::workload::seed;
+use crate::seed;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// The largest value that a flow may have, which is the largest of any drive.

@@ -176,7 +176,7 @@ impl Scatter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::seed;
+    use crate::seed;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     #[test]

@@ -224,7 +224,7 @@ pub fn classes(weights: &[f32]) -> Option<Heat> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::FlowOptions;
+    use crate::FlowOptions;
 
     fn flow(options: &str) -> FlowSpec {
         let mut read = FlowOptions::default();

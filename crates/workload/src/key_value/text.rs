@@ -236,7 +236,7 @@ impl KeySize {
 }
 
 /// Reads how many keys a List asks for.
-pub(in crate::workload) fn list_keys(text: &str) -> Result<(u32, u32), String> {
+pub(crate) fn list_keys(text: &str) -> Result<(u32, u32), String> {
     range(text, |text| match count(text)? {
         keys @ 1..=1_000_000 => Ok(keys as u32),
         _ => Err("a List asks for 1 to 1000000 keys".to_owned()),
@@ -244,7 +244,7 @@ pub(in crate::workload) fn list_keys(text: &str) -> Result<(u32, u32), String> {
 }
 
 /// A text that is read as this number of keys.
-pub(in crate::workload) fn list_keys_text((min, max): (u32, u32)) -> String {
+pub(crate) fn list_keys_text((min, max): (u32, u32)) -> String {
     if min == max { min.to_string() } else { format!("{min}-{max}") }
 }
 
@@ -301,7 +301,7 @@ impl ValueSize {
     }
 
     /// A text that is read as these sizes; `bytes` writes one.
-    pub(in crate::workload) fn text(&self, bytes: impl Fn(u64) -> String) -> String {
+    pub(crate) fn text(&self, bytes: impl Fn(u64) -> String) -> String {
         match self {
             ValueSize::Fixed(size) => bytes(u64::from(*size)),
             ValueSize::Range(min, max) => {

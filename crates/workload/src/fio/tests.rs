@@ -1,7 +1,7 @@
 //! What a job file says to fio (3.33, and its source where no output shows it), form by form.
 
 use super::*;
-use crate::workload::{Amount, Arrivals, BlockSize, Extent, Limits, Mode, Synthetic, Think};
+use crate::{Amount, Arrivals, BlockSize, Extent, Limits, Mode, Synthetic, Think};
 
 /// Files and variables that are there.
 struct Around(&'static [(&'static str, &'static str)]);
@@ -416,7 +416,7 @@ fn sizes_of_reads_and_of_writes() {
 fn jobs_that_wait_for_those_of_a_name() {
     let order = |text: &str| {
         let flows = parse(text).flows;
-        let stages: Vec<_> = crate::workload::stages(&flows).collect();
+        let stages: Vec<_> = crate::stages(&flows).collect();
         flows.into_iter().map(|flow| flow.name).zip(stages).collect::<Vec<_>>()
     };
     let is = |text: &str, wanted: &[(&str, usize)]| {
@@ -473,7 +473,7 @@ fn what_says_nothing_to_a_drive_is_left_out_and_said() {
 
 #[test]
 fn jobs_that_wait_for_those_before_them() {
-    let stages = |text: &str| crate::workload::stages(&parse(text).flows).collect::<Vec<_>>();
+    let stages = |text: &str| crate::stages(&parse(text).flows).collect::<Vec<_>>();
     assert_eq!(stages("[a]\n[b]\n"), [0, 0]);
     assert_eq!(stages("[a]\n[b]\nstonewall\n[c]\n"), [0, 1, 1]);
     assert_eq!(stages("[a]\n[b]\nwait_for_previous=1\n[c]\nstonewall\n"), [0, 1, 2]);

@@ -31,12 +31,12 @@ fn scale(number: &str, factor: u64) -> Result<u64, String> {
 }
 
 /// What `k` and `kb` are if nothing else is said, as in fio (`kb_base`).
-pub(crate) const KB_BASE: u64 = 1024;
+pub const KB_BASE: u64 = 1024;
 
 /// Bytes: a bare number, or one with a unit of fio's, in either case: `k m g t p` and `kb mb gb tb
 /// pb` are powers of `kb_base`. `KiB MiB GiB TiB PiB` are powers of 1024 (fio, for which they are
 /// that only if `kb_base` is 1000, takes them for powers of 1000 otherwise).
-pub(crate) fn parse_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
+pub fn parse_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let lower = unit.to_ascii_lowercase();
     let (letter, base) = match lower.as_bytes() {
@@ -56,7 +56,7 @@ pub(crate) fn parse_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
 
 /// A duration: a number with `ps ns us usec ms msec s m h d`; a bare number counts seconds, as in
 /// fio.
-pub(crate) fn parse_time(text: &str) -> Result<Span, String> {
+pub fn parse_time(text: &str) -> Result<Span, String> {
     let (number, unit) = split(text)?;
     const SECOND: u64 = 1_000_000_000_000;
     let factor = match unit.to_ascii_lowercase().as_str() {
@@ -79,7 +79,7 @@ pub(crate) fn parse_time(text: &str) -> Result<Span, String> {
 }
 
 /// A share, 0 to 1, written as a percentage: `10%`, or `10`.
-pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
+pub fn parse_share(text: &str) -> Result<f64, String> {
     let share = parse_multiple(text)?;
     if share > 1.0 {
         return Err(format!("`{text}` is more than 100 %"));
@@ -100,7 +100,7 @@ pub(crate) fn parse_multiple(text: &str) -> Result<f64, String> {
 }
 
 /// A share as the percentage that [`parse_share`] reads as the very same share: its decimals, two places on.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let text = share.to_string();
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
     let decimals = format!("{decimals:0<2}");
@@ -117,7 +117,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A whole number without a unit.
-pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+pub fn parse_count(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     if !unit.is_empty() || number.contains('.') {
         return Err(format!("`{}` is not a whole number", text.trim()));

@@ -636,7 +636,7 @@ mod tests {
     use super::*;
 
     /// Where the table stands in `docs/experiments.md`.
-    const BEGIN: &str = "<!-- fio's options: written by `MYNAH_UPDATE_DOCS=1 cargo test -p mynah-lab --lib fio::words` -->\n";
+    const BEGIN: &str = "<!-- fio's options: written by `MYNAH_UPDATE_DOCS=1 cargo test -p mynah-workload --lib fio::words` -->\n";
     const END: &str = "<!-- end of fio's options -->\n";
 
     /// The options of fio 3.41, aliases included.

@@ -206,7 +206,7 @@ fn replayed(trace: &TraceSource) -> FlowOptions {
 }
 
 /// How addresses are distributed, as `random_distribution` says it.
-pub(crate) fn distribution(addresses: &Addresses) -> String {
+pub fn distribution(addresses: &Addresses) -> String {
     match addresses {
         Addresses::Zipf { theta } => format!("zipf:{theta}"),
         Addresses::Zoned(zones) => format!("zoned:{zones}"),

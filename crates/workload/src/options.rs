@@ -10,9 +10,9 @@ use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowSpec, Limits, Mix, Mode, Positions,
     SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think, Zones,
 };
+use crate::TraceSource;
 use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_multiple, parse_share, parse_time};
 use crate::trace::{Columns, Remap, TraceAction, TraceFormat};
-use crate::workload::TraceSource;
 use mynah_drive_file::nearest;
 use mynah_model::config::Priority;
 use mynah_model::io::NamespaceId;

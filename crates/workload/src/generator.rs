@@ -22,8 +22,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// When a job draws. What went before has streams of its own, behind those of all jobs of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum When {
+pub enum When {
+    /// In the run.
     Run,
+    /// Before it, as far as that matters for the state that it begins in.
     Before,
 }
 
@@ -188,7 +190,7 @@ impl FlowSpec {
     }
 
     /// The same, of the run or of what went before it: other draws, from the same distributions.
-    pub(crate) fn generator_when(
+    pub fn generator_when(
         &self,
         when: When,
         capacity_sectors: u64,
@@ -510,7 +512,7 @@ fn own_aligns(synthetic: &Synthetic) -> Option<[u64; 3]> {
 
 impl Generator {
     /// Draws requests until `batch` holds `most`, or there are no more.
-    pub(crate) fn draw(&mut self, batch: &mut Vec<Planned>, most: usize) {
+    pub fn draw(&mut self, batch: &mut Vec<Planned>, most: usize) {
         while batch.len() < most
             && let Some(planned) = self.next()
         {
@@ -584,14 +586,14 @@ impl Generator {
 
     /// Lets a stream of which nothing has been drawn begin at `start` in the run, and not when its
     /// flow says.
-    pub(crate) fn begin_at(&mut self, start: Span) {
+    pub fn begin_at(&mut self, start: Span) {
         self.schedule = Some(Schedule { start, ..self.schedule.unwrap_or_default() });
         self.ends_at = self.runtime.map_or(Time::MAX, |runtime| Time::ZERO + start + runtime);
     }
 
     /// Nothing that arrives at `end` or later is drawn any more, as if the runtime were over then.
     /// `drawn`: such a request already was.
-    pub(crate) fn end_at(&mut self, end: Time, drawn: bool) {
+    pub fn end_at(&mut self, end: Time, drawn: bool) {
         self.ends_at = end;
         if drawn {
             self.remaining = 0;
@@ -605,7 +607,7 @@ impl Generator {
     }
 
     /// How many requests and sectors may still be drawn; [`u64::MAX`] without that limit.
-    pub(crate) fn remaining(&self) -> (u64, u64) {
+    pub fn remaining(&self) -> (u64, u64) {
         (self.remaining, self.remaining_sectors)
     }
 

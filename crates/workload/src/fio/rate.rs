@@ -6,7 +6,7 @@
 //! whatever its mix is.
 
 use super::values::{self, Base};
-use crate::workload::FlowOptions;
+use crate::FlowOptions;
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::values::{self, Base, Number};
 use super::words::{self, Each, Kind, Meaning, NOT_STORAGE, SYNCHRONOUS};
 use super::{FioError, FioJob};
 use crate::quantity::percent;
-use crate::workload::{Extent, FlowOptions, FlowSpec};
+use crate::{Extent, FlowOptions, FlowSpec};
 use mynah_stamp::Span;
 
 /// What is nothing if it is 0.

@@ -7,7 +7,7 @@
 
 use super::FioError;
 use super::file::Place;
-use crate::workload::{self, FlowSpec};
+use crate::FlowSpec;
 
 /// `flows`, of which some wait for those of a name, in stages.
 pub(super) fn staged(
@@ -17,7 +17,7 @@ pub(super) fn staged(
     if waits.iter().all(Option::is_none) {
         return Ok(flows);
     }
-    let stages: Vec<usize> = workload::stages(&flows).collect();
+    let stages: Vec<usize> = crate::stages(&flows).collect();
     // How many others of its stage each has before it.
     let mut levels: Vec<usize> = Vec::new();
     for (index, wait) in waits.iter().enumerate() {

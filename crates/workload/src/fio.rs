@@ -19,7 +19,7 @@ mod values;
 mod wait;
 mod words;
 
-use crate::workload::{Extent, FlowSpec, Source};
+use crate::{Extent, FlowSpec, Source};
 use file::{Place, Section, Setting, Surroundings, Text};
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode, SourceSpan};
 use mynah_stamp::Span;

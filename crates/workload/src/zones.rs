@@ -61,7 +61,7 @@ impl Zones {
 
     /// The parts of `whole` places: where each begins, how many it has, and its share of the requests.
     /// Parts that would have none are left out.
-    pub(crate) fn of(&self, whole: u64) -> Vec<(u64, u64, f64)> {
+    pub fn of(&self, whole: u64) -> Vec<(u64, u64, f64)> {
         let (mut space, mut first) = (0u64, 0);
         let mut all = vec![];
         for (at, (access, _)) in self.iter().enumerate() {

@@ -4,9 +4,9 @@
 //! size, the interval; each only if the flow leaves it open.
 
 use super::{KeyAction, KeyChoice, KeyValueFlow, SizeLaw};
-use crate::workload::generator::{Clock, Planned};
-use crate::workload::random::{Bounded, Scatter, Zipf, bound, chance};
-use crate::workload::{Mode, seed};
+use crate::generator::{Clock, Planned};
+use crate::random::{Bounded, Scatter, Zipf, bound, chance};
+use crate::{Mode, seed};
 use mynah_model::io::Operation;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const OUTSTANDING: u64 = 256;
 
 /// Draws the commands of one job.
 #[derive(Debug)]
-pub(in crate::workload) struct DrawnKeys {
+pub(crate) struct DrawnKeys {
     rng: Xoshiro256PlusPlus,
     flow: KeyValueFlow,
     /// Actions by the bound below which a draw is one of them.
@@ -80,7 +80,7 @@ enum Place {
 
 impl DrawnKeys {
     /// Job `job` of `jobs`. Errors are what is wrong.
-    pub(in crate::workload) fn new(
+    pub(crate) fn new(
         flow: &KeyValueFlow,
         (job, jobs): (u32, u32),
         job_seed: u64,
@@ -165,7 +165,7 @@ impl DrawnKeys {
     }
 
     /// The next command; `None` when the job's keys are all gone, or all stored.
-    pub(in crate::workload) fn next(&mut self) -> Option<Planned> {
+    pub(crate) fn next(&mut self) -> Option<Planned> {
         let action = self.action();
         let can_miss = matches!(action, KeyAction::Retrieve | KeyAction::Exist | KeyAction::Delete);
         let misses = can_miss && self.misses > 0 && chance(&mut self.rng) < self.misses;

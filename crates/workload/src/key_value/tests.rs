@@ -1,5 +1,5 @@
 use super::*;
-use crate::workload::{FlowOptions, FlowSpec, Planned};
+use crate::{FlowOptions, FlowSpec, Planned};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -26,7 +26,7 @@ pub(crate) fn units_most(config: &Config) -> u64 {
 }
 
 /// The past of one flow, without end.
-pub(crate) struct History {
+pub struct History {
     flow: FlowId,
     spec: FlowSpec,
     generator: Generator,
@@ -37,16 +37,16 @@ pub(crate) struct History {
     once: Vec<(Operation, u64, u32)>,
     next: usize,
     /// Requests by turns with other flows.
-    pub(crate) turns: u32,
+    pub turns: u32,
 }
 
 /// What the past of a flow depends on, beside the flow.
 #[derive(Clone, Copy)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// How far back it goes at least.
-    pub(crate) cache_sectors: u64,
+    pub cache_sectors: u64,
     /// It writes as fast as the drive takes it.
-    pub(crate) saturated: bool,
+    pub saturated: bool,
 }
 
 struct Round {
@@ -59,7 +59,7 @@ impl History {
     /// The past of the flow that is `index`-th of its run, in which it has gone over
     /// `cache_sectors` at least. `None` if nobody can say what it was: of a trace, and of a
     /// flow that is sequential in part.
-    pub(crate) fn new(
+    pub fn new(
         flow: &FlowSpec,
         capacity_sectors: u64,
         run_seed: u64,
@@ -104,7 +104,7 @@ impl History {
 
     /// The past of a flow without end, even if nobody can say where in it the run begins: a trace
     /// over and over, a flow that is sequential in part from its start.
-    pub(crate) fn endless(
+    pub fn endless(
         flow: &FlowSpec,
         capacity_sectors: u64,
         run_seed: u64,
@@ -150,12 +150,15 @@ impl History {
     }
 
     /// What ended it, if it was an error.
-    pub(crate) fn take_error(&mut self) -> Option<WorkloadError> {
+    pub fn take_error(&mut self) -> Option<WorkloadError> {
         self.generator.take_error()
     }
+}
 
-    /// The next access.
-    pub(crate) fn next(&mut self) -> Option<Access> {
+impl Iterator for History {
+    type Item = Access;
+
+    fn next(&mut self) -> Option<Access> {
         let (flow, namespace, saturated) = (self.flow, self.spec.namespace, self.saturated);
         if let Some(&(operation, sector, sectors)) = self.once.get(self.next) {
             self.next = (self.next + 1) % self.once.len();
@@ -183,10 +186,7 @@ impl History {
 
 /// The pasts of several flows on a drive, each with its requests by turns, as far back as it
 /// matters.
-pub(crate) fn by_turns(
-    mut all: Vec<History>,
-    drive: &Config,
-) -> impl Iterator<Item = Access> + use<> {
+pub fn by_turns(mut all: Vec<History>, drive: &Config) -> impl Iterator<Item = Access> + use<> {
     let (mut at, mut left) = (0, all.first().map_or(0, |first| first.turns));
     let unit_sectors = u64::from(drive.mapping.unit_bytes) / SECTOR_BYTES;
     let mut units = units_most(drive);
@@ -204,7 +204,7 @@ pub(crate) fn by_turns(
 
 /// The past of a drive whose hosts nobody knows: the first flow's requests of a mapping unit each,
 /// uniform over all namespaces, of which a share of `writes` writes.
-pub(crate) fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Access> + use<> {
+pub fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Access> + use<> {
     let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
     let namespaces: Vec<(NamespaceId, u64)> = (1..=drive.config().namespaces.len() as u32)
         .map(NamespaceId)
@@ -238,7 +238,7 @@ pub(crate) fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Acces
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::FlowOptions;
+    use crate::FlowOptions;
 
     /// Long requests do not make the past longer.
     #[test]

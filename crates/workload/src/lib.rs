@@ -8,19 +8,22 @@
 //! Streams are reproducible: see [`seed`](mod@seed) for how a run's one seed becomes the
 //! seed of each stream.
 
+pub mod fio;
 mod generator;
 pub mod heat;
-pub(crate) mod history;
+pub mod history;
 pub mod key_value;
 mod once;
 mod options;
 mod profile;
+pub mod quantity;
 mod random;
 pub mod seed;
-pub(crate) mod written;
+pub mod trace;
+pub mod written;
 mod zones;
 
-pub(crate) use generator::When;
+pub use generator::When;
 pub use generator::{Generator, Planned};
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
 pub use options::{FlowOptions, OptionError};
