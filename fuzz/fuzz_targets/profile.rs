@@ -1,4 +1,4 @@
-//! See `mynah_lab::fuzzing`.
+//! See `mynah_analysis::fuzzing`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_lab::fuzzing::profile(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_analysis::fuzzing::profile(data));

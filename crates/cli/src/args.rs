@@ -10,9 +10,9 @@ mod suggest;
 use crate::key::Secret;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use mynah_analysis::GroupBy;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::precision::Goal;
-use mynah_lab::profile::GroupBy;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -508,10 +508,10 @@ pub(crate) struct ProfileShow {
     #[arg(long)]
     pub(crate) interference: bool,
     /// What the network can carry each way, as in 25Gbit/s: a verdict says whether that is reached
-    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    #[arg(long, value_name = "RATE", value_parser = mynah_analysis::bytes_per_s)]
     pub(crate) link_limit: Option<f64>,
     /// What the drive can do, as in 1440MB/s
-    #[arg(long, value_name = "RATE", value_parser = mynah_lab::profile::bytes_per_s)]
+    #[arg(long, value_name = "RATE", value_parser = mynah_analysis::bytes_per_s)]
     pub(crate) drive_limit: Option<f64>,
     /// By what I/Os are told apart: type, size, session, queue, namespace, several with commas
     /// between them; all for one group [default: type,size]
@@ -1157,7 +1157,7 @@ mod tests {
     /// others are those of a load, or of a simulation.
     #[test]
     fn verdicts_name_options_that_there_are() {
-        use mynah_lab::profile::{Cause, Side};
+        use mynah_analysis::{Cause, Side};
         let command = Cli::command();
         let mut seen = 0;
         for side in [Side::Simulation, Side::Target] {

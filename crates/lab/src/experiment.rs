@@ -494,7 +494,7 @@ fn only(mut points: Vec<Point>, name: &str) -> Result<Experiment, ExperimentErro
 }
 
 /// The text of a value that is not a list or a table.
-pub(crate) fn scalar(value: &Value) -> Result<String, String> {
+pub fn scalar(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Ok(value.to_string()),
@@ -503,7 +503,7 @@ pub(crate) fn scalar(value: &Value) -> Result<String, String> {
 }
 
 /// Changes to a drive: a table, or a list of `KEY=VALUE`.
-pub(crate) fn overrides(set: &Value) -> Result<Vec<Override>, String> {
+pub fn overrides(set: &Value) -> Result<Vec<Override>, String> {
     let mut overrides = Vec::new();
     match set {
         Value::Table(table) => flatten("", table, &mut overrides),

@@ -3,7 +3,7 @@
 
 use crate::capture::Capture;
 use crate::output::OutputError;
-use crate::profile::ProfileLog;
+use crate::profile_log::ProfileLog;
 use crate::recorder::Kind;
 use crate::request_log::RequestLog;
 use crate::rows::RequestRows;

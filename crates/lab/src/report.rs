@@ -17,13 +17,13 @@ use mynah_stamp::Stage;
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
-pub(crate) mod charts;
+pub mod charts;
 pub mod lines;
 mod pairs;
 mod slowest;
 
 /// How many line colours the style sheet has.
-pub(crate) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 /// More dies than this are drawn small, without numbers.
 const NUMBERED_CELLS: usize = 64;
 
@@ -359,7 +359,7 @@ fn points(series: &Series, height: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
 }
 
 /// The colour of a stage: related stages have related hues.
-pub(crate) fn stage_colour(stage: Stage) -> &'static str {
+pub fn stage_colour(stage: Stage) -> &'static str {
     match stage {
         Stage::HostQueue => "#64748b",
         Stage::HostSubmit => "#8391a7",
@@ -393,7 +393,7 @@ pub(crate) fn stage_colour(stage: Stage) -> &'static str {
 }
 
 /// The stage of this name.
-pub(crate) fn known_stage(name: &str) -> Option<Stage> {
+pub fn known_stage(name: &str) -> Option<Stage> {
     Stage::ALL.into_iter().find(|stage| stage.name() == name)
 }
 

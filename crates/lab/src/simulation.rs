@@ -13,7 +13,7 @@ use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Prec
 use crate::mqsim;
 use crate::observers::Observers;
 use crate::output::{OutputError, PendingFile};
-use crate::profile::ProfileLog;
+use crate::profile_log::ProfileLog;
 use crate::recording::{Header, RecordingError, Tape};
 use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};

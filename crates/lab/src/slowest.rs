@@ -13,14 +13,14 @@ const COMMANDS: usize = 10;
 
 /// What took longest of all that was offered, the longest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Longest<T> {
+pub struct Longest<T> {
     most: usize,
     kept: Vec<(Span, T)>,
 }
 
 impl<T> Longest<T> {
     /// Keeps so many.
-    pub(crate) fn new(most: usize) -> Longest<T> {
+    pub fn new(most: usize) -> Longest<T> {
         Longest { most, kept: vec![] }
     }
 
@@ -31,7 +31,7 @@ impl<T> Longest<T> {
 
     /// Keeps it if it is one of the longest; of two that took as long, the earlier one comes first.
     /// Whether it is kept.
-    pub(crate) fn offer(&mut self, span: Span, make: impl FnOnce() -> T) -> bool {
+    pub fn offer(&mut self, span: Span, make: impl FnOnce() -> T) -> bool {
         let at = self.kept.partition_point(|(kept, _)| *kept >= span);
         if at >= self.most {
             return false;
@@ -42,7 +42,7 @@ impl<T> Longest<T> {
     }
 
     /// With their durations, the longest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Span, T)> {
+    pub fn iter(&self) -> impl Iterator<Item = &(Span, T)> {
         self.kept.iter()
     }
 }

@@ -7,7 +7,7 @@
 //! that is passed twice, is drawn once.
 
 mod proto;
-pub(crate) mod trace;
+pub mod trace;
 
 use crate::observers::Completed;
 use crate::output::OutputError;

@@ -4,7 +4,7 @@ use crate::args::ProfileChoice;
 use crate::failure::{Failure, say};
 use crate::print;
 use crate::profile::choice_or;
-use mynah_lab::profile::{
+use mynah_analysis::{
     Analysis, GroupBy, ProfileReports, analyse, analyse_joined, choice_text, join,
 };
 use mynah_profile::{Choice, HEADER_BYTES};

@@ -4,8 +4,8 @@
 use super::profile::{self, Profiled};
 use super::served::{HOST, Served};
 use super::{DRIVE, READER, Sides, WRITER};
+use mynah_analysis::{GroupReport, ProfileReport, StageReport};
 use mynah_lab::agreement::{Agreement, Comparable, Pair};
-use mynah_lab::profile::{GroupReport, ProfileReport, StageReport};
 use mynah_lab::result::{Latency, Result as RunResult};
 use mynah_lab::summary;
 use mynah_lab::summary::units::{bar, duration, percent};

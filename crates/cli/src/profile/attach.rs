@@ -6,7 +6,7 @@ use crate::failure::{Failure, say};
 use crate::progress;
 use crate::target::{self, Found};
 use crate::{print, values};
-use mynah_lab::profile::{Interval, ProfileReports, analyse, choice_text};
+use mynah_analysis::{Interval, ProfileReports, analyse, choice_text};
 use mynah_lab::summary::units::duration;
 use mynah_profile::{HEADER_BYTES, Header};
 use mynah_runtime::host::load::Where;

@@ -2,7 +2,7 @@
 
 use crate::args::{LiveProfile, ProfileChoice};
 use crate::failure::Failure;
-use mynah_lab::profile::{
+use mynah_analysis::{
     ChoiceTextError, io_kinds, parse_every, parse_filter, parse_keep_above, parse_sampling,
 };
 use mynah_profile::{Choice, ChoiceError, Chooser};

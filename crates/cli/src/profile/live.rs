@@ -8,8 +8,8 @@ use crate::args::ProfileWatch;
 use crate::failure::{Failure, say};
 use crate::machine::Stopwatch;
 use crate::{print, progress, values};
-use mynah_lab::profile::live::{Interval, Source, SourceError, Watch};
-use mynah_lab::profile::{Dimension, GroupBy, analyse};
+use mynah_analysis::live::{Interval, Source, SourceError, Watch};
+use mynah_analysis::{Dimension, GroupBy, analyse};
 use mynah_stamp::Span;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -300,7 +300,7 @@ fn is_same_file(path: &Path, file: &std::fs::File) -> std::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mynah_lab::profile::live::Polled;
+    use mynah_analysis::live::Polled;
     use mynah_profile::{Counts, Head, Header, Record, Side, TimeBase};
 
     /// What a look gives: I/Os by kind, with their stages in nanoseconds, and what is counted.

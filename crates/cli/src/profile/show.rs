@@ -3,14 +3,14 @@
 use crate::args::ProfileShow;
 use crate::failure::{Failure, say};
 use crate::print;
-use mynah_drive_file::units::Duration;
-use mynah_lab::batch;
-use mynah_lab::output::{self, PendingFile};
-use mynah_lab::profile::views::{self, ViewError};
-use mynah_lab::profile::{
+use mynah_analysis::views::{self, ViewError};
+use mynah_analysis::{
     Analysis, Beyond, GroupBy, Limits, Part, ProfileReports, Shown, analyse, analyse_joined,
     analyse_part, join,
 };
+use mynah_drive_file::units::Duration;
+use mynah_lab::batch;
+use mynah_lab::output::{self, PendingFile};
 use mynah_profile::Problem;
 use mynah_stamp::Span;
 use std::io::BufWriter;

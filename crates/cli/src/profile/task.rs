@@ -8,13 +8,13 @@ use crate::failure::{Failure, say};
 use crate::progress::Bar;
 use crate::target::{self, Found};
 use crate::{print, profile};
+use mynah_analysis::task::{
+    Task, TaskBase, TaskDrive, TaskError, TaskLink, TaskLoad, TaskRun, TaskTarget,
+};
+use mynah_analysis::{Analysis, Beyond, ProfileReport, ProfileReports, analyse, views};
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::output;
-use mynah_lab::profile::task::{
-    Task, TaskBase, TaskDrive, TaskError, TaskLink, TaskLoad, TaskRun, TaskTarget,
-};
-use mynah_lab::profile::{Analysis, Beyond, ProfileReport, ProfileReports, analyse, views};
 use mynah_lab::summary::units::{count, duration, percent};
 use mynah_runtime::cpus::Cpus;
 use mynah_runtime::host::load::{self, Load};
@@ -226,7 +226,7 @@ fn line(number: usize, name: &str, report: &ProfileReport) -> String {
         let Some(latency) = &group.lat_ns else { continue };
         let mut stages: Vec<_> = group.stages.iter().collect();
         stages.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
-        let said = |stage: &&mynah_lab::profile::StageReport| {
+        let said = |stage: &&mynah_analysis::StageReport| {
             format!("{}={} ({})", stage.stage, duration(stage.mean_ns), percent(stage.share))
         };
         let stages: Vec<String> = stages.iter().take(STAGES).map(said).collect();

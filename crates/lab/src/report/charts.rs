@@ -16,7 +16,7 @@ const RESOLUTION: f64 = 1.0 / 800.0;
 
 /// What the vertical axis of a distribution shows.
 #[derive(Clone, Copy)]
-pub(crate) enum Vertical {
+pub enum Vertical {
     /// The fraction of commands, evenly.
     Fraction,
     /// The fraction of commands by nines: 90 %, 99 %, 99.9 % are evenly spaced.
@@ -45,7 +45,7 @@ impl Vertical {
 }
 
 /// The latency distributions, as an SVG element with an accessible title.
-pub(crate) fn distribution(curves: &[Curve], vertical: Vertical, title: &str) -> String {
+pub fn distribution(curves: &[Curve], vertical: Vertical, title: &str) -> String {
     let mut svg = String::new();
     draw(&mut svg, curves, vertical).expect("a string takes every drawing");
     let title = quick_xml::escape::escape(title);
@@ -115,7 +115,7 @@ fn text_place((x, y): (i32, i32), (right, down): (i32, i32)) -> (i32, i32) {
 }
 
 /// The 1, 2 and 5 of every decade between two latencies, or fewer where they would crowd.
-pub(crate) fn round_latencies(low: f64, high: f64) -> Vec<f64> {
+pub fn round_latencies(low: f64, high: f64) -> Vec<f64> {
     let decades = libm::log10(high / low);
     let steps: &[f64] = match decades {
         d if d > 4.0 => &[1.0],
@@ -130,7 +130,7 @@ pub(crate) fn round_latencies(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// A round latency without needless zeros: `200us`, `1.5ms`.
-pub(crate) fn round_label(ns: f64) -> String {
+pub fn round_label(ns: f64) -> String {
     let text = duration(ns);
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);

@@ -45,13 +45,13 @@ const COUNTER: u64 = 4;
 const GROUP: u64 = 1 << 32;
 
 /// The track of a thread of a group, from 0.
-pub(crate) fn track_of(group: u64, number: u64) -> u64 {
+pub fn track_of(group: u64, number: u64) -> u64 {
     group * GROUP + 1 + number
 }
 
 /// Where an arrow between slices begins, or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrow {
+pub enum Arrow {
     /// The slice is where it comes from, or passes through.
     From(u64),
     /// The slice is where it ends.
@@ -59,7 +59,7 @@ pub(crate) enum Arrow {
 }
 
 /// A trace being written.
-pub(crate) struct Trace {
+pub struct Trace {
     file: PendingFile,
     out: BufWriter<File>,
     names: BTreeMap<String, u64>,
@@ -72,7 +72,7 @@ impl Trace {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub(crate) fn create(path: &Path) -> Result<Trace, OutputError> {
+    pub fn create(path: &Path) -> Result<Trace, OutputError> {
         let file = PendingFile::create(path)?;
         let out = file.file().map_err(|error| file.error(error))?;
         let out = BufWriter::with_capacity(1 << 18, out);
@@ -88,7 +88,7 @@ impl Trace {
     ///
     /// # Errors
     /// If the file could not be written.
-    pub(crate) fn finish(mut self) -> Result<(), OutputError> {
+    pub fn finish(mut self) -> Result<(), OutputError> {
         let flushed = self.out.flush();
         match self.error.take().map_or(flushed, Err) {
             Ok(()) => self.file.keep(),
@@ -97,7 +97,7 @@ impl Trace {
     }
 
     /// Something begins on a track.
-    pub(crate) fn begin(
+    pub fn begin(
         &mut self,
         track: u64,
         name: &str,
@@ -124,7 +124,7 @@ impl Trace {
     }
 
     /// What began last on a track ends.
-    pub(crate) fn end(&mut self, track: u64, at: Time) {
+    pub fn end(&mut self, track: u64, at: Time) {
         let mut event = Message::default();
         event.number(EVENT_TYPE, END).number(TRACK, track);
         self.event(at, &event);
@@ -191,7 +191,7 @@ impl Trace {
     }
 
     /// A group of tracks.
-    pub(crate) fn process(&mut self, group: u64, name: &str) {
+    pub fn process(&mut self, group: u64, name: &str) {
         let mut process = Message::default();
         process.number(1, group).string(6, name);
         let mut track = Message::default();
@@ -200,7 +200,7 @@ impl Trace {
     }
 
     /// A track of a group, from 0.
-    pub(crate) fn thread(&mut self, group: u64, number: u64, name: &str) {
+    pub fn thread(&mut self, group: u64, number: u64, name: &str) {
         let mut thread = Message::default();
         // Process, thread and name; threads of all processes have different numbers.
         thread.number(1, group).number(2, (group << 16) | (number + 1)).string(5, name);

@@ -18,16 +18,6 @@ fn fio_jobs() {
 }
 
 #[test]
-fn profiles() {
-    replay("profile", fuzzing::profile);
-}
-
-#[test]
-fn kernel_traces() {
-    replay("kernel_trace", fuzzing::kernel_trace);
-}
-
-#[test]
 fn mqsim_files() {
     replay("mqsim_files", fuzzing::mqsim_files);
 }
@@ -40,11 +30,6 @@ fn drive_files() {
 #[test]
 fn experiment_files() {
     replay("experiment_file", fuzzing::experiment_file);
-}
-
-#[test]
-fn profile_tasks() {
-    replay("profile_task", fuzzing::profile_task);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::admin::{self, Data};
 use super::{Connection, Controller, HostError, Options};
 use crate::clock::{Clock, Rate};
 use crate::profile::Ring;
-use mynah_lab::profile::Interval;
+use mynah_analysis::Interval;
 use mynah_profile::{Choice, Counts, HEAD_WORDS, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::opcode::query::{RUN, STORE_PROGRAM};

@@ -1,7 +1,7 @@
 //! Hosts of key-value namespaces, over both transports, and beside hosts of blocks.
 
 use crate::client::HOST;
-use mynah_lab::drive::default_key_value;
+use mynah_drive_file::default_key_value;
 use mynah_lab::emulation::Emulation;
 use mynah_model::config::KeyValue;
 use mynah_runtime::clock::Rate;

@@ -3,7 +3,7 @@
 
 use crate::client::{HOST, NQN, blocks_of, drive, fabrics};
 use crate::timing::World;
-use mynah_lab::profile::{Joined, join};
+use mynah_analysis::{Joined, join};
 use mynah_lab::recorder::Kind;
 use mynah_profile::{Choice, Head, Profile};
 use mynah_runtime::clock::Rate;

@@ -1,8 +1,8 @@
 use super::super::served::cut;
 use super::*;
+use mynah_analysis::{GroupBy, ProfileReports, analyse};
 use mynah_lab::Simulation;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::profile::{GroupBy, ProfileReports, analyse};
 use mynah_lab::result::Percentiles;
 use mynah_runtime::cpus::Cpus;
 use std::sync::LazyLock;

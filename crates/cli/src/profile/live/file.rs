@@ -3,8 +3,8 @@
 use super::is_same_file;
 use crate::failure::Failure;
 use crate::profile::foreign;
+use mynah_analysis::live::{Polled, Source, SourceError};
 use mynah_lab::output::PendingFile;
-use mynah_lab::profile::live::{Polled, Source, SourceError};
 use mynah_profile::{Follow, Header, ReadError, Record, Writer};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

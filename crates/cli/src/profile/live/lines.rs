@@ -1,6 +1,6 @@
 //! An interval as lines: one for each group.
 
-use mynah_lab::profile::live::{Interval, LiveGroup};
+use mynah_analysis::live::{Interval, LiveGroup};
 use mynah_lab::summary::units::{count, duration, percent};
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! An interval as one screen: groups with their stages as bars, what is missing, and the keys.
 
 use super::lines::missing;
-use mynah_lab::profile::live::{Interval, LiveGroup, LiveStage, Source, Watch};
+use mynah_analysis::live::{Interval, LiveGroup, LiveStage, Source, Watch};
 use mynah_lab::summary::units::{bar, count, duration};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};

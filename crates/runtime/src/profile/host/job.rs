@@ -2,7 +2,7 @@
 
 use super::flight::Flight;
 use crate::profile::ring::Ring;
-use mynah_lab::profile::{HOST_STAGES, io_kinds};
+use mynah_analysis::{HOST_STAGES, io_kinds};
 use mynah_lab::recorder::Kind;
 use mynah_profile::{Chooser, Decision, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Time};

@@ -1,0 +1,23 @@
+//! Replays the fuzz targets' corpora, and mutations of them, with the stable toolchain.
+
+use mynah_analysis::fuzzing;
+
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+use replay::replay;
+
+#[test]
+fn profiles() {
+    replay("profile", fuzzing::profile);
+}
+
+#[test]
+fn kernel_traces() {
+    replay("kernel_trace", fuzzing::kernel_trace);
+}
+
+#[test]
+fn profile_tasks() {
+    replay("profile_task", fuzzing::profile_task);
+}
