@@ -7,7 +7,7 @@ pub struct Shipped {
     pub name: &'static str,
     /// Its file.
     pub text: &'static str,
-    /// What is known of the real one ([`crate::evidence`]).
+    /// What is known of the real one (`mynah_lab::evidence` reads it).
     pub evidence: &'static str,
 }
 

@@ -62,6 +62,6 @@ pub mod summary;
 pub mod sweep;
 pub mod timeline;
 
-pub use mynah_drive_file as drive;
+pub use mynah_drive_file::{self as drive, fault, units};
 pub use mynah_workload::{self as workload, fio, trace};
 pub use simulation::{Measured, Simulation, SimulationError};

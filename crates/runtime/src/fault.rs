@@ -2,7 +2,7 @@
 //!
 //! They are a parameter of the one [`crate::hub::Hub`] and of each [`crate::vfio_user::Port`],
 //! whose client is a connection too: cut, it is as if the function had been pulled out of its slot.
-//! Faults of the drive itself are the model's ([`mynah_lab::fault`]). Rates are drawn for every I/O
+//! Faults of the drive itself are the model's ([`mynah_drive_file::fault`]). Rates are drawn for every I/O
 //! command that completes, from the drive's seed. Moments count on the drive's clock.
 
 use mynah_device::{AnaState, Path};
