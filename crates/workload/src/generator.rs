@@ -68,14 +68,50 @@ pub struct Generator {
     is_over: bool,
     /// How times of the stream become times of the run, if they differ.
     schedule: Option<Schedule>,
+    /// What makes writes stable, if anything does: hardly any flow has it, and each request pays for
+    /// what is asked of it.
+    stable: Option<Box<Stable>>,
+    stream: Stream,
+}
+
+/// How a flow sees to it that what it writes is stable.
+#[derive(Debug)]
+struct Stable {
     /// Writes are write-through.
     write_through: bool,
-    /// A flush follows so many writes; 0: none. So many have been since the last one, and when the
-    /// last request arrived.
+    /// A flush follows so many writes; 0: none.
     flush_every: u64,
+    /// Writes since the last flush.
     unflushed: u64,
+    /// When the last of them arrived.
     arrived: Option<Time>,
-    stream: Stream,
+}
+
+impl Stable {
+    fn of(flow: &FlowSpec) -> Option<Box<Stable>> {
+        let (write_through, flush_every) = (flow.write_through, flow.flush_every);
+        (write_through || flush_every > 0)
+            .then(|| Box::new(Stable { write_through, flush_every, unflushed: 0, arrived: None }))
+    }
+
+    /// The flush after a write, if it is its turn. It is none of the requests that limits count, as in
+    /// fio.
+    fn flush(&mut self) -> Option<Planned> {
+        if self.flush_every == 0 || self.unflushed < self.flush_every {
+            return None;
+        }
+        self.unflushed = 0;
+        let (operation, arrival) = (Operation::Flush, self.arrived);
+        Some(Planned { operation, key: None, sector: 0, sectors: 0, arrival })
+    }
+
+    fn write(&mut self, planned: &mut Planned) {
+        if self.write_through {
+            planned.operation = Operation::WriteThrough;
+        }
+        self.unflushed += 1;
+        self.arrived = planned.arrival;
+    }
 }
 
 #[derive(Debug)]
@@ -95,12 +131,29 @@ struct Drawn {
     base: u64,
     span: u64,
     align: u64,
+    clock: Clock,
+    /// What a request depends on beside chance, if it does: hardly any stream's do, and each pays for
+    /// what is asked of each request.
+    depends: Option<Box<Depends>>,
+}
+
+/// What the place and the length of a request depend on beside chance.
+#[derive(Debug)]
+struct Depends {
     /// Reads, writes and trims are aligned by their own sizes.
     aligns: Option<[u64; 3]>,
-    clock: Clock,
-    /// Neither where a request is nor how long depends on its kind or on those before: hardly any
-    /// stream is otherwise, and each pays for what is asked of each request.
-    is_plain: bool,
+    /// Which blocks have had a request, if none is to have two.
+    once: Option<Once>,
+}
+
+impl Depends {
+    /// `None` if they depend on nothing; there are so many blocks.
+    fn of(synthetic: &Synthetic, blocks: u64) -> Option<Box<Depends>> {
+        let once = (synthetic.addresses == Addresses::Once).then(|| Once::new(blocks));
+        let aligns = own_aligns(synthetic);
+        let by_kind = matches!(synthetic.block, BlockSize::Each(_));
+        (by_kind || once.is_some()).then(|| Box::new(Depends { aligns, once }))
+    }
 }
 
 #[derive(Debug)]
@@ -127,7 +180,6 @@ enum Place {
         next: [u64; 3],
     },
     Uniform(Bounded),
-    Once(Bounded, Once),
     Mixed {
         next: u64,
         anywhere: Bounded,
@@ -268,10 +320,7 @@ impl FlowSpec {
                 .map_or(Time::MAX, |runtime| Time::ZERO + self.schedule.start + runtime),
             is_over: false,
             schedule: (self.schedule != Schedule::default()).then_some(self.schedule),
-            write_through: self.write_through,
-            flush_every: self.flush_every,
-            unflushed: 0,
-            arrived: None,
+            stable: Stable::of(self),
             stream,
         })
     }
@@ -315,7 +364,7 @@ impl FlowSpec {
                 }
             }
             Addresses::Uniform => Place::Uniform(Bounded::new(positions)),
-            Addresses::Once => Place::Once(Bounded::new(span / align), Once::new(span / align)),
+            Addresses::Once => Place::Uniform(Bounded::new(span / align)),
             Addresses::Mixed { random, turn } => {
                 if !(0.0..=1.0).contains(&random) || turn == Some(0) {
                     return Err(self.error("the random share is 0 to 100 % of turns of 1 or more"));
@@ -367,9 +416,8 @@ impl FlowSpec {
             (read, read_or_trim) => OperationDraw::Mixed { read, read_or_trim },
         };
         let clock = self.clock(synthetic.mode)?;
-        let aligns = own_aligns(synthetic);
-        let is_plain = !matches!(length, LengthDraw::Each(_)) && !matches!(place, Place::Once(..));
-        Ok(Drawn { rng, operation, length, place, is_plain, base, span, align, aligns, clock })
+        let depends = Depends::of(synthetic, span / align);
+        Ok(Drawn { rng, operation, length, place, base, span, align, clock, depends })
     }
 
     /// How lengths are drawn, and the shortest and longest that must fit.
@@ -525,9 +573,30 @@ impl Generator {
     #[allow(clippy::should_implement_trait, reason = "an iterator could not report its error")]
     #[inline(always)]
     pub fn next(&mut self) -> Option<Planned> {
-        if self.flush_every > 0 && self.unflushed == self.flush_every {
-            return Some(self.flush());
+        match self.stable {
+            None => self.next_request(),
+            Some(_) => self.next_stable(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_stable(&mut self) -> Option<Planned> {
+        let flush = self.stable.as_mut().and_then(|stable| stable.flush());
+        if flush.is_some() {
+            return flush;
+        }
+        let mut planned = self.next_request()?;
+        if planned.operation == Operation::Write
+            && let Some(stable) = &mut self.stable
+        {
+            stable.write(&mut planned);
+        }
+        Some(planned)
+    }
+
+    #[inline(always)]
+    fn next_request(&mut self) -> Option<Planned> {
         if self.remaining == 0 || self.remaining_sectors == 0 {
             return None;
         }
@@ -549,34 +618,18 @@ impl Generator {
                 }
             },
         };
-        if let Some(schedule) = &self.schedule {
-            planned.arrival = planned.arrival.map(|at| schedule.moment(at));
-        }
-        if planned.arrival.is_some_and(|at| at >= self.ends_at) {
-            self.remaining = 0;
-            self.is_over = true;
-            return None;
+        if let Some(at) = planned.arrival {
+            let at = self.schedule.as_ref().map_or(at, |schedule| schedule.moment(at));
+            if at >= self.ends_at {
+                self.remaining = 0;
+                self.is_over = true;
+                return None;
+            }
+            planned.arrival = Some(at);
         }
         self.remaining -= 1;
         self.remaining_sectors = self.remaining_sectors.saturating_sub(u64::from(planned.sectors));
-        if planned.operation == Operation::Write {
-            if self.write_through {
-                planned.operation = Operation::WriteThrough;
-            }
-            if self.flush_every > 0 {
-                self.unflushed += 1;
-                self.arrived = planned.arrival;
-            }
-        }
         Some(planned)
-    }
-
-    /// The flush after a write. It is none of the requests that limits count, as in fio.
-    #[cold]
-    fn flush(&mut self) -> Planned {
-        self.unflushed = 0;
-        let (operation, arrival) = (Operation::Flush, self.arrived);
-        Planned { operation, key: None, sector: 0, sectors: 0, arrival }
     }
 
     /// When the flow's runtime was over, if that is what has ended the stream.
@@ -644,12 +697,12 @@ impl Drawn {
                 }
             }
         };
-        let (place, sectors) = match self.is_plain {
-            true => {
+        let (place, sectors) = match self.depends {
+            None => {
                 let sectors = self.length.draw(&mut self.rng);
                 (self.place(operation, u64::from(sectors), None), sectors)
             }
-            false => self.by_kind(operation),
+            Some(_) => self.dependent(operation),
         };
         let sector = self.base + place;
         let arrival = match self.clock {
@@ -662,19 +715,21 @@ impl Drawn {
     /// Where and how long a request is, if that depends on its kind or on what was drawn before.
     #[cold]
     #[inline(never)]
-    fn by_kind(&mut self, operation: Operation) -> (u64, u32) {
+    fn dependent(&mut self, operation: Operation) -> (u64, u32) {
         let length = match &self.length {
             LengthDraw::Each(each) => &each[kind(operation)],
             one => one,
         };
         let sectors = length.draw(&mut self.rng);
-        if let Place::Once(blocks, once) = &mut self.place {
+        let once = self.depends.as_mut().and_then(|it| it.once.as_mut());
+        if let (Some(once), Place::Uniform(blocks)) = (once, &mut self.place) {
             let most = u64::from(sectors).div_ceil(self.align);
             let (first, count) = once.take(blocks.draw(&mut self.rng), most);
             let free = u32::try_from(count * self.align).unwrap_or(u32::MAX);
             return (first * self.align, sectors.min(free));
         }
-        let own = self.aligns.map(|aligns| aligns[kind(operation)]);
+        let aligns = self.depends.as_ref().and_then(|it| it.aligns);
+        let own = aligns.map(|aligns| aligns[kind(operation)]);
         (self.place(operation, u64::from(sectors), own), sectors)
     }
 
@@ -683,7 +738,7 @@ impl Drawn {
     fn place(&mut self, operation: Operation, sectors: u64, own: Option<u64>) -> u64 {
         let align = own.unwrap_or(self.align);
         let position = match &mut self.place {
-            Place::Uniform(positions) | Place::Once(positions, _) => positions.draw(&mut self.rng),
+            Place::Uniform(positions) => positions.draw(&mut self.rng),
             Place::Shared { next } => return advance(next, sectors, self.span, align),
             Place::EachOperation { next } => {
                 return advance(&mut next[kind(operation)], sectors, self.span, align);
