@@ -157,7 +157,8 @@ A Linux host connects with
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN          (the NQN is in the ready line)
 
 Exit codes: 0 done; 1 done, but real time was missed (not trustworthy, unless --functional), or
-what was written was refused or lost, or a drive failed; 2 bad usage, nothing was served.";
+what was written was refused or lost, or a drive failed; 2 bad usage, nothing was served; 130
+interrupted before the ready line, or once more while it ended.";
 
 /// Everything.
 #[derive(Parser)]

@@ -7,12 +7,17 @@
 //! have stored or done ([`PendingFile::create_private`]).
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::NamedTempFile;
+
+/// What temporary names end with, and random characters before it.
+const ENDING: &str = ".partial";
+const RANDOM: usize = 6;
 
 /// Mode bits of files: who may read, write and execute them.
 const MODE: u32 = 0o777;
@@ -164,18 +169,41 @@ impl PendingFile {
     }
 }
 
-/// A new file beside `path`, with a name that nobody knows before.
-fn temporary(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    let mut prefix = std::ffi::OsString::from(".");
+/// What temporary names of `path` begin with, and the folder that they are in.
+fn place_of(path: &Path) -> (OsString, &Path) {
+    let mut prefix = OsString::from(".");
     prefix.push(path.file_name().unwrap_or_default());
     prefix.push(".");
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    (prefix, folder.unwrap_or(Path::new(".")))
+}
+
+/// Removes what processes that were killed have left of `path`. Nobody may be writing it.
+pub fn remove_left_over(path: &Path) {
+    let (prefix, folder) = place_of(path);
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let middle = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+        let random = middle.and_then(|middle| middle.strip_suffix(ENDING.as_bytes()));
+        let is_ours =
+            random.is_some_and(|it| it.len() == RANDOM && it.iter().all(u8::is_ascii_alphanumeric));
+        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            // One that cannot be removed does no harm.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// A new file beside `path`, with a name that nobody knows before.
+fn temporary(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    let (prefix, folder) = place_of(path);
     let mut options = File::options();
     options.read(true).write(true).create_new(true).mode(mode);
     tempfile::Builder::new()
         .prefix(&prefix)
-        .suffix(".partial")
-        .make_in(folder.unwrap_or(Path::new(".")), |path| options.open(path))
+        .suffix(ENDING)
+        .rand_bytes(RANDOM)
+        .make_in(folder, |path| options.open(path))
 }
 
 /// `path` for one of several: `run.csv` becomes `run-point-2.csv` for `point-2`. No name, no change.
@@ -203,6 +231,34 @@ pub fn write(path: &Path, text: &str) -> Result<(), OutputError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_left_over_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.state");
+        let (left, others) = (
+            [".a.state.OstJCx.partial", ".a.state.000000.partial"],
+            [
+                "a.state",
+                ".a.state.OstJC.partial",
+                ".a.state.Ost-Cx.partial",
+                ".b.state.OstJCx.partial",
+            ],
+        );
+        for name in left.iter().chain(&others) {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        std::fs::create_dir(folder.path().join(".a.state.folder.partial")).unwrap();
+        remove_left_over(&path);
+        assert!(left.iter().all(|name| !folder.path().join(name).exists()));
+        assert!(others.iter().all(|name| folder.path().join(name).exists()));
+        assert!(folder.path().join(".a.state.folder.partial").is_dir());
+        // Names are still made like that.
+        let pending = PendingFile::create(&path).unwrap();
+        remove_left_over(&path);
+        let name = pending.temporary.as_ref().map(|it| it.path().to_owned()).unwrap();
+        assert!(!name.exists());
+    }
 
     #[test]
     fn a_file_appears_whole_or_not_at_all() {

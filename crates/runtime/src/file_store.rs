@@ -40,6 +40,7 @@ use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
 use mynah_device::{Condition, Ready, Store, StoreError, StoreJob, Values};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
@@ -76,6 +77,8 @@ pub struct StoreFile {
     file: File,
     /// `None`: it holds nothing yet.
     header: Option<Header>,
+    /// It was not there before.
+    is_made: bool,
 }
 
 impl StoreFile {
@@ -92,8 +95,13 @@ impl StoreFile {
         }
         let mut options = File::options();
         // A new one is its owner's alone: it holds what hosts write.
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path).map_err(Problem::Open)?;
+        options.read(true).write(true).mode(0o600);
+        let (file, is_made) = match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (options.create_new(true).open(path).map_err(Problem::Open)?, true)
+            }
+            there => (there.map_err(Problem::Open)?, false),
+        };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(Problem::InUse),
@@ -101,7 +109,7 @@ impl StoreFile {
         }
         let bytes = file.metadata()?.len();
         let header = if bytes == 0 { None } else { read_header(&file, bytes)? };
-        Ok(StoreFile { path: path.to_owned(), file, header })
+        Ok(StoreFile { path: path.to_owned(), file, header, is_made })
     }
 
     /// Where it is.
@@ -199,8 +207,14 @@ impl FileStore {
         data_bytes: u64,
         drive: &str,
     ) -> Result<(FileStore, Found), OpenError> {
-        let path = file.path.clone();
-        let fail = |problem| OpenError { path: path.clone(), problem };
+        let (path, is_made) = (file.path.clone(), file.is_made);
+        let fail = |problem| {
+            if is_made {
+                // It holds nothing, and nobody asked for a file that is refused.
+                let _ = std::fs::remove_file(&path);
+            }
+            OpenError { path: path.clone(), problem }
+        };
         let (disk, header, found) = fit(file, data_bytes, drive).map_err(fail)?;
         let look = disk.look().map_err(|error| fail(error.into()))?;
         let disk = Arc::new(disk);
@@ -229,7 +243,12 @@ fn fit(file: StoreFile, data_bytes: u64, drive: &str) -> Result<(File, Header, F
         return Err(Problem::TooLarge(data_bytes));
     }
     let same_drive = file.is_of(drive);
-    let StoreFile { path, file, header } = file;
+    let StoreFile { path, file, header, .. } = file;
+    // What it has could be written no more.
+    let limit = getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| header.as_ref().is_some_and(|it| it.file_bytes() > limit)) {
+        return Err(Problem::NoRoom(Errno::FBIG.into()));
+    }
     let (header, found) = match header {
         None => {
             file.set_len(SLOTS_BYTES).map_err(no_room)?;

@@ -395,6 +395,7 @@ impl Server {
             carrier: Carrier::Rdma,
         }));
         let nbd = crate::nbd::Listener::all(&options.nbd)?;
+        let has_kept = store.description().is_some();
         let mut subsystem = Subsystem::new(
             SubsystemConfig {
                 serial: serial(&identity.nqn),
@@ -414,8 +415,14 @@ impl Server {
         fault::check(&options.faults, controllers_max, listeners.len())?;
         let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
         let link = link(&options)?;
-        if subsystem.has_restored_namespaces() {
-            notes.push("the namespaces are those that the store has kept".to_owned());
+        match subsystem.has_restored_namespaces() {
+            true => notes.push("the namespaces are those that the store has kept".to_owned()),
+            false if has_kept => notes.push(
+                "the namespaces that the store has kept do not fit this drive or shard: they are \
+                 made anew, as the command line says, over the same bytes"
+                    .to_owned(),
+            ),
+            false => {}
         }
         Ok(Server {
             options,

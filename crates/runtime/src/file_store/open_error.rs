@@ -47,7 +47,10 @@ impl OpenError {
             Problem::Length { .. } => {
                 "what lay behind that is gone: bring a whole copy back, or give another path"
             }
-            Problem::Size { .. } => "serve the drive that it was made for, or give another path",
+            Problem::Size { .. } => {
+                "serve the drive that it was made for, with the kinds of namespaces (--namespace) that it \
+                 had, or give another path"
+            }
             Problem::TooLarge(_) => "serve a smaller drive, or with --store ram",
             Problem::NoRoom(_) | Problem::Unusable(_) => {
                 "see to room on its file system and to limits (df, quota, ulimit -f), or give \

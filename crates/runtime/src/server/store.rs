@@ -19,7 +19,7 @@ use mynah_device::store::StateId;
 use mynah_device::{PatternStore, RamStore, Store, Subsystem};
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::{Emulation, Prepared};
-use mynah_lab::output::PendingFile;
+use mynah_lab::output::{self, PendingFile};
 use mynah_lab::saved_state::{self, Checksum};
 use mynah_model::io::NamespaceId;
 use mynah_model::keys::{PairToFill, token};
@@ -99,6 +99,8 @@ impl Start {
         // What cannot be built leaves no file behind.
         emulation.check()?;
         let file = StoreFile::open(path)?;
+        // Nobody else writes it as long as the file is held.
+        output::remove_left_over(&state_path(path));
         let folder = pairs_path(path);
         let mut pairs = match pairs::has_pairs(&emulation.config) || folder.exists() {
             true => Some(PairFolder::open(&folder, arena::source())?),
@@ -305,6 +307,13 @@ pub(super) fn open(
             notes.push(format!("{path}: was written by another drive"));
         }
     }
+    if found == Found::Nothing && state_path(path).is_file() {
+        let (path, state) = (path.display(), state_path(path));
+        notes.push(format!(
+            "{path}: it was empty, and a drive begins anew in it, though {} is there from before",
+            state.display()
+        ));
+    }
     let trouble = store.trouble();
     let pairs = match start.pairs.take() {
         None if pairs::has_pairs(start.drive.drive.config()) => {
@@ -340,6 +349,9 @@ pub(super) fn save(
         return None;
     };
     let mut write = || -> Result<Checksum, String> {
+        if std::fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+            return Err(format!("{} is no ordinary file", path.display()));
+        }
         let file = PendingFile::create_private(&path).map_err(|error| error.to_string())?;
         let saved = saved_state::save(drive, name, &after, file);
         let checksum = saved.map_err(|error| error.to_string())?;

@@ -269,6 +269,13 @@ fn what_is_wrong_with_a_file_is_said() {
     ] {
         refused(&folder.path().join(name), said);
     }
+    // What was made for a drive that no file can hold is not left behind.
+    let new = folder.path().join("new");
+    for (path, stays) in [(&new, false), (&path, true)] {
+        let error = open(path, u64::MAX, "hash").map(drop).unwrap_err();
+        assert!(error.to_string().contains("no file can hold"), "{error}");
+        assert_eq!(path.exists(), stays);
+    }
     // An empty file is one that was made for it.
     std::fs::write(&bad, b"").unwrap();
     assert_eq!(open(&bad, size, "hash").expect("a new store").1, Found::Nothing);
