@@ -170,9 +170,10 @@ fn refused(place: &Place, ulimit: &str, more: &[&str]) -> (Option<i32>, String) 
 #[test]
 fn limits_of_the_process_end_it_with_a_message() {
     let place = Place::new();
-    let (code, errors) = refused(&place, "-f 1024", &[]);
+    let (code, errors) = refused(&place, "-f 100", &[]);
     assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("bytes long, as this drive wants it: File too large"), "{errors}");
+    assert!(errors.contains("no room for what is to be noted in it: File too large"), "{errors}");
+    assert!(!place.path("bytes").exists(), "nobody asked for a file that is refused");
     assert!(errors.contains("ulimit -f"), "{errors}");
     // Tables of a large drive.
     let whole = ["--set", "geometry.blocks_per_plane=4000", "--set", "geometry.channels=16"];
@@ -195,9 +196,9 @@ fn a_store_in_which_nothing_can_be_noted_is_never_ready() {
     }
     // It was long enough before: now not even its header can be written.
     place.stop(place.serve());
-    let (code, errors) = refused(&place, "-f 1024", &[]);
+    let (code, errors) = refused(&place, "-f 100", &[]);
     assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("can be noted in it: File too large"), "{errors}");
+    assert!(errors.contains("no room for what is to be noted in it: File too large"), "{errors}");
     // That changed nothing.
     let (code, errors, _) = place.stop(place.serve());
     assert_eq!((code, errors.as_str()), (0, ""));
