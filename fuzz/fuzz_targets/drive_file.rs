@@ -1,4 +1,4 @@
-//! See `mynah_lab::fuzzing`.
+//! See `mynah_drive_file::fuzzing`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_lab::fuzzing::drive_file(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_drive_file::fuzzing::drive_file(data));

@@ -1,4 +1,4 @@
-//! See `mynah_lab::fuzzing`.
+//! See `mynah_workload::fuzzing`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_lab::fuzzing::trace_line(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_workload::fuzzing::trace_line(data));

@@ -1,4 +1,5 @@
-//! Entry points for fuzz targets.
+//! Entry points that take any bytes: what the fuzz targets call, and what the normal tests
+//! replay their corpora through. Nothing here may panic, hang or allocate without bound.
 
 use std::path::Path;
 

@@ -1,9 +1,8 @@
 //! Profiles: one record for each I/O ([`mynah_profile`]), and what is made of them.
 //!
-//! `analysis.rs` reads one and sorts its
-//! I/Os into groups; `choice.rs` reads which I/Os are to have records; `report.rs` is what is said of
-//! them, for people and for machines. `path/` joins a host's side of I/Os with a target's. `task.rs`
-//! reads files that say what is to be profiled.
+//! `analysis.rs` reads one and sorts its I/Os into groups; `choice.rs` reads which I/Os are to have
+//! records; `report.rs` is what is said of them, for people and for machines. `path/` joins a host's
+//! side of I/Os with a target's. `task.rs` reads files that say what is to be profiled.
 
 mod analysis;
 mod choice;

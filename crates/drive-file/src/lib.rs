@@ -5,13 +5,15 @@
 //! text that it stands in, with what would be valid. Every number may say where it comes
 //! from ([`DriveFile::show`]).
 //!
-//! This module describes drives; it does not build or run them.
+//! This crate describes drives; it does not build or run them.
 
 mod caution;
 mod difference;
 mod document;
 pub mod fault;
 pub mod foreign;
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 pub mod input;
 mod library;

@@ -11,28 +11,9 @@ use mynah_model::keys::{Decision, KeyOperation, KeyRequest, PairId, PairToFill};
 use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 use mynah_stamp::Span;
 use mynah_workload::key_value::{KeySize, key_token};
-use mynah_workload::trace::{LineParser, Remap, TraceAction, TraceFormat, TraceReader};
+use mynah_workload::trace::Remap;
 use std::path::Path;
 use std::sync::OnceLock;
-
-/// Reads a trace in every format.
-pub fn trace_line(data: &[u8]) {
-    for (_, format) in TraceFormat::ALL {
-        let mut parser = LineParser::new(format, TraceAction::Issued);
-        for line in data.split(|&byte| byte == b'\n') {
-            let _ = parser.read(line);
-        }
-        let mut reader = TraceReader::new("fuzz", data, format, TraceAction::Queued);
-        while let Ok(Some(_)) = reader.next() {}
-    }
-}
-
-/// Reads a fio job file.
-pub fn fio_job(data: &[u8]) {
-    if let Ok(text) = std::str::from_utf8(data) {
-        let _ = mynah_workload::fio::FioJob::parse("fuzz.fio", text);
-    }
-}
 
 /// Reads an SSD configuration and a workload of MQSim; a zero byte separates them.
 pub fn mqsim_files(data: &[u8]) {
@@ -42,16 +23,6 @@ pub fn mqsim_files(data: &[u8]) {
     for as_mqsim in [false, true] {
         let _ =
             crate::mqsim::parse(("ssdconfig.xml", config), ("workload.xml", workload), as_mqsim);
-    }
-}
-
-/// Reads a drive file, and checks the drive it describes.
-pub fn drive_file(data: &[u8]) {
-    if let Ok(text) = std::str::from_utf8(data)
-        && let Ok(drive) = mynah_drive_file::parse("fuzz.toml", text, &[])
-    {
-        let _ = drive.config.check();
-        let _ = drive.show();
     }
 }
 

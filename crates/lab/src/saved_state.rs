@@ -1,12 +1,13 @@
 //! Saved states of simulated drives, as files.
 //!
 //! A file is `mynah.state/3` and a line end, the length of a header in four bytes, the header
-//! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]) as zlib deflates them, and SHA-256
-//! over all of that. In a `mynah.state/2` the model's bytes are as they are. Where flows have used key-value namespaces the model's bytes are followed by the keys of
-//! each that the header names: keys are the host's, and a run that begins in the state is to find
-//! them. A state belongs to the drive it was saved from: it is bound to the drive's hash, and
-//! refused by any other drive, as is a file that is damaged. What the drive was stands in the
-//! header too, so that the other can be told what it differs in.
+//! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]) as zlib deflates them, and
+//! SHA-256 over all of that. In a `mynah.state/2` the model's bytes are as they are. Where flows
+//! have used key-value namespaces the model's bytes are followed by the keys of each that the
+//! header names: keys are the host's, and a run that begins in the state is to find them. A state
+//! belongs to the drive it was saved from: it is bound to the drive's hash, and refused by any
+//! other drive, as is a file that is damaged. What the drive was stands in the header too, so that
+//! the other can be told what it differs in.
 
 mod body;
 
@@ -180,7 +181,7 @@ pub(crate) fn save_with_keys(
         out.write_all(MAGIC)?;
         out.write_all(&(header.len() as u32).to_le_bytes())?;
         out.write_all(&header)?;
-        // Most of a mapping table is as good as sorted, or empty: more work would win little.
+        // Who ends a drive waits for it, and the order of a steady state is random: no level helps.
         let mut deflated =
             BufWriter::with_capacity(1 << 16, ZlibEncoder::new(out, Compression::fast()));
         let mut failed = Ok(());

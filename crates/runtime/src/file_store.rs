@@ -98,7 +98,7 @@ impl StoreFile {
         options.read(true).write(true).mode(0o600);
         let (file, is_made) = match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (options.create_new(true).open(path).map_err(Problem::Open)?, true)
+                (options.create(true).truncate(false).open(path).map_err(Problem::Open)?, true)
             }
             there => (there.map_err(Problem::Open)?, false),
         };
@@ -209,8 +209,8 @@ impl FileStore {
     ) -> Result<(FileStore, Found), OpenError> {
         let (path, is_made) = (file.path.clone(), file.is_made);
         let fail = |problem| {
-            if is_made {
-                // It holds nothing, and nobody asked for a file that is refused.
+            // It holds nothing, and nobody asked for a file that is refused; a link is somebody's.
+            if is_made && std::fs::symlink_metadata(&path).is_ok_and(|it| it.is_file()) {
                 let _ = std::fs::remove_file(&path);
             }
             OpenError { path: path.clone(), problem }

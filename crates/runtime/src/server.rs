@@ -415,15 +415,7 @@ impl Server {
         fault::check(&options.faults, controllers_max, listeners.len())?;
         let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
         let link = link(&options)?;
-        match subsystem.has_restored_namespaces() {
-            true => notes.push("the namespaces are those that the store has kept".to_owned()),
-            false if has_kept => notes.push(
-                "the namespaces that the store has kept do not fit this drive or shard: they are \
-                 made anew, as the command line says, over the same bytes"
-                    .to_owned(),
-            ),
-            false => {}
-        }
+        notes.extend(note_of_namespaces(has_kept, subsystem.has_restored_namespaces()));
         Ok(Server {
             options,
             identity,
@@ -914,6 +906,19 @@ fn note_of_speed(speed: Speed) -> Option<String> {
             let second = Duration(Span::from_us(second.as_ps() / 1_000_000));
             Some(format!("a second of the drive's clock took {second}"))
         }
+    }
+}
+
+/// What became of the namespaces that the store has kept, if it has kept any.
+fn note_of_namespaces(has_kept: bool, are_restored: bool) -> Option<String> {
+    match (are_restored, has_kept) {
+        (true, _) => Some("the namespaces are those that the store has kept".to_owned()),
+        (false, true) => Some(
+            "the namespaces that the store has kept do not fit this drive or shard: they are made \
+             anew, as the command line says, over the same bytes"
+                .to_owned(),
+        ),
+        (false, false) => None,
     }
 }
 

@@ -9,6 +9,8 @@
 //! seed of each stream.
 
 pub mod fio;
+#[doc(hidden)]
+pub mod fuzzing;
 mod generator;
 pub mod heat;
 pub mod history;

@@ -8,23 +8,8 @@ mod replay;
 use replay::{replay, vary};
 
 #[test]
-fn trace_lines() {
-    replay("trace_line", fuzzing::trace_line);
-}
-
-#[test]
-fn fio_jobs() {
-    replay("fio_job", fuzzing::fio_job);
-}
-
-#[test]
 fn mqsim_files() {
     replay("mqsim_files", fuzzing::mqsim_files);
-}
-
-#[test]
-fn drive_files() {
-    replay("drive_file", fuzzing::drive_file);
 }
 
 #[test]
