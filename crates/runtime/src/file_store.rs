@@ -175,10 +175,11 @@ fn read_header(file: &File, bytes: u64) -> Result<Option<Header>, Problem> {
 }
 
 /// The header, if the file has the bytes that it speaks of. It may have more: a run that was killed
-/// may have written them, and of one that was closed in order they are zeros.
+/// may have written them, and of one that was closed in order they are zeros, where a write that had
+/// no room for all of it has been overtaken by a deallocation.
 fn fits(header: Header, file: &File, bytes: u64) -> Result<Header, Problem> {
     let wanted = header.file_bytes();
-    if bytes < wanted || (header.clean && data_from(file, wanted)? < bytes) {
+    if bytes < wanted || (header.clean && !is_zero_from(file, wanted, bytes)?) {
         return Err(Problem::Length { file: bytes, wanted });
     }
     Ok(header)
@@ -298,6 +299,22 @@ fn data_from(file: &File, at: u64) -> io::Result<u64> {
         Ok(first) => Ok(first),
         Err(Errno::NXIO) => Ok(u64::MAX),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether all from `at` on reads as zeros, of a file of so many bytes. A file system without holes has
+/// to be read.
+fn is_zero_from(file: &File, mut at: u64, bytes: u64) -> io::Result<bool> {
+    let mut block = vec![0; 1 << 16];
+    loop {
+        at = data_from(file, at)?;
+        let Some(left) = bytes.checked_sub(at).filter(|left| *left > 0) else { return Ok(true) };
+        let part = &mut block[..left.min(1 << 16) as usize];
+        file.read(at, part)?;
+        if part.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += part.len() as u64;
     }
 }
 
