@@ -1,4 +1,4 @@
-//! Evidence as a table, for people and for `docs/drives.md`, and as JSON for programs.
+//! Evidence as a table, for people and for `docs/evidence.md`, and as JSON for programs.
 
 use super::{Compared, Evidence, Figure, Measurement};
 use crate::summary::units::{count, duration};

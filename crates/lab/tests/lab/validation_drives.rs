@@ -2,7 +2,7 @@
 //! after (`drives/evidence/`).
 //!
 //! A sample of it each time, of at most a minute. All of it is `mynah drives check --evidence`,
-//! whose table is that of `docs/drives.md`; with `MYNAH_UPDATE_DOCS=1` that is written here, with
+//! whose table is that of `docs/evidence.md`; with `MYNAH_UPDATE_DOCS=1` that is written here, with
 //! the picture of `docs/validation.md`.
 
 use mynah_drive_file::shipped;
@@ -48,7 +48,7 @@ fn page() -> String {
             write();
         }
     });
-    fs::read_to_string(format!("{DOCS}/drives.md")).unwrap()
+    fs::read_to_string(format!("{DOCS}/evidence.md")).unwrap()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn drives_do_what_is_known_of_the_real_ones() {
         for row in table.lines().filter(|line| is_measurement(line)) {
             assert!(
                 page.contains(&narrow(row)),
-                "docs/drives.md lacks this row of {}; MYNAH_UPDATE_DOCS=1 writes it:\n{row}",
+                "docs/evidence.md lacks this row of {}; MYNAH_UPDATE_DOCS=1 writes it:\n{row}",
                 drive.name
             );
         }
@@ -92,7 +92,7 @@ fn the_page_has_every_measurement() {
 
 /// Writes the page's tables and the picture.
 fn write() {
-    let path = format!("{DOCS}/drives.md");
+    let path = format!("{DOCS}/evidence.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the tables");
     let (_, after) = rest.split_once(END).expect("which has an end");

@@ -593,7 +593,7 @@ fn unknown(name: &str, place: &Place) -> FioError {
         place.error(format!("`{name}` is not simulated: fio has no option of that name"));
     error.0.help = Some(match words::nearest(name) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "docs/experiments.md has a table of all of fio's options".to_owned(),
+        None => "docs/fio-options.md has a table of all of fio's options".to_owned(),
     });
     error
 }

@@ -676,7 +676,7 @@ mod tests {
             };
             table += &format!("| {} | {said} |\n", names.join(", "));
         }
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiments.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fio-options.md");
         let text = std::fs::read_to_string(path).unwrap();
         let (before, rest) = text.split_once(BEGIN).expect("the table has its place");
         let (found, after) = rest.split_once(END).expect("the table has its end");
