@@ -14,7 +14,7 @@ pub fn small() -> Option<Drive> {
             "geometry.blocks_per_plane=64",
             "geometry.pages_per_block=24",
         ];
-        let drive = mynah_lab::drive::load("enterprise-tlc", &overrides.map(String::from));
+        let drive = mynah_drive_file::load("enterprise-tlc", &overrides.map(String::from));
         drive.ok().map(|drive| drive.config)
     });
     Drive::new(config.clone()?).ok()

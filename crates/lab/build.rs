@@ -1,5 +1,5 @@
 //! Says what the crates that results come from were built from: a hash over their sources and the
-//! versions of what they use. Runs are kept by it (`src/ledger.rs`), so it does not depend on where
+//! versions of what they use. Runs are kept by it (`mynah_study::ledger`), so it does not depend on where
 //! the sources lie, nor on the machine.
 
 use sha2::{Digest, Sha256};
@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 /// What results follow from, beside this crate's manifest. Packed alone, the crate has none of its
 /// neighbours: then their versions stand for them, which its manifest has.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "src",
     "../drive-file/src",
     "../workload/src",
+    "../result/src",
     "../model/src",
     "../stamp/src",
     "../../Cargo.lock",

@@ -17,7 +17,7 @@ fn drive() -> Drive {
             "kv.managers=2",
             "kv.value_max=64KiB",
         ];
-        let drive = mynah_lab::drive::load("enterprise-tlc", &overrides.map(String::from));
+        let drive = mynah_drive_file::load("enterprise-tlc", &overrides.map(String::from));
         drive.expect("a small drive").config
     });
     Drive::new(config.clone()).expect("a small drive")

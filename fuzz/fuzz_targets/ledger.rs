@@ -1,4 +1,4 @@
-//! See `mynah_lab::fuzzing`.
+//! See `mynah_study::fuzzing`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_lab::fuzzing::ledger(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_study::fuzzing::ledger(data));

@@ -5,56 +5,14 @@ use crate::source;
 /// Its path.
 pub(crate) const PATH: &str = "ARCHITECTURE.md";
 
-/// A row of a table of the code map.
-pub(crate) struct Row {
-    pub(crate) line: usize,
-    /// The crate's folder in `crates/`.
-    pub(crate) krate: String,
-    /// The files and folders it names, as they stand there; folders end in a slash.
-    pub(crate) names: Vec<String>,
-}
-
-/// The code map: the rows of the crates' own tables, and of the table of crates for those that
-/// have none.
-pub(crate) fn code_map() -> Vec<Row> {
+/// The crates that have a row, by their folders in `crates/`.
+pub(crate) fn crates() -> Vec<String> {
     rows(&source::read(PATH))
 }
 
-fn rows(text: &str) -> Vec<Row> {
-    let lines = text.lines().enumerate();
-    let lines = lines.skip_while(|(_, line)| *line != "## Code map").skip(1);
-    let lines = lines.take_while(|(_, line)| !line.starts_with("## "));
-    let mut krate = None;
-    let (mut own, mut of_crates) = (vec![], vec![]);
-    for (n, text) in lines {
-        let line = n + 1;
-        if let Some(heading) = text.strip_prefix("### ") {
-            let name = heading.trim_matches('`').strip_prefix("crates/");
-            krate = Some(name.unwrap_or_else(|| panic!("{PATH}:{line}: no crate")).to_owned());
-        } else if let Some(cells) = text.strip_prefix('|') {
-            let cells: Vec<&str> = cells.split('|').collect();
-            match &krate {
-                Some(krate) => {
-                    let names = quoted(cells[0]).filter(|name| is_file_or_folder(name)).collect();
-                    own.push(Row { line, krate: krate.clone(), names });
-                }
-                None => {
-                    let name = quoted(cells[0])
-                        .find_map(|it| it.strip_prefix("crates/").map(str::to_owned));
-                    let names = quoted(cells[1]).filter(|name| is_file_or_folder(name)).collect();
-                    of_crates.extend(name.map(|krate| Row { line, krate, names }));
-                }
-            }
-        }
-    }
-    of_crates.retain(|row| own.iter().all(|it| it.krate != row.krate));
-    own.retain(|row| !row.names.is_empty());
-    own.append(&mut of_crates);
-    own
-}
-
-fn is_file_or_folder(name: &str) -> bool {
-    name.ends_with(".rs") || name.ends_with('/')
+fn rows(text: &str) -> Vec<String> {
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| `crates/"));
+    cells.filter_map(|rest| Some(rest.split_once("` |")?.0.to_owned())).collect()
 }
 
 /// What stands between backticks.
@@ -108,13 +66,7 @@ fn arrows_are_read() {
 
 #[test]
 fn rows_are_read() {
-    let text = "## Code map\n| `crates/a` | one (`x.rs`) |\n|---|---|\n\
-                | `crates/b` | `no.rs` |\n### `crates/b`\n\
-                | file | idea |\n|---|---|\n| `y.rs`, `z/` | `not.rs` |\n## Next\n| `n.rs` | no |\n";
-    let rows = rows(text).into_iter().map(|row| (row.line, row.krate, row.names));
-    let expected = [(8, "b", vec!["y.rs", "z/"]), (2, "a", vec!["x.rs"])];
-    let expected = expected.map(|(line, krate, names)| {
-        (line, krate.to_owned(), names.into_iter().map(str::to_owned).collect::<Vec<_>>())
-    });
-    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    let text =
+        "| crate | what |\n|---|---|\n| `crates/a` | one (`x.rs`) |\n| a part | `crates/b` |\n";
+    assert_eq!(rows(text), ["a"]);
 }

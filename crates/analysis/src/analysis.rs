@@ -6,10 +6,10 @@ use super::path::{Joined, PathReport};
 use super::trace::{Io, Trace};
 use super::windows::Windows;
 use mynah_lab::batch;
-use mynah_lab::histogram::Histogram;
 use mynah_profile::{
     Choice, Counts, Head, Header, Problem, Profile, ReadError, Record, Records, Sampling,
 };
+use mynah_result::histogram::Histogram;
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,8 +1,8 @@
 //! Which I/Os get a record, as people write it: `read size>=32KiB`, `1/1000`, `p99.9`.
 
 use mynah_drive_file::units::{Bytes, Duration};
-use mynah_lab::recorder::Kind;
 use mynah_profile::{Choice, Filter, KeepAbove, Ranges, Sampling};
+use mynah_result::kind::Kind;
 
 /// What is none of the kinds that results have.
 pub const OTHER_KIND: &str = "other";

@@ -11,7 +11,7 @@ use super::analysis::Analysis;
 use super::group::{Dimension, GroupBy};
 use super::presence::{Scope, Stay, found_of, stays};
 use mynah_lab::batch;
-use mynah_lab::summary::units::{duration, percent};
+use mynah_result::figures::{duration, percent};
 use mynah_stamp::Stage;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

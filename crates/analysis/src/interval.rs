@@ -1,8 +1,8 @@
 //! What a profile says of an interval, in a line.
 
-use mynah_lab::histogram::Histogram;
-use mynah_lab::summary::units::{count, duration, percent};
 use mynah_profile::{Head, Header};
+use mynah_result::figures::{count, duration, percent};
+use mynah_result::histogram::Histogram;
 use mynah_stamp::Span;
 
 /// Stages that a line names.

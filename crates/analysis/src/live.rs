@@ -5,8 +5,8 @@
 
 use super::analysis::{Analysis, GROUPS_MAX, OTHERS};
 use super::group::GroupBy;
-use mynah_lab::histogram::Histogram;
 use mynah_profile::{Counts, Head, Header, Record};
+use mynah_result::histogram::Histogram;
 use mynah_stamp::Span;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -6,7 +6,7 @@ use super::interference::{Interference, interference};
 use super::path::PathReport;
 use super::queue_models::{StageModel, by_group, obstacle};
 use super::verdict::{Beyond, Outcome, Verdict, judge};
-use mynah_lab::result::Latency;
+use mynah_result::Latency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

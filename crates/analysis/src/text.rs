@@ -2,7 +2,7 @@
 
 use super::interference::lines;
 use super::report::{GroupReport, ProfileReport, ProfileReports};
-use mynah_lab::summary::units::{bandwidth, bar, count, duration, if_known, percent};
+use mynah_result::figures::{bandwidth, bar, count, duration, if_known, percent};
 use std::fmt::Write;
 
 /// Characters of a full bar.

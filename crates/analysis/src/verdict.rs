@@ -22,7 +22,7 @@ use super::queue_models::StageModel;
 use cause::{Case, FAMILIES, Finding};
 use comparison::{Comparison, WINDOWS, slow};
 use load::Loads;
-use mynah_lab::summary::units::{duration, percent};
+use mynah_result::figures::{duration, percent};
 use noise::Difference;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

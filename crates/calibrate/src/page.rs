@@ -1,30 +1,16 @@
 //! What the pages of fits have in common: one HTML file each, in the style of reports.
 
-use mynah_lab::report::lines::{Chart, Line};
+use mynah_report::html::lines::{Chart, Line};
+use mynah_report::page;
+pub(super) use mynah_report::page::{alarm, end};
 use quick_xml::escape::escape;
 use std::fmt::{Result, Write};
 
 /// Begins a page.
 pub(super) fn begin(out: &mut String, title: &str, lead: &str) -> Result {
-    let (title, lead, style) = (escape(title), escape(lead), mynah_lab::report::STYLE);
-    writeln!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{title} · Mynah calibration</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
-         <main>\n<header>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n</header>"
-    )
-}
-
-/// Ends it.
-pub(super) fn end(out: &mut String) -> Result {
-    writeln!(out, "</main>\n</body>\n</html>")
-}
-
-/// A paragraph that stands out.
-pub(super) fn alarm(out: &mut String, what: &str, text: &str) -> Result {
-    let (what, text) = (escape(what), escape(text));
-    writeln!(out, "<p class=\"alarm\"><strong>{what}:</strong> {text}</p>")
+    page::begin(out, title, "calibration", "")?;
+    let (title, lead) = (escape(title), escape(lead));
+    writeln!(out, "<header>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n</header>")
 }
 
 /// A table with a head; the first column holds names.

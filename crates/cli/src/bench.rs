@@ -1,4 +1,4 @@
-//! `mynah bench`.
+//! `mynah bench`: a load on a target, measured and told.
 
 pub(crate) mod profile;
 
@@ -10,10 +10,10 @@ use crate::progress::Bar;
 use crate::target::{self, Found};
 use crate::values;
 use mynah_lab::SimulationError;
-use mynah_lab::output::PendingFile;
-use mynah_lab::result::Run;
 use mynah_lab::simulation::Step;
-use mynah_lab::summary;
+use mynah_report::summary;
+use mynah_result::Run;
+use mynah_result::output::PendingFile;
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
 use mynah_stamp::Span;
 use mynah_workload::fio::FioJob;

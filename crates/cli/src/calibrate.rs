@@ -9,7 +9,7 @@ use mynah_calibrate::forward::{BytesRule, Forward, StageMap};
 use mynah_calibrate::inverse::{EVALUATIONS, Fitted, Inverse, REQUESTS, STATES_MAX, Vary};
 use mynah_calibrate::{CalibrateError, Input};
 use mynah_lab::Simulation;
-use mynah_lab::output::PendingFile;
+use mynah_result::output::PendingFile;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -5,10 +5,10 @@ use crate::args::{Compare, Folding};
 use crate::failure::{self, Failure};
 use crate::{print, sim};
 use mynah_drive_file::foreign;
-use mynah_lab::comparison::Comparison;
-use mynah_lab::output;
 use mynah_lab::replay;
-use mynah_lab::result::{Document, Result as RunResult};
+use mynah_report::comparison::Comparison;
+use mynah_result::output;
+use mynah_result::{Document, Result as RunResult};
 use mynah_workload::trace::Remap;
 use std::path::Path;
 

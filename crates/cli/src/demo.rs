@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::{print, sim, values};
 use mynah_lab::Simulation;
-use mynah_lab::output::PendingFile;
+use mynah_result::output::PendingFile;
 use mynah_runtime::cpus::Cpus;
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Where};
 use mynah_runtime::host::{Options, default_host_nqn};

@@ -1,4 +1,4 @@
-//! `mynah drives`.
+//! `mynah drives`: the shipped drives listed, shown and checked.
 
 mod evidence;
 

@@ -3,9 +3,9 @@
 
 use miette::{Diagnostic, MietteHandlerOpts, Report};
 use mynah_lab::SimulationError;
-use mynah_lab::ledger::LedgerError;
-use mynah_lab::output::OutputError;
 use mynah_lab::runner::RunError;
+use mynah_result::output::OutputError;
+use mynah_study::ledger::LedgerError;
 use std::io;
 use std::process::ExitCode;
 

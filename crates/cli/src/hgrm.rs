@@ -1,8 +1,8 @@
 //! `--hgrm`: the distributions of latencies as HdrHistogram's plotter reads them.
 
 use crate::failure::Failure;
-use mynah_lab::output::PendingFile;
-use mynah_lab::result::Result as RunResult;
+use mynah_result::Result as RunResult;
+use mynah_result::output::PendingFile;
 use std::path::{Path, PathBuf};
 
 /// Refuses a place where nothing can be written, before anything runs.
@@ -25,7 +25,7 @@ pub(crate) fn write(path: &Path, result: &RunResult) -> Result<(), Failure> {
             1 => path.to_owned(),
             _ => beside(path, &format!("{flow}-{kind}")),
         };
-        if let Some(text) = mynah_lab::histogram::hgrm(hdr) {
+        if let Some(text) = mynah_result::histogram::hgrm(hdr) {
             PendingFile::create(&place)?.finish(&text)?;
         }
     }

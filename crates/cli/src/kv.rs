@@ -1,4 +1,4 @@
-//! `mynah kv`.
+//! `mynah kv`: pairs of a key-value namespace, one by one.
 
 pub(crate) mod name;
 mod samsung;
@@ -11,8 +11,8 @@ use crate::progress::Bar;
 use crate::target::{self, Found};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use mynah_lab::output::PendingFile;
-use mynah_lab::summary::units;
+use mynah_result::figures;
+use mynah_result::output::PendingFile;
 use mynah_runtime::host::HostError;
 use mynah_runtime::host::key_value::{Client, Keys, Needs, Request};
 use mynah_wire::nvme::Status;
@@ -261,7 +261,7 @@ fn stat(target: &str, args: &KvStat) -> Result<ExitCode, Failure> {
         print::out(&format!("{stat:#}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let size = |bytes: u64| format!("{} ({bytes} bytes)", units::bytes(bytes as f64));
+    let size = |bytes: u64| format!("{} ({bytes} bytes)", figures::bytes(bytes as f64));
     let share = namespace.used_bytes as f64 * 100.0 / namespace.bytes as f64;
     let mut lines = vec![
         ("namespace", format!("{} of {model}", namespace.id)),

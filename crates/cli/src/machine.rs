@@ -1,8 +1,8 @@
 //! What a run costs the machine. The only place that reads a clock.
 
 use crate::key;
-use mynah_lab::result::Run;
 use mynah_lab::simulation::Step;
+use mynah_result::Run;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 

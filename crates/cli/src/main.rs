@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         Verb::Man { dir } => shell::man(&dir),
     };
     // Of runs that were not waited for.
-    mynah_lab::output::remove_unfinished();
+    mynah_result::output::remove_unfinished();
     match done {
         Ok(interrupted) if interrupted => ExitCode::from(INTERRUPTED),
         Ok(_) => ExitCode::SUCCESS,

@@ -13,7 +13,7 @@ use crate::print;
 pub(crate) use choice::{choice, choice_or};
 use mynah_analysis::ProfileReports;
 use mynah_analysis::task::Task;
-use mynah_lab::output::{self, PendingFile};
+use mynah_result::output::{self, PendingFile};
 use show::foreign;
 use std::io::Write;
 use std::path::Path;

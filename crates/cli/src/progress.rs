@@ -5,7 +5,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 use mynah_calibrate::inverse::Phase;
 use mynah_lab::runner::Writing;
 use mynah_lab::simulation::Step;
-use mynah_lab::summary::units::{bytes, count};
+use mynah_result::figures::{bytes, count};
 use mynah_runtime::host::load::Progress;
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -54,7 +54,7 @@ pub(crate) fn catch_interrupts() {
                 Some(meaning) => failure::say(format_args!("interrupted: {meaning}")),
                 None => failure::say("interrupted"),
             }
-            mynah_lab::output::remove_unfinished();
+            mynah_result::output::remove_unfinished();
             std::process::exit(crate::INTERRUPTED.into());
         }
     };

@@ -1,4 +1,4 @@
-//! `mynah serve`.
+//! `mynah serve`: a drive served until somebody ends it.
 
 mod nbd;
 
@@ -14,10 +14,10 @@ use mynah_drive_file::units::Bytes;
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::output::PendingFile;
-use mynah_lab::result::{Result as RunResult, Results, Run};
 use mynah_lab::simulation::Step;
-use mynah_lab::summary;
+use mynah_report::summary;
+use mynah_result::output::PendingFile;
+use mynah_result::{Result as RunResult, Results, Run};
 use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::engine::Control;

@@ -1,4 +1,4 @@
-//! `mynah sim`.
+//! `mynah sim`: an experiment put together from options and files, run, and told.
 
 use crate::args::{Sim, flag};
 use crate::batch;
@@ -10,13 +10,13 @@ use crate::progress::Bar;
 use mynah_drive_file::fault::FORMS;
 use mynah_drive_file::{self as drive, units};
 use mynah_lab::experiment::Settle;
-use mynah_lab::output::{PendingFile, named};
-use mynah_lab::result::Results;
 use mynah_lab::runner::RunError;
-use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
-use mynah_lab::timeline::Window;
 use mynah_lab::{Measured, Simulation, SimulationError, mqsim};
+use mynah_result::Results;
+use mynah_result::output::{PendingFile, named};
+use mynah_result::series::DEFAULT_INTERVAL;
+use mynah_result::timeline::Window;
 use mynah_runtime::fault;
 use mynah_stamp::Span;
 use mynah_workload::{FlowOptions, Limits};

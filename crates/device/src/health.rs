@@ -1,7 +1,8 @@
 //! What the subsystem counts for SMART and its like.
 
+use crate::output::CommandKind;
 use mynah_stamp::{Span, Time};
-use mynah_wire::nvme::opcode::nvm;
+use mynah_wire::nvme::opcode::NvmOpcode;
 
 const PS_PER_MS: u64 = 1_000_000_000;
 
@@ -114,28 +115,54 @@ impl Health {
         }
     }
 
-    /// A command has succeeded.
+    /// A command of this kind and opcode has succeeded.
     #[inline]
-    pub(crate) fn count(&mut self, opcode: u8, bytes: u32) {
-        match opcode {
-            nvm::READ | nvm::COMPARE | nvm::VERIFY => {
-                self.reads += 1;
-                self.sectors_read += u64::from(bytes / 512);
-            }
-            nvm::WRITE => {
-                self.writes += 1;
-                self.sectors_written += u64::from(bytes / 512);
-                self.is_shut_down = false;
-            }
-            nvm::COPY => {
-                self.writes += 1;
-                self.sectors_read += u64::from(bytes / 512);
-                self.sectors_written += u64::from(bytes / 512);
-                self.is_shut_down = false;
-            }
-            nvm::WRITE_ZEROES => self.is_shut_down = false,
-            _ => {}
+    pub(crate) fn count(&mut self, kind: CommandKind, opcode: u8, bytes: u32) {
+        match kind {
+            CommandKind::Read | CommandKind::Retrieve => self.read(bytes),
+            CommandKind::Write | CommandKind::Store => self.wrote(bytes),
+            CommandKind::Trim | CommandKind::OtherIo => self.count_other(opcode, bytes),
+            CommandKind::Fabrics
+            | CommandKind::Admin
+            | CommandKind::Flush
+            | CommandKind::Delete
+            | CommandKind::Exist
+            | CommandKind::List => {}
         }
+    }
+
+    fn count_other(&mut self, opcode: u8, bytes: u32) {
+        let Some(opcode) = NvmOpcode::of(opcode) else { return };
+        match opcode {
+            // Data units read are those of Compare and Verify, too (Base 2.0, figure 207).
+            NvmOpcode::Read | NvmOpcode::Compare | NvmOpcode::Verify => self.read(bytes),
+            NvmOpcode::Write => self.wrote(bytes),
+            NvmOpcode::Copy => {
+                self.sectors_read += u64::from(bytes / 512);
+                self.wrote(bytes);
+            }
+            NvmOpcode::WriteZeroes
+            | NvmOpcode::WriteUncorrectable
+            | NvmOpcode::DatasetManagement => self.is_shut_down = false,
+            NvmOpcode::Flush
+            | NvmOpcode::ReservationRegister
+            | NvmOpcode::ReservationReport
+            | NvmOpcode::ReservationAcquire
+            | NvmOpcode::ReservationRelease => {}
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, bytes: u32) {
+        self.reads += 1;
+        self.sectors_read += u64::from(bytes / 512);
+    }
+
+    #[inline]
+    fn wrote(&mut self, bytes: u32) {
+        self.writes += 1;
+        self.sectors_written += u64::from(bytes / 512);
+        self.is_shut_down = false;
     }
 
     /// Whether the counters of the media have crossed a threshold that hosts had not been

@@ -5,6 +5,7 @@
 //!
 //! Which drive a file belongs to is decided by the hash alone ([`drive_hash`]); this only explains.
 
+use super::moved::{MOVED, Moved};
 use super::{Source, drive_hash, parse, render, to_toml};
 use mynah_model::config::Config;
 use std::collections::BTreeMap;
@@ -12,19 +13,6 @@ use std::fmt;
 
 /// As many settings are named.
 const NAMED_MAX: usize = 8;
-
-/// A setting that has a default, and what that was in earlier versions.
-struct Moved {
-    path: &'static str,
-    was: fn(&Config) -> String,
-}
-
-/// Settings whose default has moved. What they were is as [`render`] writes values.
-const MOVED: [Moved; 3] = [
-    Moved { path: "mapping.unit", was: |config| render::bytes(config.geometry.page_bytes.into()) },
-    Moved { path: "gc.start", was: |_| render::quoted(super::lower::UNPACED_START) },
-    Moved { path: "gc.paced", was: |_| false.to_string() },
-];
 
 /// What the drive that a file was made with and the one at hand differ in. Shown, it goes on from
 /// "the drive is another: ".
@@ -150,12 +138,6 @@ fn by_moved_defaults(hash: &str, here: &Config) -> Differences {
             found.then(|| Differences::Settings(between(&there, here, |_| false)))
         })
         .unwrap_or(Differences::Unsaid)
-}
-
-/// Defaults of earlier versions that are others today, for a drive like `config`, as keys and
-/// values.
-pub(super) fn earlier_defaults(config: &Config) -> impl Iterator<Item = (&'static str, String)> {
-    MOVED.iter().map(|moved| (moved.path, (moved.was)(config)))
 }
 
 impl fmt::Display for Differences {

@@ -9,7 +9,7 @@
 //! that has moved since counts here as what it was first: what a drive does is its hash, not what
 //! its file leaves out.
 
-use super::difference::earlier_defaults;
+use super::moved::earlier_defaults;
 use super::{Source, Sourced, read, render};
 use mynah_model::config::{Config, Namespace};
 use sha2::{Digest, Sha256};

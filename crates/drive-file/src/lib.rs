@@ -18,6 +18,7 @@ mod identity;
 pub mod input;
 mod library;
 mod lower;
+mod moved;
 mod render;
 mod schema;
 pub mod units;

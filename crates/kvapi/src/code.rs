@@ -1,4 +1,4 @@
-//! How calls end.
+//! How calls end: the codes of the API, and what becomes one.
 
 /// `kvs_result`, and its success apart: what went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

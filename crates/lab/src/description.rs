@@ -11,12 +11,12 @@ pub use vary::{Axis, Base, Varied};
 
 use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentFlow, Precondition, RESOURCES, Settle, check_flows};
-use crate::precision::Goal;
 use crate::runner::RunOptions;
 use crate::simulation::{Simulation, SimulationError, limit_rounds};
 use mynah_drive_file::units::{BitRate, Duration};
 use mynah_drive_file::{self as drive, DriveFile};
 use mynah_model::config::Namespace;
+use mynah_result::precision::Goal;
 use mynah_workload::quantity::{parse_count, parse_time};
 use mynah_workload::{FlowOptions, Limits, OptionError, Source};
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! A drive, made ready to be served in real time.
 
 use crate::experiment::Precondition;
-use crate::recording::Header;
-use crate::replay::Preparation;
+use crate::recording::{Header, Preparation};
 use crate::runner::RunError;
 use crate::saved_state::{self, Checksum, SavedStateError};
+use crate::shard::{self, ShardError};
 use crate::simulation::SimulationError;
 use mynah_drive_file::fault;
 use mynah_drive_file::{self as drive, drive_hash};
@@ -46,6 +46,14 @@ impl Emulation {
             config: file.config,
             precondition: Precondition::default(),
         })
+    }
+
+    /// Part `index` of the drive, divided into `of`.
+    ///
+    /// # Errors
+    /// See [`shard::part`]; if the part is no drive that can be, that is said when it is prepared.
+    pub fn shard(&self, index: u32, of: u32) -> Result<Emulation, ShardError> {
+        Ok(Emulation { config: shard::part(&self.config, index, of)?, ..self.clone() })
     }
 
     /// Adds a fault, as `--fault` has it.
@@ -198,7 +206,7 @@ impl Prepared {
             ramp: Span::ZERO,
             notes: &[],
         };
-        preparation.header(&self.drive, Vec::new())
+        preparation.header(&self.drive, Vec::new()).map_err(SimulationError::Unwritable)
     }
 
     /// The accesses that have warmed the data cache, for such a recording

@@ -43,7 +43,7 @@
 //! ```
 //!
 //! A flow that does not say how much it does has the runtime `auto`: it ends when its figures are
-//! known with this precision ([`crate::precision`]).
+//! known with this precision ([`mynah_result::precision`]).
 //!
 //! A flow's keys are the options of [`FlowOptions`]; `channels`, `chips`, `dies` and `planes`
 //! give it a namespace of its own. Nothing is ignored: an unknown key or a value that cannot
@@ -53,12 +53,12 @@ mod sweep;
 mod written;
 
 use crate::enclosure::Enclosure;
-use crate::precision::Goal;
 pub use mynah_drive_file::input::FileError as ExperimentError;
 use mynah_drive_file::input::{self, Text};
 use mynah_drive_file::units::{BitRate, Duration};
 use mynah_model::config::{Config, Namespace};
 use mynah_model::io::NamespaceId;
+use mynah_result::precision::Goal;
 use mynah_stamp::Span;
 use mynah_workload::quantity::{parse_count, parse_time};
 use mynah_workload::{FlowOptions, FlowSpec, Limits, OptionError, Source};

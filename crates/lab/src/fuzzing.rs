@@ -1,8 +1,8 @@
 //! Entry points that take any bytes: what the fuzz targets call, and what the normal tests
 //! replay their corpora through. Nothing here may panic, hang or allocate without bound.
 
+use crate::key_space::KeySpace;
 use crate::recording::{Recording, SCHEMA_PAIRS};
-use crate::runner::KeySpace;
 use crate::saved_state;
 use mynah_model::Drive;
 use mynah_model::config::Config;
@@ -31,40 +31,6 @@ pub fn experiment_file(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = crate::experiment::Experiment::parse_points("fuzz.toml", text);
     }
-}
-
-/// Opens a ledger whose file of runs has these bytes, and reads what it has.
-pub fn ledger(data: &[u8]) {
-    use crate::ledger::{Contents, Entry, Key, Ledger};
-    let Ok(folder) = tempfile::tempdir() else { return };
-    let path = folder.path().join("runs.jsonl");
-    // With a first line that is right, or as it is.
-    let mut bytes = data.to_vec();
-    if data.first() != Some(&b'{') {
-        drop(Ledger::open(folder.path(), &Contents::default(), "fuzz"));
-        let Ok(header) = std::fs::read(&path) else { return };
-        // And lines with checksums that are right, of what is in them.
-        let summed = data.split_inclusive(|byte| *byte == b'\n').flat_map(crate::ledger::summed);
-        bytes = header.into_iter().chain(summed).collect();
-    }
-    if std::fs::write(&path, bytes).is_err() {
-        return;
-    }
-    let Ok(mut ledger) = Ledger::open(folder.path(), &Contents::default(), "fuzz") else { return };
-    let before = ledger.len();
-    for part in data.split(|byte| *byte == b'"') {
-        let key = std::str::from_utf8(part).ok().and_then(Key::parse);
-        if let Some(key) = key {
-            let _ = ledger.get(&key);
-        }
-    }
-    let Some(key) = Key::parse(&"5".repeat(64)) else { return };
-    let value = Entry::Value(serde_json::Value::Bool(true));
-    ledger.add(key, &value).expect("there is room");
-    drop(ledger);
-    let again = Ledger::open(folder.path(), &Contents::default(), "fuzz");
-    let mut again = again.expect("what was opened can be opened again");
-    assert!(again.len() >= before && again.get(&key).expect("it can be read") == Some(value));
 }
 
 /// The small drives that recordings are replayed on: one of blocks, and one with both kinds of

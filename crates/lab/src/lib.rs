@@ -18,50 +18,63 @@
 //! # }
 //! ```
 //!
-//! [`Simulation`] is what `mynah sim` runs; [`stepper::Stepper`] drives a drive request by
-//! request; [`runner::Runner`] is what lies below both results. Any number of drives live in
-//! one process: nothing is shared.
+//! [`Simulation`] is what `mynah sim` runs; [`Stepper`] drives a drive request by request;
+//! [`Runner`] is what lies below both results. Any number of drives live in one process: nothing
+//! is shared.
+//!
+//! What the root names is for programs of others, and stays from version to version as
+//! `docs/versions.md` says. The modules are for the other crates of Mynah.
 
 pub mod experiment;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod mqsim;
 
-pub mod agreement;
 pub mod batch;
-mod batch_means;
-pub mod capture;
-pub mod comparison;
-pub mod confidence;
 pub mod description;
 pub mod emulation;
 pub mod enclosure;
-pub mod evidence;
-pub mod histogram;
-pub mod ledger;
+mod key_space;
 mod observers;
-pub mod output;
-pub mod precision;
 mod profile_log;
-pub mod recorder;
 pub mod recording;
 pub mod replay;
-pub mod report;
-pub mod request_log;
-pub mod result;
-pub mod rows;
+mod run_error;
 pub mod runner;
 pub mod saved_state;
-pub mod series;
 pub mod shard;
 pub mod simulation;
-pub mod slowest;
-pub mod steady;
 pub mod stepper;
-pub mod summary;
-pub mod sweep;
-pub mod timeline;
 
-pub use mynah_drive_file::{self as drive, fault, units};
-pub use mynah_workload::{self as workload, fio, trace};
-pub use simulation::{Measured, Simulation, SimulationError};
+pub use emulation::{Emulation, Prepared};
+pub use experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
+pub use mynah_drive_file::fault::FaultError;
+pub use mynah_drive_file::{DriveError, DriveFile};
+pub use mynah_model::config::Config;
+pub use mynah_model::io::{Completion, Operation};
+pub use mynah_model::{ConfigError, Drive};
+pub use mynah_report::comparison::Comparison;
+pub use mynah_report::html::ReportCurves;
+pub use mynah_result::kind::Kind;
+pub use mynah_result::precision::Goal;
+pub use mynah_result::{
+    BlameEntry, Confidence, Device, Document, Estimate, FailedRun, Flow, KeySides, KeyValueCounts,
+    Latency, Metric, Percentiles, Precision, Result as RunResult, Results, Run, Settling, Side,
+    SlowCommand, StageTime, Steadiness, TraceWrites, Verdict, WafParts,
+};
+pub use mynah_workload::fio::{FioError, FioJob};
+pub use mynah_workload::trace::{TraceAction, TraceError, TraceFormat};
+pub use mynah_workload::{
+    Addresses, FlowOptions, FlowSpec, Limits, Mode, OptionError, Source, Synthetic, WorkloadError,
+};
+pub use recording::{Header, Recording, RecordingError};
+pub use replay::{replay, resimulate};
+pub use runner::{Outcome, Progress, RunError, RunOptions, Runner};
+pub use saved_state::SavedStateError;
+pub use shard::ShardError;
+pub use simulation::{Measured, Simulation, SimulationError, SimulationFiles, Step};
+pub use stepper::{Done, HostQueue, Stepper, StepperError};
+
+/// What results come from: the version, and a hash of the sources that they follow from and of the
+/// versions of what these use.
+pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("MYNAH_SOURCES"));

@@ -1,21 +1,18 @@
 //! Whoever looks at a run while it goes on, beside the recorder: the request log, the profile, the
 //! intervals, the timeline, the capture, the rounds of a search for the steady state. Most runs have none.
 
-use crate::capture::Capture;
-use crate::output::OutputError;
 use crate::profile_log::ProfileLog;
-use crate::recorder::Kind;
-use crate::request_log::RequestLog;
-use crate::rows::RequestRows;
-use crate::runner::RunError;
-use crate::series::{Sampler, Series};
-use crate::timeline::Timeline;
+use crate::run_error::RunError;
 use mynah_model::Drive;
 use mynah_model::io::{Completion, Request, Status};
-use mynah_stamp::{LinkSpans, Time};
-
-/// A completed command, and where its time went on an Ethernet link.
-pub(crate) type Completed<'a> = (&'a Completion, Option<&'a LinkSpans>);
+use mynah_report::capture::Capture;
+use mynah_result::output::OutputError;
+use mynah_result::request_log::RequestLog;
+use mynah_result::rows::RequestRows;
+use mynah_result::series::{Sampler, Series};
+use mynah_result::timeline::Timeline;
+use mynah_result::{kind::Kind, recorder::Completed};
+use mynah_stamp::Time;
 
 /// The observers of a run.
 #[derive(Default)]

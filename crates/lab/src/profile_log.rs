@@ -1,13 +1,12 @@
 //! The profile of a simulation: the same records as those of a drive that is served, on virtual
 //! time.
 
-use crate::observers::Completed;
-use crate::output::{OutputError, PendingFile};
-use crate::recorder::Kind;
-use crate::result::holder_name;
 use mynah_model::io::{Request, Status};
 use mynah_model::stats::{Blame, Holder, Resource};
 use mynah_profile::{Head, Header, Side, TimeBase, Writer};
+use mynah_result::holder_name;
+use mynah_result::output::{OutputError, PendingFile};
+use mynah_result::{kind::Kind, recorder::Completed};
 use mynah_stamp::{Span, Stage, Time};
 use mynah_workload::FlowSpec;
 use std::collections::BTreeMap;

@@ -43,7 +43,6 @@
 //! The last record is an end mark with the number of records before it, at the
 //! drive's last time: a recording without it was cut off, and is refused.
 
-use crate::precision::Plan;
 use mynah_drive_file::Differences;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
@@ -53,6 +52,7 @@ use mynah_model::keys::{Decision, KeyRequest, PairToFill};
 use mynah_model::precondition::PreconditionError;
 use mynah_model::warm::Access;
 use mynah_model::{Drive, InputError};
+use mynah_result::precision::Plan;
 use mynah_stamp::{LinkSpans, Time};
 use mynah_workload::trace::Remap;
 use serde::{Deserialize, Serialize};
@@ -61,11 +61,13 @@ use std::path::{Path, PathBuf};
 
 mod again;
 mod key;
+mod preparation;
 mod rehost;
 
 use again::Again;
 use key::KeysReplayed;
 pub use key::{KeyDone, PairsSeen};
+pub(crate) use preparation::Preparation;
 use rehost::Rehost;
 
 const MAGIC: &[u8; 8] = b"MYNAHREC";

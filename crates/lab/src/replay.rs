@@ -2,88 +2,35 @@
 //! out the same to the picosecond, or on another, to see what it would have made of them.
 
 use crate::experiment::{Experiment, Precondition};
-use crate::observers::Completed;
-use crate::output::PendingFile;
-use crate::precision::{Plan, Search};
-use crate::recorder::{Kind, Recorder};
 use crate::recording::{
-    self, Header, KeyDone, OccupancyRange, PairsSeen, Recording, RecordingError, Replayed,
+    Header, KeyDone, OccupancyRange, PairsSeen, Recording, RecordingError, Replayed,
 };
-use crate::report::ReportCurves;
-use crate::request_log::{RequestLog, RequestLogError};
-use crate::result::{
-    KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Steadiness,
-};
-use crate::runner::{Progress, RunError, RunOptions, Runner, Settled, power_note};
+use crate::runner::{Progress, RunError, RunOptions, Runner, power_note};
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{Measured, SimulationError, Step, log_error};
 use mynah_drive_file as drive;
-use mynah_drive_file::drive_hash;
 use mynah_model::Drive;
-use mynah_model::config::{Config, NamespaceKind};
+use mynah_model::config::Config;
 use mynah_model::io::{Completion, NamespaceId, Operation, Request};
 use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
-use mynah_stamp::{Span, Time};
+use mynah_report::html::ReportCurves;
+use mynah_result::output::PendingFile;
+use mynah_result::precision::Search;
+use mynah_result::request_log::{RequestLog, RequestLogError};
+use mynah_result::{
+    KeyValueCounts, Result as RunResult, Run, Settled, Settling, Steadiness,
+    assembly::{KeyValueParts, Parts},
+};
+use mynah_result::{
+    kind::Kind,
+    recorder::{Completed, Recorder},
+};
+use mynah_stamp::Time;
 use mynah_workload::trace::Remap;
 use std::path::Path;
 
 /// Completions between two looks at the watcher.
 const WATCH_EVERY: u64 = 1 << 14;
-
-/// How a drive was prepared for a run that is to be recorded.
-pub(crate) struct Preparation<'a> {
-    pub(crate) name: &'a str,
-    /// The saved state that the drive begins in, by its name.
-    pub(crate) saved_state: Option<String>,
-    pub(crate) precondition: Precondition,
-    pub(crate) occupancy: &'a [Occupancy],
-    /// The experiment file whose flows it settled under, if it did.
-    pub(crate) settling: Option<String>,
-    pub(crate) seed: u64,
-    pub(crate) ramp: Span,
-    /// What the run is to find out before it ends, if its end is not given.
-    pub(crate) precision: Option<Plan>,
-    pub(crate) notes: &'a [String],
-}
-
-impl Preparation<'_> {
-    /// The recording's header; `flows` are the names of the flows known now.
-    pub(crate) fn header(
-        &self,
-        drive: &Drive,
-        flows: Vec<String>,
-    ) -> Result<Header, SimulationError> {
-        let config = drive.config();
-        let drive_text = drive::to_toml(self.name, "", config, &[]);
-        let hash = drive_hash(config);
-        match drive::parse("the recording", &drive_text, &[]) {
-            Ok(file) if file.hash == hash => {}
-            Ok(_) => {
-                return Err(SimulationError::Unwritable("a drive file loses some of it".into()));
-            }
-            Err(error) => return Err(SimulationError::Unwritable(error.to_string())),
-        }
-        let pairs = config.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs);
-        let schema = if pairs { recording::SCHEMA_PAIRS } else { recording::SCHEMA };
-        Ok(Header {
-            schema: schema.to_owned(),
-            drive: self.name.to_owned(),
-            drive_text,
-            drive_hash: hash,
-            state_hash: format!("{:016x}", drive.state_hash()),
-            saved_state: self.saved_state.clone(),
-            precondition: self.precondition.name().to_owned(),
-            occupancy: ranges(self.occupancy),
-            settling: self.settling.clone(),
-            flows,
-            report_moves: drive.reports_moves(),
-            seed: self.seed,
-            ramp_ps: self.ramp.as_ps(),
-            precision: self.precision.clone(),
-            notes: self.notes.to_vec(),
-        })
-    }
-}
 
 /// Repeats a recorded run and compares every completion with the recording. `drive` is
 /// checked against the recorded one if it is given; `overrides` and `faults` change the
@@ -554,27 +501,6 @@ impl Listener {
 fn expected_waf(header: &Header, prepared: Option<&Preconditioned>) -> Option<f64> {
     let own = header.precondition != Precondition::SteadyRandom.name();
     prepared.filter(|_| own).and_then(|found| found.expected_waf)
-}
-
-fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
-    let each = |Occupancy { namespace, classes }: &Occupancy| {
-        let namespace = namespace.0;
-        let range = move |class: &UpdateClass| OccupancyRange {
-            namespace,
-            first: class.first,
-            units: class.units,
-            weight: class.weight,
-            in_order: class.order.in_order,
-            passed_over: class.order.passed_over,
-            write_share: class.write_share,
-            saturated: class.saturated,
-            units_per_s: class.units_per_s,
-            together: class.together,
-            trims_per_write: class.trims_per_write,
-        };
-        classes.iter().map(range).collect::<Vec<_>>()
-    };
-    occupancy.iter().flat_map(each).collect()
 }
 
 fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {

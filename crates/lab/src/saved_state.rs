@@ -12,14 +12,14 @@
 mod body;
 
 use self::body::{Body, Summed};
-use crate::output::{OutputError, PendingFile};
-use crate::runner::KeySpace;
+use crate::key_space::KeySpace;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use mynah_drive_file::{Differences, differences, drive_hash, to_toml};
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::{Drive, StateError};
+use mynah_result::output::{OutputError, PendingFile};
 use mynah_workload::key_value::KeySize;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -507,7 +507,7 @@ mod tests {
         first.run().unwrap();
 
         let read = "rw=randread bs=16k iodepth=8 number_ios=3000";
-        let flash_reads = |measured: &crate::result::Result| {
+        let flash_reads = |measured: &mynah_result::Result| {
             measured.device.as_ref().map_or(0, |device| device.flash_reads)
         };
         assert_eq!(flash_reads(&simulation(read).run().unwrap().result), 0);

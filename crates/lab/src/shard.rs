@@ -8,7 +8,6 @@
 //! numbers of these, and all of them together have no more than the whole. What one leaves unused,
 //! the others cannot take.
 
-use crate::emulation::Emulation;
 use mynah_model::config::{
     Config, Fault, FaultExtent, Firmware, LinkProtocol, MappingTable, Namespace, NamespaceKind,
     WriteFrontiers,
@@ -122,16 +121,6 @@ pub fn part(config: &Config, index: u32, of: u32) -> Result<Config, ShardError> 
         }
     }
     Ok(part)
-}
-
-impl Emulation {
-    /// Part `index` of the drive, divided into `of`.
-    ///
-    /// # Errors
-    /// See [`part`]; if the part is no drive that can be, that is said when it is prepared.
-    pub fn shard(&self, index: u32, of: u32) -> Result<Emulation, ShardError> {
-        Ok(Emulation { config: part(&self.config, index, of)?, ..self.clone() })
-    }
 }
 
 #[cfg(test)]

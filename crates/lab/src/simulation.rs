@@ -1,37 +1,24 @@
 //! Simulations: a drive and its flows, put together and run to a result.
 //!
 //! A [`Simulation`] is built from a drive by name, an experiment file or a scenario of
-//! MQSim's; its fields may be changed until it runs. [`crate::replay`] repeats a recorded run and
+//! MQSim's; its fields may be changed until it runs. [`crate::replay`](mod@crate::replay) repeats a recorded run and
 //! gives the same result. This module reads no clock: what a run cost the machine is for
-//! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
+//! the caller to fill in ([`mynah_result::Run`]), by the [`Step`]s it is told.
 
 mod unused;
 
-use crate::capture::Capture;
 use crate::enclosure::Enclosure;
 use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
 use crate::mqsim;
 use crate::observers::Observers;
-use crate::output::{OutputError, PendingFile};
 use crate::profile_log::ProfileLog;
-use crate::recording::{Header, RecordingError, Tape};
-use crate::replay::Preparation;
-use crate::report::{self, ReportCurves};
-use crate::request_log::{RequestLog, RequestLogError};
-use crate::result::{
-    KeyValueCounts, KeyValueParts, Parts, Result as RunResult, Run, Settling, Verdict,
-};
-use crate::rows::{RequestRows, RowSink};
+use crate::recording::{Header, Preparation, RecordingError, Tape};
 use crate::runner::enclosure;
 use crate::runner::{
     Before, Outcome, Phase, Progress, RunError, RunOptions, Runner, Writing, occupancy,
     random_writes,
 };
 use crate::saved_state::{self, SavedStateError};
-use crate::series::Sampler;
-use crate::steady;
-use crate::summary;
-use crate::timeline::{Timeline, Window};
 use mynah_drive_file::fault::{self, FaultError};
 use mynah_drive_file::units::{Bytes, Duration};
 use mynah_drive_file::{self as drive, DriveError, DriveFile, drive_hash};
@@ -39,6 +26,19 @@ use mynah_model::config::{Config, Ethernet};
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_model::stats::Counters;
+use mynah_report::capture::Capture;
+use mynah_report::summary;
+use mynah_report::{html as report, html::ReportCurves};
+use mynah_result::output::{OutputError, PendingFile};
+use mynah_result::request_log::{RequestLog, RequestLogError};
+use mynah_result::rows::{RequestRows, RowSink};
+use mynah_result::series::Sampler;
+use mynah_result::steady;
+use mynah_result::timeline::{Timeline, Window};
+use mynah_result::{
+    KeyValueCounts, Result as RunResult, Run, Settling, Verdict,
+    assembly::{KeyValueParts, Parts},
+};
 use mynah_stamp::{Span, Time};
 use mynah_workload::fio::{FioError, FioJob};
 use mynah_workload::{
@@ -745,8 +745,8 @@ impl Simulation {
             format!(
                 "the write cache was empty at the start, as in every saved state, and took up to {} of \
                  the {} that were written: --ramp_time leaves the time it takes to fill out",
-                summary::units::bytes(room as f64),
-                summary::units::bytes(written as f64)
+                mynah_result::figures::bytes(room as f64),
+                mynah_result::figures::bytes(written as f64)
             )
         })
     }
@@ -887,6 +887,7 @@ impl Simulation {
             notes: runner.notes(),
         }
         .header(runner.drive(), self.flows.iter().map(|flow| flow.name.clone()).collect())
+        .map_err(SimulationError::Unwritable)
     }
 
     /// The memory that the drive's tables take, about, in bytes: for each mapping unit where

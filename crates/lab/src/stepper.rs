@@ -3,7 +3,6 @@
 //! Queues of any number, each of a flow and a priority; one if nothing else is said. Time moves only
 //! in [`Stepper::step`], [`Stepper::wait`] and [`Stepper::advance`].
 
-use crate::rows::{RequestBatch, op_of};
 use crate::saved_state::{self, SavedStateError};
 use mynah_model::config::{Config, NamespaceKind, Priority};
 use mynah_model::io::{
@@ -12,6 +11,7 @@ use mynah_model::io::{
 use mynah_model::precondition::{Occupancy, Order, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::Counters;
 use mynah_model::{ConfigError, Drive, InputError};
+use mynah_result::rows::{RequestBatch, op_of};
 use mynah_stamp::{LinkSpans, Span, Time};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;

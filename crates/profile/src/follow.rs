@@ -5,8 +5,9 @@
 //! by the count of those recorded, looked at before and after: what the writer may have come to
 //! meanwhile is counted as lost, whatever its bytes look like.
 
+use crate::error::{Problem, ReadError};
 use crate::header::{Counts, HEADER_BYTES, Header};
-use crate::read::{Problem, ReadError, parse};
+use crate::read::parse;
 use crate::record::Record;
 use mynah_stamp::Span;
 use std::fs::File;

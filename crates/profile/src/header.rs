@@ -1,8 +1,9 @@
 //! The first page of a profile: what it is of, which stages its records have, and what was counted.
 
+use crate::SCHEMA;
 use crate::choice::Choice;
+use crate::error::ReadError;
 use crate::record::HEAD_WORDS;
-use crate::{ReadError, SCHEMA};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -9,6 +9,7 @@
 //! made of them.
 
 mod choice;
+mod error;
 mod follow;
 mod header;
 mod read;
@@ -19,9 +20,10 @@ pub use choice::{
     CHOICE_BYTES_MAX, Choice, ChoiceError, Chooser, Decision, FILTERS_MAX, Filter, KeepAbove,
     RANGES_MAX, Ranges, Sampling, hash,
 };
+pub use error::{Problem, ReadError};
 pub use follow::{Follow, Progress};
 pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Network, Side, TimeBase};
-pub use read::{Problem, Profile, ReadError, Records};
+pub use read::{Profile, Records};
 pub use record::{HEAD_WORDS, Head, Record};
 pub use write::{Writer, file_bytes};
 

@@ -1,4 +1,4 @@
-//! Drives.
+//! Drives as Python has them: loaded, changed, shown.
 
 use crate::failure::{Failure, guarded};
 use mynah_drive_file::{self as drive, DriveFile, Setting};

@@ -4,8 +4,8 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_lab::SimulationError;
 use mynah_lab::description::DescriptionError;
-use mynah_lab::ledger::LedgerError;
-use mynah_lab::output::OutputError;
+use mynah_result::output::OutputError;
+use mynah_study::ledger::LedgerError;
 use mynah_workload::OptionError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;

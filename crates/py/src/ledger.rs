@@ -2,8 +2,8 @@
 
 use crate::failure::{Failure, guarded};
 use crate::simulation::Simulation;
-use mynah_lab::ledger::{Contents, Entry, Files, Key, Ledger as Kept, LedgerError};
-use mynah_lab::result::{Document, FailedRun};
+use mynah_result::{Document, FailedRun};
+use mynah_study::ledger::{Contents, Entry, Files, Key, Ledger as Kept, LedgerError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

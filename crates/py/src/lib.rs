@@ -54,5 +54,5 @@ mod _native {
     /// The build that results come from.
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
-    const __build__: &str = mynah_lab::ledger::BUILD;
+    const __build__: &str = mynah_study::ledger::BUILD;
 }

@@ -2,9 +2,9 @@
 
 use crate::failure::{Failure, guarded};
 use crate::table::{self, Table};
-use mynah_lab::comparison::Comparison;
-use mynah_lab::result::{Document, Result as RunResult};
-use mynah_lab::summary as summaries;
+use mynah_report::comparison::Comparison;
+use mynah_report::summary as summaries;
+use mynah_result::{Document, Result as RunResult};
 use pyo3::prelude::*;
 
 /// The one result in a text.

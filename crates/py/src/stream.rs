@@ -4,7 +4,7 @@ use crate::failure::{Failure, guarded};
 use crate::run::{Ended, LOOK, Measured, Shared, enough_memory, interrupted, spawn};
 use crate::simulation::Simulation;
 use crate::table::Table;
-use mynah_lab::rows::{RequestBatch, RowSink};
+use mynah_result::rows::{RequestBatch, RowSink};
 use pyo3::prelude::*;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};

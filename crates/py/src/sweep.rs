@@ -6,9 +6,9 @@ use crate::run::{Measured, enough_memory, here};
 use crate::simulation::Simulation;
 use crate::table::{self, Table};
 use mynah_lab::description::{Axis, Base, Description, Varied, Words};
-use mynah_lab::ledger::{Contents, Key};
-use mynah_lab::result::Document;
-use mynah_lab::sweep::runs::{self, Ended, Ends};
+use mynah_result::Document;
+use mynah_study::ledger::{Contents, Key};
+use mynah_study::sweep::runs::{self, Ended, Ends};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -193,8 +193,8 @@ impl Sweep {
 /// What all runs of a sweep come to.
 #[pyclass(frozen, module = "mynah._native")]
 pub(crate) struct Collected {
-    sweep: mynah_lab::sweep::Sweep,
-    document: mynah_lab::result::Results,
+    sweep: mynah_study::sweep::Sweep,
+    document: mynah_result::Results,
 }
 
 #[pymethods]
@@ -221,7 +221,7 @@ impl Collected {
 
     /// Each result.
     fn results(&self) -> Vec<String> {
-        self.document.results.iter().map(mynah_lab::result::Result::to_json).collect()
+        self.document.results.iter().map(mynah_result::Result::to_json).collect()
     }
 
     /// Each run that failed: its point, its seed and why.

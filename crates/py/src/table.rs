@@ -10,11 +10,11 @@ use arrow_array::{
     RecordBatchIterator, StringArray, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::{Field, Schema, SchemaRef};
-use mynah_lab::recorder::status_name;
-use mynah_lab::result::{Result as RunResult, StageTime};
-use mynah_lab::rows::{OP_NAMES, RequestBatch, STATUSES, stages};
-use mynah_lab::series::{COLUMNS, Holds};
-use mynah_lab::sweep::Column;
+use mynah_result::kind::status_name;
+use mynah_result::rows::{OP_NAMES, RequestBatch, STATUSES, stages};
+use mynah_result::series::{COLUMNS, Holds};
+use mynah_result::{Result as RunResult, StageTime};
+use mynah_study::sweep::Column;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;

@@ -8,8 +8,8 @@
 use mynah_device::{Now, RamStore, Subsystem, SubsystemConfig, Transport};
 use mynah_lab::emulation::Emulation;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::recorder::Kind;
 use mynah_profile::{Choice, Chooser, Filter, HEADER_BYTES, KeepAbove, Ranges, Sampling};
+use mynah_result::kind::Kind;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::hub::{Arrival, Hub, Id};
 use mynah_runtime::profile::{Ended, Flights, HostProfile, RING_BYTES, Ring, TargetProfile};

@@ -6,7 +6,7 @@
 //! reads a time at or after; whatever interrupts it makes all events late that are due meanwhile,
 //! as it does to a drive's completions. Prints one line of JSON, in nanoseconds.
 
-use mynah_lab::histogram::Histogram;
+use mynah_result::histogram::Histogram;
 use mynah_runtime::clock::{Clock, Rate};
 use mynah_runtime::cpus::Cpus;
 use mynah_stamp::{Span, Time};

@@ -12,8 +12,8 @@
 //! been seen lately.
 
 use mynah_drive_file::units::Duration;
-use mynah_lab::histogram::Histogram;
-use mynah_lab::result::Latency;
+use mynah_result::Latency;
+use mynah_result::histogram::Histogram;
 use mynah_stamp::Span;
 
 /// What a run may be off at least.

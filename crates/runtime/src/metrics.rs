@@ -10,7 +10,7 @@ pub use format::Format;
 pub use http::serve;
 
 use crate::engine::{Distributions, Snapshot};
-use mynah_lab::histogram::Histogram;
+use mynah_result::histogram::Histogram;
 use mynah_stamp::Span;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};

@@ -26,11 +26,11 @@ use mynah_device::{
 pub use mynah_device::{NamespaceConfig as Namespace, NamespaceContent, Shard, SubsystemError};
 use mynah_drive_file::units::Duration;
 use mynah_lab::emulation::Emulation;
-use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_model::Drive;
 use mynah_model::config::{Config, LinkProtocol};
 use mynah_model::stats::{Blame, Counters};
 use mynah_profile::{Choice, ChoiceError};
+use mynah_result::{Result as RunResult, Run, assembly::Parts};
 use mynah_stamp::{Span, Time};
 use mynah_wire::tcp::target::Settings;
 pub use pairs::{PairsError, has_pairs};
@@ -717,7 +717,7 @@ pub struct Served {
     measure: Measure,
     notes: Vec<String>,
     failures: Vec<String>,
-    guest: Option<mynah_lab::result::Guest>,
+    guest: Option<mynah_result::Guest>,
 }
 
 impl Served {

@@ -2,8 +2,8 @@
 
 use crate::engine::{Snapshot, Told};
 use crate::hub::{Stall, waiting};
-use mynah_lab::histogram::Histogram;
-use mynah_lab::summary::units::{bandwidth, bytes, count, duration};
+use mynah_result::figures::{bandwidth, bytes, count, duration};
+use mynah_result::histogram::Histogram;
 use mynah_stamp::{Span, Time};
 use std::fmt::Write;
 use std::io;

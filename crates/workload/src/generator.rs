@@ -7,9 +7,11 @@
 //! The order of draws within a request is fixed: operation, length, address, interval; each
 //! only if the flow leaves it open.
 
-use super::key_value::{DrawnKeys, KeyAction};
+use super::Planned;
+use super::clock::Clock;
+use super::key_value::DrawnKeys;
 use super::once::Once;
-use super::random::{Bounded, Scatter, Zipf, bound, chance, exponential, normal};
+use super::random::{Bounded, Scatter, Zipf, bound, chance, normal};
 use super::seed;
 use super::{
     Addresses, Amount, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES,
@@ -37,22 +39,6 @@ impl When {
             When::Before => 1 << 32,
         }
     }
-}
-
-/// A request of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
-    /// What it does; [`Operation::Other`] of a key-value command.
-    pub operation: Operation,
-    /// What a key-value command does.
-    pub key: Option<KeyAction>,
-    /// First sector (of 512 bytes) in the namespace; of a key-value command the key's number.
-    pub sector: u64,
-    /// Sectors; 0 only for a flush. Of a key-value command bytes: of the value that is stored, or
-    /// of the host's buffer.
-    pub sectors: u32,
-    /// When it arrives, from the run's start; `None` in a closed loop.
-    pub arrival: Option<Time>,
 }
 
 /// The stream of one job of a flow. Ends when the job's limits are reached.
@@ -200,23 +186,6 @@ enum Place {
 enum Turn {
     Chance(u64),
     Counted { at: u64, anywhere: u64, all: u64 },
-}
-
-#[derive(Debug)]
-pub(super) enum Clock {
-    Closed,
-    /// The next arrival is at `next` plus `remainder / rate` picoseconds.
-    Fixed {
-        next: u64,
-        step: u64,
-        remainder: u64,
-        step_remainder: u64,
-        rate: u64,
-    },
-    Exponential {
-        now: u64,
-        mean_ps: f64,
-    },
 }
 
 const PS_PER_S: u64 = 1_000_000_000_000;
@@ -817,28 +786,6 @@ impl LengthDraw {
             LengthDraw::Normal { mean, deviation, max } => {
                 let sectors = (mean + deviation * normal(rng)).ceil();
                 sectors.clamp(1.0, f64::from(*max)) as u32
-            }
-        }
-    }
-}
-
-impl Clock {
-    pub(super) fn next(&mut self, rng: &mut Xoshiro256PlusPlus) -> Time {
-        match self {
-            Clock::Closed => Time::ZERO,
-            Clock::Fixed { next, step, remainder, step_remainder, rate } => {
-                let at = *next;
-                *remainder += *step_remainder;
-                let carry = *remainder >= *rate;
-                if carry {
-                    *remainder -= *rate;
-                }
-                *next = next.saturating_add(*step + u64::from(carry));
-                Time::from_ps(at)
-            }
-            Clock::Exponential { now, mean_ps } => {
-                *now = now.saturating_add((exponential(rng) * *mean_ps) as u64);
-                Time::from_ps(*now)
             }
         }
     }

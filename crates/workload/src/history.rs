@@ -2,7 +2,8 @@
 //! drawn from streams of their own, and those of several flows by turns. Where no flows are
 //! known, requests all over the drive.
 
-use super::generator::{Generator, Planned};
+use super::Planned;
+use super::generator::Generator;
 use super::random::{Bounded, bound, chance};
 use super::{Addresses, FlowSpec, Limits, Mode, SECTOR_BYTES, Source, WorkloadError, seed};
 use mynah_model::Drive;

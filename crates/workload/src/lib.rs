@@ -8,6 +8,7 @@
 //! Streams are reproducible: see [`seed`](mod@seed) for how a run's one seed becomes the
 //! seed of each stream.
 
+mod clock;
 pub mod fio;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -17,6 +18,7 @@ pub mod history;
 pub mod key_value;
 mod once;
 mod options;
+mod planned;
 mod profile;
 pub mod quantity;
 mod random;
@@ -25,10 +27,11 @@ pub mod trace;
 pub mod written;
 mod zones;
 
+pub use generator::Generator;
 pub use generator::When;
-pub use generator::{Generator, Planned};
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
 pub use options::{FlowOptions, OptionError};
+pub use planned::Planned;
 pub use profile::WriteProfile;
 pub use zones::Zones;
 

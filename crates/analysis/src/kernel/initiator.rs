@@ -6,17 +6,18 @@
 //! of it could be wrong.
 
 use super::event::{Event, Seen};
-use crate::{HOST_STAGES, io_kinds};
-use mynah_lab::recorder::Kind;
+use crate::io_kinds;
+use crate::path::{COUNTED, HOST_STAGES};
 use mynah_profile::{Head, Header, Side, TimeBase};
+use mynah_result::kind::Kind;
 use mynah_stamp::{Span, Time};
+use mynah_wire::nvme::opcode::nvm::{READ, WRITE};
+use mynah_wire::nvme::opcode::{FABRICS, NvmOpcode, fabrics};
 use rustc_hash::FxHashMap;
 
 /// What is beside the stages: how often data were asked for; whether capsules were counted from the
 /// start of the connection, so that the record's number is that of the target.
 pub const KERNEL_BESIDE: [&str; 2] = ["r2ts", COUNTED];
-/// The latter's name.
-pub const COUNTED: &str = "counted";
 
 /// Most of each that are remembered: a kernel has fewer, hostile bytes have not.
 const FLIGHTS_MAX: usize = 1 << 20;
@@ -26,13 +27,6 @@ const QUEUES_MAX: usize = 1 << 16;
 const NS_MAX: u64 = u64::MAX / 2_000;
 /// The tag in a command's identifier; above it is a generation (Linux: `nvme_tag_from_cid`).
 const TAG: u16 = 0xfff;
-/// Opcodes: Fabrics commands, and of these Connect (NVMe-oF; NVM command set).
-const FABRICS: u8 = 0x7f;
-const CONNECT: u8 = 0x01;
-const FLUSH: u8 = 0x00;
-const WRITE: u8 = 0x01;
-const READ: u8 = 0x02;
-const DATASET_MANAGEMENT: u8 = 0x09;
 /// Of a command that was never made.
 const NO_OPCODE: u8 = 0xff;
 
@@ -245,7 +239,7 @@ impl Initiator {
             return;
         };
         let given = self.threads.remove(&thread).filter(|it| it.tag == command_id & TAG);
-        let is_connect = opcode == FABRICS && fabrics == CONNECT;
+        let is_connect = opcode == FABRICS && fabrics == fabrics::CONNECT;
         self.connects += u64::from(is_connect);
         // Connect goes to no namespace's queue: it says itself which one it makes (NVMe-oF).
         let id = match (queue, given) {
@@ -554,11 +548,21 @@ impl Flight {
 
 /// The number of a kind of I/O.
 fn kind_of(opcode: u8) -> u8 {
+    let other = Kind::ALL.len() as u8;
+    let Some(opcode) = NvmOpcode::of(opcode) else { return other };
     match opcode {
-        READ => Kind::Read as u8,
-        WRITE => Kind::Write as u8,
-        FLUSH => Kind::Flush as u8,
-        DATASET_MANAGEMENT => Kind::Trim as u8,
-        _ => Kind::ALL.len() as u8,
+        NvmOpcode::Read => Kind::Read as u8,
+        NvmOpcode::Write => Kind::Write as u8,
+        NvmOpcode::Flush => Kind::Flush as u8,
+        NvmOpcode::DatasetManagement => Kind::Trim as u8,
+        NvmOpcode::WriteUncorrectable
+        | NvmOpcode::Compare
+        | NvmOpcode::WriteZeroes
+        | NvmOpcode::Verify
+        | NvmOpcode::Copy
+        | NvmOpcode::ReservationRegister
+        | NvmOpcode::ReservationReport
+        | NvmOpcode::ReservationAcquire
+        | NvmOpcode::ReservationRelease => other,
     }
 }

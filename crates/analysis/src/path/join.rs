@@ -15,6 +15,10 @@ use mynah_stamp::{Span, Time};
 use std::io::Cursor;
 use std::path::Path;
 
+/// What a host's profile has beside its stages where its capsules were counted from the start of the
+/// connection: then a record's number is that of the target.
+pub(crate) const COUNTED: &str = "counted";
+
 /// What a host's I/Os go through, as it sees it.
 pub const HOST_STAGES: [&str; 8] = [
     "host_queue",

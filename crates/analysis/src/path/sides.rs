@@ -1,6 +1,6 @@
 //! The records of one side, in memory.
 
-use crate::kernel::COUNTED;
+use super::COUNTED;
 use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError};
 use mynah_stamp::{Span, Time};
 use std::path::Path;

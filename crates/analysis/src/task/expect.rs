@@ -7,7 +7,7 @@ use crate::report::{GroupReport, ProfileReport};
 use crate::verdict::{Cause, switch_of};
 use mynah_drive_file as drive;
 use mynah_drive_file::input::Text;
-use mynah_lab::summary::units::{duration, percent};
+use mynah_result::figures::{duration, percent};
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
 

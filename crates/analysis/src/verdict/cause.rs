@@ -8,8 +8,8 @@ use crate::analysis::Analysis;
 use crate::presence::{Company, Scope, found, stays};
 use crate::queue_models::StageModel;
 use crate::trace::Io;
-use mynah_lab::summary::units::{bandwidth, bytes, count, duration, percent};
 use mynah_profile::Network;
+use mynah_result::figures::{bandwidth, bytes, count, duration, percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -8,8 +8,8 @@
 
 use super::super::analysis::Analysis;
 use super::each_record;
-use mynah_lab::recorder::Kind;
 use mynah_profile::{Header, Problem, Record, Side};
+use mynah_result::kind::Kind;
 use mynah_stamp::Time;
 use std::io::{self, Write};
 

@@ -8,7 +8,7 @@ use super::{ViewError, each_record};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use mynah_lab::histogram::Buckets;
+use mynah_result::histogram::Buckets;
 use mynah_stamp::Span;
 use std::collections::BTreeMap;
 use std::time::Duration;

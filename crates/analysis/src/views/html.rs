@@ -9,9 +9,10 @@ mod slowest;
 use super::super::analysis::Analysis;
 use super::super::report::{ProfileReport, ProfileReports};
 use super::pictures::Pictures;
-use mynah_lab::report::charts::{self, Vertical};
-use mynah_lab::report::{COLOURS, Curve, STYLE, known_stage, stage_colour};
-use mynah_lab::summary::units::duration;
+use mynah_report::html::charts::{self, Vertical};
+use mynah_report::html::{COLOURS, Curve, known_stage, stage_colour};
+use mynah_report::page;
+use mynah_result::figures::duration;
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
@@ -46,14 +47,9 @@ fn write_document(
     verdict: Option<&str>,
 ) -> std::fmt::Result {
     let names: Vec<&str> = reports.profiles.iter().map(|it| it.file.as_str()).collect();
-    let title = escape(names.join(", ")).into_owned();
-    writeln!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{title} · Mynah profile</title>\n<style>\n{STYLE}{MORE_STYLE}</style>\n</head>\n\
-         <body>\n<main>\n<header>\n<h1>{title}</h1>"
-    )?;
+    let title = names.join(", ");
+    page::begin(out, &title, "profile", MORE_STYLE)?;
+    writeln!(out, "<header>\n<h1>{}</h1>", escape(&title))?;
     if let Some(base) = &reports.base {
         writeln!(out, "<p class=\"lead\">beside {}</p>", escape(base))?;
     }
@@ -69,7 +65,8 @@ fn write_document(
     }
     notes(out, base.is_some())?;
     let program = reports.profiles.first().map_or("", |it| it.program.as_str());
-    writeln!(out, "<footer>Recorded by {}.</footer>\n</main>\n</body>\n</html>", escape(program))
+    writeln!(out, "<footer>Recorded by {}.</footer>", escape(program))?;
+    page::end(out)
 }
 
 /// What was made of it: the sentence first, and what it rests on.

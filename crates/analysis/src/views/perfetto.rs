@@ -6,8 +6,8 @@
 
 use super::super::analysis::Analysis;
 use super::{ViewError, each_record, io_name, part_of_path};
-use mynah_lab::timeline::trace::{Arrow, Trace, track_of};
 use mynah_profile::{Header, Record};
+use mynah_result::timeline::trace::{Arrow, Trace, track_of};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 use std::path::Path;

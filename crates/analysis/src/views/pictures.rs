@@ -2,9 +2,9 @@
 
 use super::super::analysis::Analysis;
 use super::each_record;
-use mynah_lab::histogram::Buckets;
-use mynah_lab::slowest::Longest;
 use mynah_profile::{Head, Problem, Record};
+use mynah_result::histogram::Buckets;
+use mynah_result::slowest::Longest;
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 

@@ -4,11 +4,11 @@ use crate::small;
 use mynah_analysis::{
     Beyond, Cause, GroupBy, Outcome, Part, ProfileReports, Verdict, analyse, analyse_part,
 };
-use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
 use mynah_profile::{
     Choice, Counts, Head, Header, KeepAbove, Profile, Sampling, Side, TimeBase, Writer,
 };
+use mynah_result::Result as RunResult;
 use mynah_stamp::{Span, Time};
 use std::path::{Path, PathBuf};
 

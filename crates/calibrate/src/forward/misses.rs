@@ -117,7 +117,7 @@ impl Misses {
     /// What is to be said of the stage `name`, measured at `all` sizes, and the sizes in order.
     pub(super) fn warning(&self, name: &str, all: usize) -> Option<String> {
         use crate::page::signed;
-        use mynah_lab::summary::units::duration;
+        use mynah_result::figures::duration;
         let mut text = match &self.sizes[..] {
             [] => String::new(),
             [worst, others @ ..] => {

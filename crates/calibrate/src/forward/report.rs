@@ -2,8 +2,8 @@
 
 use super::{SizeFit, StageFit, StageFits};
 use crate::page;
-use mynah_lab::report::lines::{Chart, Line};
-use mynah_lab::summary::units::{bytes, duration};
+use mynah_report::html::lines::{Chart, Line};
+use mynah_result::figures::{bytes, duration};
 use std::fmt::{Result, Write};
 
 const SUMMARY: [&str; 7] =

@@ -8,7 +8,7 @@
 use super::simulate::{Bench, Done, Memory, Point};
 use super::{Combination, Interval, Phase};
 use crate::CalibrateError;
-use mynah_lab::confidence::student_t;
+use mynah_result::confidence::student_t;
 
 /// How far drives differ from themselves from run to run, and simulations by chance: reads of one
 /// drive repeat to 0.3 %.

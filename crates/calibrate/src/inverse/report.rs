@@ -3,8 +3,8 @@
 
 use super::{Combination, FigureFit, Fitted, ParameterFit, TargetFit};
 use crate::page;
-use mynah_lab::report::lines::{Chart, Line};
-use mynah_lab::summary::units::{count, duration};
+use mynah_report::html::lines::{Chart, Line};
+use mynah_result::figures::{count, duration};
 use std::fmt::{Result, Write};
 
 /// A number of a figure with its unit.

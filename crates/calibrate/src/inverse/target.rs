@@ -9,8 +9,8 @@ use crate::{CalibrateError, Input, has_head};
 use mynah_drive_file::choices;
 use mynah_drive_file::foreign;
 use mynah_drive_file::input::{FileError, Text};
-use mynah_lab::recorder::Kind;
-use mynah_lab::result;
+use mynah_result as result;
+use mynah_result::kind::Kind;
 use mynah_workload::{FlowOptions, FlowSpec, Limits, Mode, Source};
 
 /// How many targets a file has at most.

@@ -1,4 +1,4 @@
-//! `mynah calibrate`.
+//! The options of `mynah calibrate`.
 
 use super::{suggest, whole};
 use clap::{Args, ValueHint};

@@ -1,4 +1,4 @@
-//! `mynah guest`.
+//! The options of `mynah guest`.
 
 use super::{DriveArgs, whole};
 use clap::{Args, ValueHint};

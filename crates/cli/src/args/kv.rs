@@ -1,4 +1,4 @@
-//! `mynah kv`.
+//! The options of `mynah kv`.
 
 use super::{ConnectArgs, whole};
 use crate::kv::name::Name;

@@ -1,4 +1,4 @@
-//! `mynah nvme`.
+//! The options of `mynah nvme`.
 
 use super::ConnectArgs;
 use clap::{Args, Subcommand, ValueEnum};

@@ -5,12 +5,12 @@ use super::profile::{self, Profiled};
 use super::served::{HOST, Served};
 use super::{DRIVE, READER, Sides, WRITER};
 use mynah_analysis::{GroupReport, ProfileReport, StageReport};
-use mynah_lab::agreement::{Agreement, Comparable, Pair};
-use mynah_lab::result::{Latency, Result as RunResult};
-use mynah_lab::summary;
-use mynah_lab::summary::units::{bar, duration, percent};
+use mynah_report::summary;
+use mynah_result::figures::{bar, duration, percent};
+use mynah_result::{Latency, Result as RunResult};
 use mynah_runtime::lateness::usual_bound;
 use mynah_stamp::Span;
+use mynah_study::agreement::{Agreement, Comparable, Pair};
 use std::fmt::Write;
 use std::path::Path;
 

@@ -5,14 +5,14 @@ use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::sim;
 use mynah_lab::Simulation;
-use mynah_lab::agreement::Agreement;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::replay::replay;
-use mynah_lab::result::{Result as RunResult, Run};
+use mynah_result::{Result as RunResult, Run};
 use mynah_runtime::host::load::Outcome;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
 use mynah_runtime::server::{ServeOptions, Server};
+use mynah_study::agreement::Agreement;
 use mynah_workload::FlowSpec;
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use crate::print;
 use crate::target::{self, Found};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use mynah_lab::output::PendingFile;
+use mynah_result::output::PendingFile;
 use mynah_runtime::host::HostError;
 use mynah_runtime::host::load::Where;
 use mynah_runtime::host::samsung::Client;

@@ -7,8 +7,8 @@ use crate::failure::{Failure, say};
 use crate::progress::Bar;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use mynah_lab::output::PendingFile;
-use mynah_lab::summary::units;
+use mynah_result::figures;
+use mynah_result::output::PendingFile;
 use mynah_runtime::host::key_value::{Client, Done, Keys, Needs, Request};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::StoreCondition;
@@ -133,7 +133,7 @@ impl Moved {
 
     fn say(&self, what: &str, quiet: bool) {
         if !quiet {
-            let bytes = units::bytes(self.bytes as f64);
+            let bytes = figures::bytes(self.bytes as f64);
             say(format_args!("{what} {} pairs, {bytes} of keys and values", self.pairs));
         }
     }

@@ -10,8 +10,8 @@ use mynah_analysis::{
 };
 use mynah_drive_file::units::Duration;
 use mynah_lab::batch;
-use mynah_lab::output::{self, PendingFile};
 use mynah_profile::Problem;
+use mynah_result::output::{self, PendingFile};
 use mynah_stamp::Span;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};

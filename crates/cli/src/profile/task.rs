@@ -14,8 +14,8 @@ use mynah_analysis::task::{
 use mynah_analysis::{Analysis, Beyond, ProfileReport, ProfileReports, analyse, views};
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
-use mynah_lab::output;
-use mynah_lab::summary::units::{count, duration, percent};
+use mynah_result::figures::{count, duration, percent};
+use mynah_result::output;
 use mynah_runtime::cpus::Cpus;
 use mynah_runtime::host::load::{self, Load};
 use mynah_runtime::pacing::Poll;

@@ -1,4 +1,4 @@
-//! Admin commands.
+//! Admin commands: which handler carries out which, and how each ends.
 
 mod abort;
 pub(crate) mod background;

@@ -1,4 +1,4 @@
-//! How commands end.
+//! How commands end: completions, what is counted, and who is told.
 
 use super::{Command, Work};
 use crate::output::{Completion, CompletionData, Media, Output, Queue};
@@ -21,7 +21,7 @@ impl Subsystem {
         let (is_guests, flow) = (slot.is_guests(), slot.flow());
         let mut entry = CompletionEntry::new(command.command_id, Status::SUCCESS, 0);
         entry.queue_head.set(slot.complete());
-        self.health.count(command.opcode, command.bytes);
+        self.health.count(command.kind, command.opcode, command.bytes);
         let is_media = matches!(command.work, Work::Media);
         let media = Media { at: command.at, bytes: command.bytes, job: command.job };
         let (queue, kind, bytes) = (Queue(command.queue), command.kind, command.bytes);
@@ -80,7 +80,7 @@ impl Subsystem {
         };
         if status.is_success() {
             self.media.made_certain(command.certain.as_deref());
-            self.health.count(command.opcode, command.bytes);
+            self.health.count(command.kind, command.opcode, command.bytes);
             if matches!(command.work, Work::Media) {
                 let media = Media { at: command.at, bytes: command.bytes, job: command.job };
                 data = CompletionData::Media(media);

@@ -10,7 +10,7 @@ use crate::output::CommandKind;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::Status;
-use mynah_wire::nvme::opcode::nvm;
+use mynah_wire::nvme::opcode::NvmOpcode;
 
 impl Subsystem {
     /// Commands on a namespace (by its index) do no more to it from now on. The command `by`, if
@@ -44,7 +44,15 @@ impl Subsystem {
             ),
             Work::Key(work) => has_yet_to_change(work),
             // A guest's data are fetched when the model says so.
-            _ => command.opcode == nvm::WRITE && command.transfer != NONE,
+            Work::None
+            | Work::Media
+            | Work::Place(_)
+            | Work::Fused(_)
+            | Work::Format(_)
+            | Work::Release(_)
+            | Work::Sanitize
+            | Work::ShutDown(_)
+            | Work::Keep(_) => command.kind == CommandKind::Write && command.transfer != NONE,
         });
     }
 
@@ -94,17 +102,39 @@ impl Subsystem {
 
 /// Whether a command reads or changes blocks or pairs of its namespace.
 fn has_blocks(command: &Command) -> bool {
-    let is_io = command.kind != CommandKind::Admin && !matches!(command.work, Work::Place(_));
-    is_io
-        && (matches!(command.work, Work::Key(_))
-            || matches!(
-                command.opcode,
-                nvm::READ
-                    | nvm::WRITE
-                    | nvm::COMPARE
-                    | nvm::VERIFY
-                    | nvm::COPY
-                    | nvm::WRITE_ZEROES
-                    | nvm::DATASET_MANAGEMENT
-            ))
+    match (&command.work, command.kind) {
+        (_, CommandKind::Admin | CommandKind::Fabrics) | (Work::Place(_), _) => false,
+        (Work::Key(_), _) => true,
+        (_, CommandKind::Read | CommandKind::Write | CommandKind::Trim) => true,
+        (_, CommandKind::OtherIo) => has_other_blocks(command.opcode),
+        (
+            _,
+            CommandKind::Flush
+            | CommandKind::Store
+            | CommandKind::Retrieve
+            | CommandKind::Delete
+            | CommandKind::Exist
+            | CommandKind::List,
+        ) => false,
+    }
+}
+
+fn has_other_blocks(opcode: u8) -> bool {
+    let Some(opcode) = NvmOpcode::of(opcode) else { return false };
+    match opcode {
+        NvmOpcode::Read
+        | NvmOpcode::Write
+        | NvmOpcode::Compare
+        | NvmOpcode::Verify
+        | NvmOpcode::Copy
+        | NvmOpcode::WriteZeroes
+        | NvmOpcode::DatasetManagement => true,
+        // It has ended when it has been marked: nothing is under way.
+        NvmOpcode::WriteUncorrectable => false,
+        NvmOpcode::Flush
+        | NvmOpcode::ReservationRegister
+        | NvmOpcode::ReservationReport
+        | NvmOpcode::ReservationAcquire
+        | NvmOpcode::ReservationRelease => false,
+    }
 }

@@ -239,7 +239,7 @@ impl Subsystem {
             }
         }
         if status.is_success() {
-            self.health.count(entry.opcode, moved);
+            self.health.count(kind, entry.opcode, moved);
         } else if !is_answer(status) {
             return Err(status);
         }

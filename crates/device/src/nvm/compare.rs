@@ -242,7 +242,7 @@ impl Subsystem {
         }
         let id = entry.command_id.get();
         if status.is_success() {
-            self.health.count(entry.opcode, bytes);
+            self.health.count(CommandKind::Write, entry.opcode, bytes);
         } else {
             let (namespace, start) = (entry.namespace_id.get(), entry.start_lba());
             status = self.note_error(queue, id, entry.opcode, namespace, start, status);

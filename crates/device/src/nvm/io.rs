@@ -1,4 +1,4 @@
-//! Read, Write, Flush.
+//! Read, Write and Flush of the NVM command set.
 
 use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{NAMESPACE_ALL, check_range};
@@ -144,7 +144,7 @@ impl Subsystem {
         let (is_guests, flow, arrival) = (slot.is_guests(), slot.flow(), self.now.model);
         let mut done = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
         done.queue_head.set(slot.complete());
-        self.health.count(entry.opcode, plain.bytes);
+        self.health.count(kind, entry.opcode, plain.bytes);
         // Made where it goes: it is large.
         let completion = || Completion {
             queue: Queue(queue),

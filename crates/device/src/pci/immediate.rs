@@ -265,7 +265,8 @@ impl Function {
                 subsystem.refuse_guest(slot, &entry, status);
                 continue;
             }
-            subsystem.health.count(entry.opcode, plain.bytes);
+            let kind = if plain.writes { CommandKind::Write } else { CommandKind::Read };
+            subsystem.health.count(kind, entry.opcode, plain.bytes);
             let count = &mut counts[usize::from(plain.writes)];
             count.commands += 1;
             count.bytes += u64::from(plain.bytes);
@@ -327,7 +328,7 @@ impl Function {
             |from| segments.write(memory, 0, from).map_err(failed),
         )?;
         if status.is_success() {
-            subsystem.health.count(entry.opcode, moved);
+            subsystem.health.count(wanted.kind(), entry.opcode, moved);
         }
         if let Some(at) = KEY_KINDS.iter().position(|kind| *kind == wanted.kind()) {
             counts[at].commands += 1;

@@ -1,4 +1,4 @@
-//! Bytes in memory.
+//! A store of bytes in memory, which end with the process.
 
 mod frames;
 

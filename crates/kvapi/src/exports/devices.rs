@@ -1,4 +1,4 @@
-//! Devices.
+//! The functions of C about devices.
 
 use super::pointers::{device, get, handle, put, text};
 use crate::abi::{DeviceHandle, DeviceInfo, VALUE_BYTES_MAX};

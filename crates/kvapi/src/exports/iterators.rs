@@ -1,4 +1,4 @@
-//! Iterators.
+//! The functions of C about iterators.
 
 use super::call::Call;
 use super::pointers::{bytes_mut, get, put, space};

@@ -1,4 +1,4 @@
-//! Pairs.
+//! The functions of C about pairs.
 
 use super::call::Call;
 use super::pointers::{bytes, bytes_mut, get, key, put, space};

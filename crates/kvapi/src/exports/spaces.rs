@@ -1,4 +1,4 @@
-//! Key spaces.
+//! The functions of C about key spaces.
 
 use super::pointers::{bytes_mut, device, get, handle, put, space, text};
 use crate::abi::{

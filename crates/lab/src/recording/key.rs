@@ -4,13 +4,13 @@
 //! pair each command is about. So a replay needs no keys.
 
 use super::{FeedError, Kind, Record};
-use crate::recorder::Kind as KindOfCommand;
-use crate::result::sum_of;
 use mynah_model::io::{NamespaceId, QueueId, Tag};
 use mynah_model::keys::{
     Decision, KeyOperation, KeyRequest, LostPair, PairCounts, PairId, PairToFill,
 };
 use mynah_model::{Drive, InputError};
+use mynah_result::kind::Kind as KindOfCommand;
+use mynah_result::sum_of;
 use mynah_stamp::Time;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,12 +7,12 @@
 use super::job::{Arrivals, Job};
 use super::{Outcome, Phase, Progress, RunError, RunOptions, Runner};
 use crate::enclosure::{Enclosure, Uplink, Way};
-use crate::recorder::Recorder;
 use mynah_model::Drive;
 use mynah_model::ceilings::{Asked, WireBytes, wire_bytes};
 use mynah_model::config::{Config, Ethernet};
 use mynah_model::io::{Brief, Completion, Control, FlowId, Operation, Queue, QueueKind, Request};
 use mynah_model::stats::Blame;
+use mynah_result::recorder::Recorder;
 use mynah_stamp::{LinkSpans, Span, Stage, Time};
 use mynah_workload::{FlowSpec, Schedule};
 use std::cmp::Reverse;

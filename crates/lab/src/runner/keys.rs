@@ -1,15 +1,15 @@
 //! Key-value flows of a run: the keys that there are, the commands under way, and what is decided
 //! about them.
 
-use super::key_table::{KeySpace, Known};
 use super::{RunError, Runner, explain_slow};
 use crate::experiment::Precondition;
-use crate::recorder::Kind;
+use crate::key_space::{KeySpace, Known};
 use crate::recording::Tape;
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
 use mynah_model::io::{Completed, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use mynah_model::keys::{Decision, KeyOperation, KeyRequest, LostPair, PairToFill};
+use mynah_result::kind::Kind;
 use mynah_stamp::Time;
 use mynah_workload::key_value::key_token;
 use mynah_workload::{FlowSpec, KeyAction, Planned};

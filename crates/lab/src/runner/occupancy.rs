@@ -1,11 +1,11 @@
 //! What the flows of a run leave on the drive: what preconditioning takes for given.
 
 use super::{RunError, closed_loop};
-use crate::result::TraceWrites;
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
+use mynah_result::TraceWrites;
 use mynah_workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 
 /// What is there of a namespace that is not said to be occupied as a whole.

@@ -1,6 +1,6 @@
 //! An end to runs that would have none.
 
-use super::error::RunError;
+use crate::run_error::RunError;
 use mynah_model::config::{Config, PageTimes};
 use mynah_stamp::{Span, Time};
 

@@ -5,7 +5,7 @@
 //! is issued, what is outstanding completes, and flows with an end of their own go on.
 
 use super::{RunError, RunOptions, Runner};
-use crate::precision::{Plan, Search};
+use mynah_result::precision::{Plan, Search};
 use mynah_stamp::{Span, Time};
 use mynah_workload::FlowSpec;
 use std::cmp::Reverse;

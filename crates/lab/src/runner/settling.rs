@@ -13,12 +13,12 @@
 use super::job::Job;
 use super::{Before, Progress, RunError, RunOptions, Runner, Taped};
 use crate::experiment::Settle;
-use crate::result::{Grounds, Steadiness, Verdict};
 use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::precondition::Preconditioned;
 use mynah_model::stats::Counters;
 use mynah_model::turnover::Turnover;
+use mynah_result::{Grounds, Settled, Steadiness, Verdict};
 use mynah_stamp::{Span, Time};
 use mynah_workload::{FlowSpec, Limits, Schedule, Source, When, seed};
 
@@ -40,21 +40,6 @@ const ERROR_MAX: f64 = 0.05;
 const NOTED: f64 = 0.05;
 /// Longer than any settling lasts, and shorter than time.
 pub(super) const FOR_EVER: Span = Span::from_secs(90 * 24 * 3600);
-
-/// How a drive settled before a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settled {
-    /// For how long on the drive's clock.
-    pub time: Span,
-    /// Commands completed in that time.
-    pub requests: u64,
-    /// Events that the model processed.
-    pub events: u64,
-    /// How the drive was in the last half of it.
-    pub end: Steadiness,
-    /// Under random writes, and not under the run's own flows.
-    pub random_writes: bool,
-}
 
 /// What had happened at some moment of the settling: what has happened since then can be judged by
 /// itself.

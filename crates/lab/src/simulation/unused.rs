@@ -1,11 +1,11 @@
 //! What was asked for and did nothing, since the run had ended by then or nothing met it.
 
-use crate::result::{Flow, Result as RunResult, Side};
 use crate::runner::Outcome;
-use crate::timeline::Window;
 use mynah_drive_file::fault;
 use mynah_drive_file::units::Duration;
 use mynah_model::config::Fault;
+use mynah_result::timeline::Window;
+use mynah_result::{Flow, Result as RunResult, Side};
 use mynah_stamp::{Span, Time};
 
 /// What there is to say of a run that ended then, in which so many flash operations failed.

@@ -3,9 +3,9 @@
 
 use mynah_lab::enclosure::Enclosure;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::result::Result;
 use mynah_lab::simulation::Simulation;
 use mynah_model::ceilings::{Asked, wire_bytes};
+use mynah_result::Result;
 use mynah_stamp::Span;
 
 fn run(enclosure: Option<Enclosure>, load: &str) -> Result {

@@ -6,10 +6,10 @@
 use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::replay::replay;
-use mynah_lab::result::Result;
 use mynah_lab::simulation::Simulation;
 use mynah_model::ceilings::{Asked, ceilings};
 use mynah_profile::Profile;
+use mynah_result::Result;
 use mynah_stamp::Span;
 
 /// What Samsung's white paper says, by the errors that EEMU prints (section III).

@@ -1,8 +1,8 @@
 //! The shipped experiments: every file can be run, and the small ones say what their first lines
 //! and docs/experiments.md say.
 
-use mynah_lab::result::Result;
 use mynah_lab::simulation::Simulation;
+use mynah_result::Result;
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {

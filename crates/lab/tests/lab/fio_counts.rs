@@ -2,8 +2,8 @@
 
 use crate::small;
 use mynah_lab::experiment::{Precondition, Settle};
-use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{RunOptions, Runner};
+use mynah_result::kind::Kind;
 use mynah_workload::fio::FioJob;
 use mynah_workload::{Amount, FlowSpec};
 

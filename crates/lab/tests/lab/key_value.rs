@@ -1,8 +1,8 @@
 //! Key-value flows in simulations: what latencies are made of, what is counted, what is refused.
 
 use mynah_lab::experiment::Precondition;
-use mynah_lab::result::{KeySides, Result, Side};
 use mynah_lab::simulation::Simulation;
+use mynah_result::{KeySides, Result, Side};
 
 /// A small drive of pairs, with these changes.
 fn drive(changes: &[&str]) -> Simulation {

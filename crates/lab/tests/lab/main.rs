@@ -19,7 +19,6 @@ mod slowest;
 mod small;
 mod validation_block_sizes;
 mod validation_ceilings;
-mod validation_drives;
 mod validation_mqsim;
 mod validation_rest;
 mod validation_steady;

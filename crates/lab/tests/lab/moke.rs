@@ -11,8 +11,8 @@
 //! | figure 1d: latency over queue depth | level "up to 16 queue depth" | bends at 16.5 |
 //! | figure 1a: rate over the length of keys | a picture | 1 / (T_read + what the link takes for the key) |
 
-use mynah_lab::result::{Result, Side};
 use mynah_lab::simulation::Simulation;
+use mynah_result::{Result, Side};
 use mynah_workload::Source;
 use std::path::{Path, PathBuf};
 

@@ -3,9 +3,10 @@
 
 use crate::pftrace::field;
 use crate::small;
+use mynah_lab::Measured;
 use mynah_lab::simulation::Simulation;
-use mynah_lab::timeline::Window;
-use mynah_lab::{Measured, result::Result as RunResult};
+use mynah_result::Result as RunResult;
+use mynah_result::timeline::Window;
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -109,7 +110,7 @@ fn pictures_have_a_bounded_number_of_points() {
     let measured = watched.run().unwrap();
     let html = measured.html();
     let series = measured.curves.series.unwrap();
-    assert!(series.points.len() > 50 && series.points.len() <= mynah_lab::series::POINTS_MAX);
+    assert!(series.points.len() > 50 && series.points.len() <= mynah_result::series::POINTS_MAX);
     let ios: u64 = series.points.iter().flat_map(|point| &point.flows).map(|flow| flow.ios).sum();
     assert_eq!(ios, 120_000);
     assert!(series.points.windows(2).all(|pair| pair[0].end == pair[1].start));

@@ -4,8 +4,8 @@
 use mynah_lab::SimulationError;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::replay::{replay, resimulate};
-use mynah_lab::result::{KeyValueCounts, Result};
 use mynah_lab::simulation::Simulation;
+use mynah_result::{KeyValueCounts, Result};
 use mynah_stamp::Span;
 use mynah_workload::trace::Remap;
 use std::path::Path;

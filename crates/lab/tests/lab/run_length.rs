@@ -2,9 +2,9 @@
 //! given length, their intervals hold, and one seed gives the same bytes.
 
 use mynah_lab::experiment::{Experiment, Precondition, Settle};
-use mynah_lab::precision::{Goal, TIME_MAX};
-use mynah_lab::result::{Precision, Result as RunResult};
 use mynah_lab::{Simulation, SimulationError, batch, replay};
+use mynah_result::precision::{Goal, TIME_MAX};
+use mynah_result::{Precision, Result as RunResult};
 use mynah_stamp::Span;
 use std::path::Path;
 

@@ -3,9 +3,9 @@
 
 use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
 use mynah_model::config::Config;
+use mynah_result::kind::Kind;
 use mynah_workload::FlowOptions;
 
 const DRIVES: [&str; 4] = ["mqsim", "mqsim-table3", "enterprise-tlc", "samsung-970-pro"];

@@ -5,9 +5,9 @@
 
 use mynah_lab::experiment::Precondition;
 use mynah_lab::mqsim::{self, Import};
-use mynah_lab::recorder::Kind;
-use mynah_lab::result::{fairness, weighted_speedup};
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
+use mynah_result::kind::Kind;
+use mynah_result::{fairness, weighted_speedup};
 use mynah_workload::{Addresses, Extent, Positions, Source, Start};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@
 
 use mynah_lab::Simulation;
 use mynah_lab::experiment::{Precondition, Settle};
-use mynah_lab::result::{Result as RunResult, Verdict};
+use mynah_result::{Result as RunResult, Verdict};
 use mynah_stamp::Span;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -125,7 +125,7 @@ impl Seen {
     fn of(result: &RunResult) -> Seen {
         let sides = || result.flows.iter().flat_map(|flow| [&flow.read, &flow.write]);
         let ios: f64 = sides().map(|side| side.ios as f64).sum();
-        let of = |value: fn(&mynah_lab::result::Latency) -> f64| {
+        let of = |value: fn(&mynah_result::Latency) -> f64| {
             let each =
                 sides().filter_map(|side| Some(side.ios as f64 * value(side.lat_ns.as_ref()?)));
             each.sum::<f64>() / ios

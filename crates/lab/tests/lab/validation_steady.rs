@@ -6,9 +6,9 @@
 
 use mynah_drive_file as drive;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::histogram::Histogram;
-use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
+use mynah_result::histogram::Histogram;
+use mynah_result::kind::Kind;
 use mynah_stamp::Span;
 use mynah_workload::FlowOptions;
 

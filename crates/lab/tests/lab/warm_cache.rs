@@ -2,13 +2,14 @@
 //! moments are like those of a drive that has run for long.
 
 use mynah_drive_file as drive;
+use mynah_lab::Measured;
 use mynah_lab::experiment::{Precondition, Settle};
-use mynah_lab::recorder::Kind;
 use mynah_lab::recording::{RecordingError, SCHEMA, SCHEMA_COLD};
 use mynah_lab::replay::{replay, resimulate};
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
 use mynah_lab::simulation::{Simulation, SimulationError};
-use mynah_lab::{Measured, result::Result as RunResult};
+use mynah_result::Result as RunResult;
+use mynah_result::kind::Kind;
 use mynah_stamp::Span;
 use mynah_workload::FlowOptions;
 use mynah_workload::trace::Remap;

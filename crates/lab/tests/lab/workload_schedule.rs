@@ -2,8 +2,8 @@
 
 use crate::small;
 use mynah_lab::replay::replay;
-use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
+use mynah_result::Result as RunResult;
 use mynah_stamp::{Span, Time};
 use mynah_workload::{FlowOptions, Planned, Schedule};
 
@@ -158,7 +158,7 @@ fn a_rate_is_kept_to_within_the_depth() {
     let closed = run("rw=randread iodepth=4 number_ios=4000");
     let bound = run("rw=randread rate_iops=10000000 iodepth=4 number_ios=4000");
     assert!((bound.iops / closed.iops - 1.0).abs() < 0.02, "{} {}", bound.iops, closed.iops);
-    let mean = |lat: &Option<mynah_lab::result::Latency>| lat.as_ref().unwrap().mean;
+    let mean = |lat: &Option<mynah_result::Latency>| lat.as_ref().unwrap().mean;
     assert!((mean(&bound.lat_ns) / mean(&closed.lat_ns) - 1.0).abs() < 0.02);
     assert!(mean(&bound.e2e_ns) > 100.0 * mean(&closed.e2e_ns));
     // After a time in which the drive fell behind, it catches up with the rate.

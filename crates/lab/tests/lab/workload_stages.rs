@@ -2,9 +2,9 @@
 
 use crate::small;
 use mynah_lab::experiment::{Experiment, Precondition};
-use mynah_lab::recorder::Kind;
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
 use mynah_model::config::Config;
+use mynah_result::kind::Kind;
 use mynah_stamp::Span;
 use mynah_workload::fio::FioJob;
 use mynah_workload::{FlowOptions, FlowSpec};

@@ -6,9 +6,9 @@ use crate::probes;
 use crate::table::{Row, Values};
 use mynah_lab::Simulation;
 use mynah_lab::experiment::{Precondition, Settle};
-use mynah_lab::result::{Latency, Result as RunResult, Side};
 use mynah_model::Drive;
 use mynah_model::layout::Layout;
+use mynah_result::{Latency, Result as RunResult, Side};
 use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@ use crate::case::{Case, of_result};
 use crate::drives::{self, Cut};
 use crate::loads;
 use crate::table::Values;
-use mynah_lab::result::Verdict;
+use mynah_result::Verdict;
 
 /// Shares by which figures may lie off the written drive's: within the first a run is right, beyond
 /// the second it is wrong. Two per cent are what runs claim.

@@ -92,9 +92,9 @@ pub struct Credited {
 
 impl Credited {
     /// What a result says of it; nothing if nothing was credited.
-    pub(crate) fn result(&self) -> Option<mynah_lab::result::PathCredit> {
+    pub(crate) fn result(&self) -> Option<mynah_result::PathCredit> {
         let all = self.commands.max(1) as f64;
-        (self.commands > 0).then(|| mynah_lab::result::PathCredit {
+        (self.commands > 0).then(|| mynah_result::PathCredit {
             credit_ns: self.last.as_ns_f64(),
             commands: self.commands,
             short: self.short,

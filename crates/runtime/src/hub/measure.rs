@@ -6,10 +6,10 @@ use crate::clock::Rate;
 use crate::fault::Delivery;
 use crate::lateness::Lateness;
 use mynah_device::{CommandKind, Completion, Now};
-use mynah_lab::histogram::Histogram;
-use mynah_lab::recorder::Recorder;
 use mynah_model::Progress;
 use mynah_model::io::{self, FlowId, Operation, QueueId, Status as ModelStatus, Tag};
+use mynah_result::histogram::Histogram;
+use mynah_result::recorder::Recorder;
 use mynah_stamp::{Span, Stage, Time};
 
 /// What has been done since the start.
@@ -290,7 +290,7 @@ impl Measure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mynah_lab::recorder::status_name;
+    use mynah_result::kind::status_name;
     use mynah_wire::nvme::Status;
 
     /// A status has one name, whether a drive was simulated or served.

@@ -1,7 +1,7 @@
 //! What is counted of a guest: its instructions, and those of the time in which it had I/O under way.
 
 use mynah_guest_protocol::{Counts, INSTRUCTION_NS};
-use mynah_lab::result::{Guest, GuestMark, GuestProcessor, GuestWait};
+use mynah_result::{Guest, GuestMark, GuestProcessor, GuestWait};
 
 /// Marks that are kept.
 const MARKS_MAX: usize = 4096;

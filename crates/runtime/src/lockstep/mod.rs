@@ -16,7 +16,7 @@ mod link;
 pub use engine::Engine;
 pub use link::Link;
 
-use mynah_lab::result::Guest;
+use mynah_result::Guest;
 use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
 

@@ -43,7 +43,7 @@ pub(crate) fn ethernet_drive() -> Prepared {
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     pub(crate) control: Arc<Control>,
-    thread: Option<JoinHandle<mynah_lab::result::Result>>,
+    thread: Option<JoinHandle<mynah_result::Result>>,
 }
 
 impl Target {
@@ -80,7 +80,7 @@ impl Target {
     }
 
     /// Ends it; its result.
-    pub(crate) fn stop(mut self) -> mynah_lab::result::Result {
+    pub(crate) fn stop(mut self) -> mynah_result::Result {
         self.control.stop();
         self.thread.take().expect("it runs").join().expect("it ended in order")
     }

@@ -3,7 +3,7 @@
 use crate::client::{Client, Target, blocks_of};
 use mynah_lab::emulation::{Emulation, Prepared};
 use mynah_lab::experiment::Precondition;
-use mynah_lab::result::{Flow, Result};
+use mynah_result::{Flow, Result};
 use mynah_runtime::fault::parse;
 use mynah_runtime::server::{ServeOptions, Speed};
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};

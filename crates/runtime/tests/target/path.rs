@@ -4,8 +4,8 @@
 use crate::client::{HOST, NQN, blocks_of, drive, fabrics};
 use crate::timing::World;
 use mynah_analysis::{Joined, join};
-use mynah_lab::recorder::Kind;
 use mynah_profile::{Choice, Head, Profile};
+use mynah_result::kind::Kind;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::hub::{Arrival, Id};
 use mynah_runtime::profile::{Ended, Flights, HostProfile, HostProfiles, TargetProfile};

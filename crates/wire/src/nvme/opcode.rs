@@ -28,22 +28,51 @@ pub mod admin {
     pub const SANITIZE: u8 = 0x84;
 }
 
-/// NVM commands.
-pub mod nvm {
-    #![allow(missing_docs)]
-    pub const FLUSH: u8 = 0x00;
-    pub const WRITE: u8 = 0x01;
-    pub const READ: u8 = 0x02;
-    pub const WRITE_UNCORRECTABLE: u8 = 0x04;
-    pub const COMPARE: u8 = 0x05;
-    pub const WRITE_ZEROES: u8 = 0x08;
-    pub const DATASET_MANAGEMENT: u8 = 0x09;
-    pub const VERIFY: u8 = 0x0c;
-    pub const RESERVATION_REGISTER: u8 = 0x0d;
-    pub const RESERVATION_REPORT: u8 = 0x0e;
-    pub const RESERVATION_ACQUIRE: u8 = 0x11;
-    pub const RESERVATION_RELEASE: u8 = 0x15;
-    pub const COPY: u8 = 0x19;
+/// The opcodes of the NVM command set, and the same as a type.
+macro_rules! nvm_commands {
+    ($($name:ident $variant:ident = $opcode:literal,)*) => {
+        /// NVM commands.
+        pub mod nvm {
+            #![allow(missing_docs)]
+            $(pub const $name: u8 = $opcode;)*
+        }
+
+        /// An NVM command by its opcode, so that whoever has to know what every command does is
+        /// told by the compiler of a new one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        #[repr(u8)]
+        pub enum NvmOpcode {
+            $($variant = $opcode,)*
+        }
+
+        impl NvmOpcode {
+            /// The command that has this opcode, if one has.
+            #[inline]
+            pub const fn of(opcode: u8) -> Option<NvmOpcode> {
+                match opcode {
+                    $($opcode => Some(NvmOpcode::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+nvm_commands! {
+    FLUSH Flush = 0x00,
+    WRITE Write = 0x01,
+    READ Read = 0x02,
+    WRITE_UNCORRECTABLE WriteUncorrectable = 0x04,
+    COMPARE Compare = 0x05,
+    WRITE_ZEROES WriteZeroes = 0x08,
+    DATASET_MANAGEMENT DatasetManagement = 0x09,
+    VERIFY Verify = 0x0c,
+    RESERVATION_REGISTER ReservationRegister = 0x0d,
+    RESERVATION_REPORT ReservationReport = 0x0e,
+    RESERVATION_ACQUIRE ReservationAcquire = 0x11,
+    RESERVATION_RELEASE ReservationRelease = 0x15,
+    COPY Copy = 0x19,
 }
 
 /// Key-value commands. Those about reservations are the NVM ones.

@@ -1,7 +1,7 @@
 //! Command capsules and the SGL descriptors in them (RDMA Transport 1.0, section 3.2): an entry,
 //! perhaps with data behind it, or with the place in the host's memory where its data are.
 
-use crate::nvme::entry::{SGL_IN_CAPSULE, SGL_TRANSPORT, Transfer};
+use crate::nvme::entry::{DataPointer, SGL_IN_CAPSULE, SGL_TRANSPORT, Transfer};
 use crate::nvme::{Status, SubmissionEntry, opcode};
 use core::ops::Range;
 use zerocopy::FromBytes;
@@ -22,6 +22,22 @@ pub struct Remote {
     pub key: u32,
     /// The host wants the key invalidated with the response.
     pub invalidates: bool,
+}
+
+impl Remote {
+    /// Most bytes that one descriptor describes: its length has 24 bits.
+    pub const BYTES_MAX: u32 = (1 << 24) - 1;
+
+    /// The keyed data block that says it: 8 bytes of address, 3 of length, 4 of key.
+    pub fn descriptor(&self) -> DataPointer {
+        let ([a, b, c, _], [d, e, f, g]) = (self.bytes.to_le_bytes(), self.key.to_le_bytes());
+        DataPointer {
+            address: self.address.into(),
+            length: u32::from_le_bytes([a, b, c, d]).into(),
+            reserved: [e, f, g],
+            kind: if self.invalidates { SGL_KEYED_INVALIDATE } else { SGL_KEYED },
+        }
+    }
 }
 
 /// Where a command's data are, or go.
@@ -110,7 +126,7 @@ fn place(entry: &SubmissionEntry, behind: usize, transfer_bytes: u32) -> Result<
     }
 }
 
-/// A keyed data block: 8 bytes of address, 3 of length, 4 of key.
+/// What a keyed data block says.
 fn remote(entry: &SubmissionEntry, kind: u8) -> Remote {
     let [low, middle, high, key] = entry.data.length.get().to_le_bytes();
     let [b, c, d] = entry.data.reserved;
@@ -132,11 +148,7 @@ pub(super) mod tests {
     pub(in crate::rdma) fn keyed(opcode: u8, command_id: u16, remote: Remote) -> SubmissionEntry {
         let mut entry = SubmissionEntry { opcode, flags: 1 << 6, ..Default::default() };
         entry.command_id.set(command_id);
-        entry.data.address.set(remote.address);
-        let ([a, b, c, _], [d, e, f, g]) = (remote.bytes.to_le_bytes(), remote.key.to_le_bytes());
-        entry.data.length.set(u32::from_le_bytes([a, b, c, d]));
-        entry.data.reserved = [e, f, g];
-        entry.data.kind = if remote.invalidates { SGL_KEYED_INVALIDATE } else { SGL_KEYED };
+        entry.data = remote.descriptor();
         entry
     }
 

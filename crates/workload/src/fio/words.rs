@@ -1,7 +1,7 @@
 //! fio's options, each with what becomes of it here, and engines that do no I/O to a drive.
 //!
 //! [`TABLE`] is the one list of them: job files are read by it, and the table in
-//! `docs/experiments.md` is written from it. It has every option of fio 3.41, and some of versions
+//! `docs/fio-options.md` is written from it. It has every option of fio 3.41, and some of versions
 //! before and after it.
 
 use mynah_stamp::Span;
@@ -635,7 +635,7 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Where the table stands in `docs/experiments.md`.
+    /// Where the table stands in `docs/fio-options.md`.
     const BEGIN: &str = "<!-- fio's options: written by `MYNAH_UPDATE_DOCS=1 cargo test -p mynah-workload --lib fio::words` -->\n";
     const END: &str = "<!-- end of fio's options -->\n";
 

@@ -4,7 +4,8 @@
 //! size, the interval; each only if the flow leaves it open.
 
 use super::{KeyAction, KeyChoice, KeyValueFlow, SizeLaw};
-use crate::generator::{Clock, Planned};
+use crate::Planned;
+use crate::clock::Clock;
 use crate::random::{Bounded, Scatter, Zipf, bound, chance};
 use crate::{Mode, seed};
 use mynah_model::io::Operation;

@@ -24,6 +24,7 @@ mod key;
 mod tests;
 mod text;
 
+pub use crate::planned::KeyAction;
 pub(super) use generator::DrawnKeys;
 pub use key::{KEY_BYTES_MAX, key_token, write_key};
 pub use text::{KeyDefaults, count};
@@ -36,57 +37,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// The largest value that a flow may have, which is the largest of any drive.
 pub const VALUE_BYTES_MAX: u32 = 32 << 20;
-
-/// What a command of a key-value flow does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum KeyAction {
-    /// A Store of a new key.
-    Store,
-    /// A Store to a key that exists.
-    Update,
-    /// A Retrieve.
-    Retrieve,
-    /// A Retrieve and, when it has completed, a Store of a new value to the same key.
-    ReadModifyWrite,
-    /// A Delete.
-    Delete,
-    /// An Exist.
-    Exist,
-    /// A List.
-    List,
-}
-
-impl KeyAction {
-    /// All of them.
-    pub const ALL: [KeyAction; 7] = [
-        KeyAction::Store,
-        KeyAction::Update,
-        KeyAction::Retrieve,
-        KeyAction::ReadModifyWrite,
-        KeyAction::Delete,
-        KeyAction::Exist,
-        KeyAction::List,
-    ];
-
-    /// The name in mixes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            KeyAction::Store => "store",
-            KeyAction::Update => "update",
-            KeyAction::Retrieve => "retrieve",
-            KeyAction::ReadModifyWrite => "read-modify-write",
-            KeyAction::Delete => "delete",
-            KeyAction::Exist => "exist",
-            KeyAction::List => "list",
-        }
-    }
-
-    /// Whether it stores a value.
-    pub const fn stores(self) -> bool {
-        matches!(self, KeyAction::Store | KeyAction::Update | KeyAction::ReadModifyWrite)
-    }
-}
 
 /// A flow of key-value commands.
 #[derive(Clone, Debug, PartialEq)]

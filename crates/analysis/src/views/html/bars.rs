@@ -2,8 +2,8 @@
 
 use super::super::super::report::{GroupReport, ProfileReport, StageReport};
 use super::{colour, spoken};
-use mynah_lab::report::known_stage;
-use mynah_lab::summary::units::{bandwidth, count, duration, percent};
+use mynah_report::html::known_stage;
+use mynah_result::figures::{bandwidth, count, duration, percent};
 use quick_xml::escape::escape;
 use std::fmt::Write;
 

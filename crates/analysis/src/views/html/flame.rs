@@ -5,7 +5,7 @@
 use super::super::super::report::{GroupReport, ProfileReport};
 use super::super::part_of_path;
 use super::{colour, spoken};
-use mynah_lab::summary::units::{duration, percent};
+use mynah_result::figures::{duration, percent};
 use quick_xml::escape::escape;
 use std::fmt::Write;
 

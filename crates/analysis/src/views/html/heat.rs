@@ -3,8 +3,8 @@
 //! Queue 8(5), 2010).
 
 use super::super::pictures::{COLUMNS, Heat, Pictures, Rows};
-use mynah_lab::report::charts::{round_label, round_latencies};
-use mynah_lab::summary::units::{duration, percent};
+use mynah_report::html::charts::{round_label, round_latencies};
+use mynah_result::figures::{duration, percent};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 

@@ -2,7 +2,7 @@
 
 use super::super::io_name;
 use super::{Side, colour, spoken};
-use mynah_lab::summary::units::{duration, percent};
+use mynah_result::figures::{duration, percent};
 use mynah_stamp::Span;
 use quick_xml::escape::escape;
 use std::fmt::Write;

@@ -3,7 +3,7 @@ use super::*;
 use mynah_analysis::{GroupBy, ProfileReports, analyse};
 use mynah_lab::Simulation;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::result::Percentiles;
+use mynah_result::Percentiles;
 use mynah_runtime::cpus::Cpus;
 use std::sync::LazyLock;
 

@@ -1,7 +1,7 @@
 //! An interval as lines: one for each group.
 
 use mynah_analysis::live::{Interval, LiveGroup};
-use mynah_lab::summary::units::{count, duration, percent};
+use mynah_result::figures::{count, duration, percent};
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::lines::missing;
 use mynah_analysis::live::{Interval, LiveGroup, LiveStage, Source, Watch};
-use mynah_lab::summary::units::{bar, count, duration};
+use mynah_result::figures::{bar, count, duration};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};

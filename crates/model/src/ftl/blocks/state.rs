@@ -1,4 +1,4 @@
-//! Blocks as bytes.
+//! Blocks as bytes, for states that are saved.
 
 use super::{Blocks, Frontier, INELIGIBLE};
 use crate::kernel::bytes::StateError;

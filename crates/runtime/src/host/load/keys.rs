@@ -9,7 +9,7 @@ use super::values::{Findings, Versions};
 use super::work::{Answer, Issued, Turn, Work};
 use crate::host::transport::{self, Completed};
 use crate::host::{HostError, describe};
-use mynah_lab::recorder::Kind;
+use mynah_result::kind::Kind;
 use mynah_stamp::Time;
 use mynah_wire::nvme::command::{KeyValueCommand, List, Retrieve, Store, StoreCondition};
 use mynah_wire::nvme::key::{KEY_BYTES_MAX, Key, listed_keys};

@@ -3,8 +3,8 @@
 use super::access::State;
 use super::tally::Tally;
 use super::{Load, Mismatch};
-use mynah_lab::result::{Host, INTERRUPTED, Result as LoadResult, ResultSchema, Run};
-use mynah_lab::summary::units::duration;
+use mynah_result::figures::duration;
+use mynah_result::{Host, INTERRUPTED, Result as LoadResult, ResultSchema, Run};
 use mynah_stamp::Span;
 
 /// What came of a load.

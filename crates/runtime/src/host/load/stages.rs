@@ -6,7 +6,7 @@
 //! in it over its flow's own time.
 
 use super::{LOOK, Load, LoadError, Outcome, Progress, Where, run};
-use mynah_lab::result::{Host, Result as LoadResult};
+use mynah_result::{Host, Result as LoadResult};
 use mynah_workload as workload;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};

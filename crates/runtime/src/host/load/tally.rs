@@ -2,9 +2,9 @@
 
 use super::access::State;
 use super::verify::Mismatch;
-use mynah_lab::histogram::Histogram;
-use mynah_lab::recorder::Kind;
-use mynah_lab::result::{Flow, KeySides, Side};
+use mynah_result::histogram::Histogram;
+use mynah_result::kind::Kind;
+use mynah_result::{Flow, KeySides, Side};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::tally::Tally;
 use crate::host::HostError;
 use crate::host::transport::{Completed, Data};
-use mynah_lab::recorder::Kind;
+use mynah_result::kind::Kind;
 use mynah_stamp::Time;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use mynah_wire::tcp::host::Movement;

@@ -400,7 +400,7 @@ mod tests {
     use crate::server::{ServeOptions, Server, Speed};
     use mynah_guest_protocol::{Counts, Message};
     use mynah_lab::emulation::Emulation;
-    use mynah_lab::result::Run;
+    use mynah_result::Run;
     use mynah_wire::nvme::opcode::nvm;
     use mynah_wire::tcp::host::{Movement, Payload};
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};

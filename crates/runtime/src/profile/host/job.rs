@@ -3,8 +3,8 @@
 use super::flight::Flight;
 use crate::profile::ring::Ring;
 use mynah_analysis::{HOST_STAGES, io_kinds};
-use mynah_lab::recorder::Kind;
 use mynah_profile::{Chooser, Decision, Head, Header, Side, TimeBase};
+use mynah_result::kind::Kind;
 use mynah_stamp::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,10 +7,10 @@ use super::job::{HostProfile, Period, host_header};
 use super::sockets::{Asked, Sockets};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::{RING_BYTES, Ring, RingError, RingProblem};
-use mynah_lab::output::{OutputError, PendingFile};
 use mynah_profile::{
     Choice, ChoiceError, Chooser, Counts, Head, Header, Problem, Profile, ReadError, Writer,
 };
+use mynah_result::output::{OutputError, PendingFile};
 use mynah_stamp::Span;
 use std::fs::File;
 use std::io::BufWriter;

@@ -1,0 +1,100 @@
+use super::*;
+use mynah_result::{Wear, testing as sample};
+
+#[test]
+fn a_contended_drive() {
+    insta::assert_snapshot!(text(&sample::contended()));
+}
+
+#[test]
+fn an_idle_drive() {
+    insta::assert_snapshot!(text(&sample::idle()));
+}
+
+#[test]
+fn an_untrusted_run_says_so_first() {
+    let mut result = sample::idle();
+    result.untrusted = Some("lateness p99 is 80us, the bound is 50us".to_owned());
+    assert!(text(&result).starts_with("NOT TRUSTWORTHY: lateness p99 is 80us"));
+}
+
+#[test]
+fn an_explanation_is_of_one_flow_and_leaves_out_trifles() {
+    let result = sample::contended();
+    let flow = &result.flows[0];
+    let text = explanation(&result, &flow.name);
+    assert!(text.starts_with(&format!("{}:\n", flow.name)), "{text}");
+    for part in ["latency breakdown", "who delayed whom"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    let (shown, trifles): (Vec<_>, Vec<_>) = flow
+        .sides()
+        .into_iter()
+        .flat_map(|(_, side)| &side.stages)
+        .partition(|stage| stage.share.max(stage.tail_share) >= EXPLAINED_PART);
+    let lines =
+        |name: &str| text.lines().filter(|line| line.starts_with(&format!("  {name} "))).count();
+    assert!(!shown.is_empty());
+    assert!(shown.iter().all(|stage| lines(&stage.stage) > 0), "{text}");
+    assert!(trifles.iter().all(|stage| lines(&stage.stage) == 0), "{text}");
+    assert_eq!(explanation(&result, "nobody"), "");
+}
+
+#[test]
+fn a_write_protected_drive_says_why() {
+    let mut result = sample::contended();
+    let wear = Wear {
+        erases_mean: 20.0,
+        erases_min: 18,
+        spread: 4,
+        levelling_runs: 0,
+        spare_blocks: 0,
+        write_protected: true,
+        life_used: None,
+        writes_left_bytes: None,
+        lifetime_left_s: None,
+    };
+    let mut told = |wear| {
+        result.device.as_mut().unwrap().wear = Some(wear);
+        text(&result)
+    };
+    assert!(
+        told(wear.clone()).contains("no spare blocks are left: the drive takes no more writes")
+    );
+    let with_spares = told(Wear { spare_blocks: 3, ..wear.clone() });
+    assert!(with_spares.contains("data would soon find no place: the drive takes no more writes"));
+    assert!(!told(Wear { write_protected: false, ..wear }).contains("no more writes"));
+}
+
+#[test]
+fn no_line_is_wider_than_100_columns() {
+    let mut result = sample::contended();
+    let template = result.blame[0].clone();
+    for n in 0..20 {
+        result.blame.push(BlameEntry { holder: format!("neighbour {n}"), ..template.clone() });
+    }
+    let text = text(&result);
+    assert!(text.contains("neighbour 19"));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn without_a_culprit_the_dominating_stage_is_named() {
+    let mut result = sample::contended();
+    result.blame.clear();
+    let hint = hint(&result).unwrap();
+    assert!(hint.contains("% of the latency was die_wait: A flash operation in its die's queue"));
+    result.stages.clear();
+    assert_eq!(super::hint(&result), None);
+}
+
+#[test]
+fn many_kinds_of_commands_share_one_breakdown() {
+    let mut result = sample::contended();
+    let flow = result.flows[0].clone();
+    result.flows.extend((0..9).map(|n| Flow { name: format!("r{n}"), ..flow.clone() }));
+    let shown: Vec<_> = breakdowns(&result).into_iter().map(|(title, _)| title).collect();
+    assert_eq!(shown, ["all I/O"]);
+}

@@ -1,0 +1,173 @@
+//! Evidence as a table, for people and for `docs/evidence.md`, and as JSON for programs.
+
+use super::{Compared, Evidence, Figure, Measurement};
+use mynah_result::figures::{count, duration};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// How a row that misses is shown: what stands before and after it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Paint {
+    /// Before the row.
+    pub before: &'static str,
+    /// After it.
+    pub after: &'static str,
+}
+
+/// A drive's measurements as far as they were run, each with its figures.
+#[derive(Clone, Debug)]
+pub struct Checks<'a> {
+    /// The drive, as it was asked for.
+    pub drive: &'a str,
+    /// What is known of it.
+    pub evidence: &'a Evidence,
+    /// What was run.
+    pub rows: Vec<(&'a Measurement, Vec<Compared>)>,
+}
+
+impl Checks<'_> {
+    /// Figures that miss their tolerance without a reason in the file.
+    pub fn unexplained(&self) -> impl Iterator<Item = (&Measurement, &Compared)> {
+        let rows = self.rows.iter().filter(|(measurement, _)| measurement.miss.is_empty());
+        let figures = rows.flat_map(|(m, compared)| compared.iter().map(move |c| (*m, c)));
+        figures.filter(|(_, compared)| !compared.holds())
+    }
+}
+
+const HEAD: [&str; 8] = ["load", "start", "figure", "published", "here", "off", "within", "source"];
+
+/// The table, in Markdown: rows that miss say so, and are painted.
+pub fn text(checks: &Checks<'_>, paint: Paint) -> String {
+    let mut out = format!("### {}\n\n", checks.drive);
+    let note = checks.evidence.note.trim();
+    if !note.is_empty() {
+        let _ = writeln!(out, "{note}\n");
+    }
+    let mut lines: Vec<([String; 8], bool)> = vec![];
+    for (measurement, compared) in &checks.rows {
+        lines.extend(compared.iter().map(|one| (cells(measurement, one), one.holds())));
+    }
+    if lines.is_empty() {
+        return out;
+    }
+    let width = |column: usize| {
+        let cells = lines.iter().map(|(cells, _)| cells[column].chars().count());
+        cells.max().unwrap_or(0).max(HEAD[column].len())
+    };
+    let widths: [usize; 8] = std::array::from_fn(width);
+    let row = |out: &mut String, cells: &[&str; 8]| {
+        for (cell, width) in cells.iter().zip(widths) {
+            let _ = write!(out, "| {cell:width$} ");
+        }
+        out.push('|');
+    };
+    row(&mut out, &HEAD);
+    out.push('\n');
+    for width in widths {
+        let _ = write!(out, "|{:-<1$}", "", width + 2);
+    }
+    out.push_str("|\n");
+    for (cells, holds) in &lines {
+        let Paint { before, after } = if *holds { Paint::default() } else { paint };
+        out.push_str(before);
+        row(&mut out, &cells.each_ref().map(String::as_str));
+        out.push_str(after);
+        out.push('\n');
+    }
+    out.push('\n');
+    for (name, source) in &checks.evidence.sources {
+        if checks.rows.iter().any(|(measurement, _)| measurement.source == *name) {
+            let _ = writeln!(out, "- *{name}*: {source}");
+        }
+    }
+    for (measurement, compared) in &checks.rows {
+        if !measurement.miss.is_empty() && compared.iter().any(|one| !one.holds()) {
+            let _ = writeln!(
+                out,
+                "- {} ({}): {}",
+                measurement.load,
+                measurement.source,
+                measurement.miss.trim()
+            );
+        }
+    }
+    out.push('\n');
+    out
+}
+
+fn cells(measurement: &Measurement, compared: &Compared) -> [String; 8] {
+    let Compared { figure, published: [from, to], here, tolerance } = *compared;
+    let shown = |value| number(figure, value);
+    let published =
+        if from == to { shown(from) } else { format!("{} to {}", shown(from), shown(to)) };
+    let load = match measurement.set.is_empty() {
+        true => measurement.load.clone(),
+        false => format!("{}, {}", measurement.load, measurement.set.join(", ")),
+    };
+    let place = match measurement.at.is_empty() {
+        true => measurement.source.clone(),
+        false => format!("{}, {}", measurement.source, measurement.at),
+    };
+    let fitted = if measurement.fitted { ", fitted" } else { "" };
+    let missed = if compared.holds() { "" } else { " MISSED" };
+    [
+        load,
+        measurement.start.name().to_owned(),
+        figure.name().to_owned(),
+        published,
+        shown(here),
+        format!("{:+.1} %", compared.deviation() * 100.0),
+        format!("{:.0} %{missed}", tolerance * 100.0),
+        format!("{place}{fitted}"),
+    ]
+}
+
+/// A figure's number with its unit, as the table has it.
+fn number(figure: Figure, value: f64) -> String {
+    match figure {
+        Figure::Iops => count(value),
+        Figure::Bandwidth => format!("{:.0}MB/s", value / 1e6),
+        _ => duration(value),
+    }
+}
+
+/// The same for programs: everything that the files say, and what came of it.
+pub fn json(checks: &[Checks<'_>], hash: impl Fn(&str) -> Option<String>) -> Value {
+    let figure = |compared: &Compared| {
+        json!({
+            "figure": compared.figure.name(),
+            "unit": compared.figure.unit(),
+            "published": compared.published,
+            "here": compared.here,
+            "deviation": compared.deviation(),
+            "tolerance": compared.tolerance,
+            "within": compared.holds(),
+        })
+    };
+    let measurement = |(m, compared): &(&Measurement, Vec<Compared>)| {
+        json!({
+            "load": m.load,
+            "length": m.length,
+            "start": m.start.name(),
+            "set": m.set,
+            "source": m.source,
+            "at": m.at,
+            "fitted": m.fitted,
+            "miss": m.miss,
+            "figures": compared.iter().map(figure).collect::<Vec<_>>(),
+        })
+    };
+    let drive = |checks: &Checks<'_>| {
+        json!({
+            "drive": checks.drive,
+            "drive_hash": hash(checks.drive),
+            "note": checks.evidence.note,
+            "sources": checks.evidence.sources,
+            "measurements": checks.rows.iter().map(measurement).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "schema": "mynah.evidence-check/1",
+        "drives": checks.iter().map(drive).collect::<Vec<_>>(),
+    })
+}

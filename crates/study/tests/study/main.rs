@@ -1,0 +1,4 @@
+//! Tests of studies on whole drives.
+
+mod comparison;
+mod validation_drives;
