@@ -11,7 +11,7 @@ use std::fs;
 /// Words of README.md, ARCHITECTURE.md and `docs`.
 const WORDS_MAX: usize = 45_000;
 const OF_ARCHITECTURE: usize = 2_500;
-/// Words of a paragraph. What was longer when the rule came is none.
+/// Words of a paragraph.
 const OF_PARAGRAPH: usize = 100;
 /// Made by tests, of what is in the code.
 const GENERATED: &[&str] = &["docs/evidence.md", "docs/fio-options.md", "docs/reference.md"];

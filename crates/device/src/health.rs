@@ -134,7 +134,7 @@ impl Health {
     fn count_other(&mut self, opcode: u8, bytes: u32) {
         let Some(opcode) = NvmOpcode::of(opcode) else { return };
         match opcode {
-            // Data units read are those of Compare and Verify, too (Base 2.0, figure 207).
+            // Data units read are those of Compare and Verify, too (Base 2.0, section 5.16.1.3).
             NvmOpcode::Read | NvmOpcode::Compare | NvmOpcode::Verify => self.read(bytes),
             NvmOpcode::Write => self.wrote(bytes),
             NvmOpcode::Copy => {
@@ -229,5 +229,41 @@ impl Health {
     pub(crate) fn power_lost(&mut self) {
         self.power_cycles += 1;
         self.unsafe_shutdowns += u64::from(!self.is_shut_down);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands read, data units read in sectors, and the same written, of 4 KiB.
+    fn counted(kind: CommandKind, opcode: u8) -> [u64; 4] {
+        let mut health = Health::default();
+        health.count(kind, opcode, 4096);
+        let it = health.counts();
+        [it.reads, it.sectors_read, it.writes, it.sectors_written]
+    }
+
+    #[test]
+    fn commands_count_as_what_they_do() {
+        use mynah_wire::nvme::opcode::{admin, key_value, nvm, samsung};
+        let (read, written, neither) = ([1, 8, 0, 0], [0, 0, 1, 8], [0; 4]);
+        for (kind, opcode, wanted) in [
+            (CommandKind::Read, nvm::READ, read),
+            (CommandKind::Write, nvm::WRITE, written),
+            (CommandKind::OtherIo, nvm::COMPARE, read),
+            (CommandKind::OtherIo, nvm::VERIFY, read),
+            (CommandKind::OtherIo, nvm::COPY, [0, 8, 1, 8]),
+            (CommandKind::Trim, nvm::WRITE_ZEROES, neither),
+            (CommandKind::Trim, nvm::DATASET_MANAGEMENT, neither),
+            (CommandKind::Store, key_value::STORE, written),
+            (CommandKind::Retrieve, key_value::RETRIEVE, read),
+            (CommandKind::Store, samsung::STORE, written),
+            (CommandKind::Retrieve, samsung::RETRIEVE, read),
+            // Admin commands have opcodes of I/O commands.
+            (CommandKind::Admin, admin::GET_LOG_PAGE, neither),
+        ] {
+            assert_eq!(counted(kind, opcode), wanted, "{kind:?} {opcode:#x}");
+        }
     }
 }
