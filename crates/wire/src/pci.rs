@@ -28,7 +28,6 @@ pub const STATUS_CAPABILITIES: u16 = 1 << 4;
 
 /// Identifiers of capabilities.
 pub mod capability {
-    #![allow(missing_docs)]
     pub const POWER_MANAGEMENT: u8 = 0x01;
     pub const EXPRESS: u8 = 0x10;
     pub const MSIX: u8 = 0x11;

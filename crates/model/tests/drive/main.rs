@@ -20,7 +20,7 @@
 //! - `saved_state`: a drive that is saved and restored goes on as it was;
 //! - `lints`: what clippy has to find, when it runs.
 
-#![allow(unreachable_pub, missing_docs)]
+#![allow(unreachable_pub)]
 
 mod allocation;
 mod amplification;

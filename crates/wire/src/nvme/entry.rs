@@ -79,7 +79,6 @@ pub struct DataPointer {
 
 /// Types of SGL descriptors (bits 7:4 of [`DataPointer::kind`]).
 pub mod sgl {
-    #![allow(missing_docs)]
     pub const DATA_BLOCK: u8 = 0;
     pub const BIT_BUCKET: u8 = 1;
     pub const SEGMENT: u8 = 2;

@@ -2,7 +2,6 @@
 
 /// Feature identifiers.
 pub mod id {
-    #![allow(missing_docs)]
     pub const ARBITRATION: u8 = 0x01;
     pub const POWER_MANAGEMENT: u8 = 0x02;
     pub const TEMPERATURE_THRESHOLD: u8 = 0x04;
@@ -29,7 +28,6 @@ pub mod id {
 
 /// Which value Get Features asks for (SEL).
 pub mod select {
-    #![allow(missing_docs)]
     pub const CURRENT: u8 = 0;
     pub const DEFAULT: u8 = 1;
     pub const SAVED: u8 = 2;
@@ -38,7 +36,6 @@ pub mod select {
 
 /// Bits of the asynchronous event configuration, and of OAES where both have them.
 pub mod event {
-    #![allow(missing_docs)]
     pub const NAMESPACE_CHANGED: u32 = 1 << 8;
     pub const FIRMWARE_ACTIVATION: u32 = 1 << 9;
     pub const ANA_CHANGED: u32 = 1 << 11;

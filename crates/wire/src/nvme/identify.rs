@@ -9,7 +9,6 @@ pub const IDENTIFY_BYTES: usize = 4096;
 
 /// What an Identify command asks for (Base 2.0, figure 273).
 pub mod cns {
-    #![allow(missing_docs)]
     pub const NAMESPACE: u8 = 0x00;
     pub const CONTROLLER: u8 = 0x01;
     pub const ACTIVE_NAMESPACES: u8 = 0x02;
@@ -37,7 +36,6 @@ pub mod cns {
 /// Identifiers of command sets (CSI; Base 2.0, figure 274). The I/O command set structure has a bit
 /// of this number for each.
 pub mod command_set {
-    #![allow(missing_docs)]
     pub const NVM: u8 = 0;
     pub const KEY_VALUE: u8 = 1;
 }
@@ -515,7 +513,6 @@ impl IdentifyKeyValueNamespace {
 
 /// Types of namespace identification descriptors (Base 2.0, figure 277).
 pub mod descriptor {
-    #![allow(missing_docs)]
     pub const EUI64: u8 = 1;
     pub const NGUID: u8 = 2;
     pub const UUID: u8 = 3;

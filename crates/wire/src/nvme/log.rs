@@ -5,7 +5,6 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
 
 /// Log page identifiers (Base 2.0, figure 202).
 pub mod page {
-    #![allow(missing_docs)]
     pub const SUPPORTED_LOG_PAGES: u8 = 0x00;
     pub const ERROR_INFORMATION: u8 = 0x01;
     pub const SMART: u8 = 0x02;

@@ -6,7 +6,6 @@ pub const FABRICS: u8 = 0x7f;
 
 /// Admin commands.
 pub mod admin {
-    #![allow(missing_docs)]
     pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
     pub const CREATE_SUBMISSION_QUEUE: u8 = 0x01;
     pub const GET_LOG_PAGE: u8 = 0x02;
@@ -33,14 +32,12 @@ macro_rules! nvm_commands {
     ($($name:ident $variant:ident = $opcode:literal,)*) => {
         /// NVM commands.
         pub mod nvm {
-            #![allow(missing_docs)]
             $(pub const $name: u8 = $opcode;)*
         }
 
         /// An NVM command by its opcode, so that whoever has to know what every command does is
         /// told by the compiler of a new one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)]
         #[repr(u8)]
         pub enum NvmOpcode {
             $($variant = $opcode,)*
@@ -77,7 +74,6 @@ nvm_commands! {
 
 /// Key-value commands. Those about reservations are the NVM ones.
 pub mod key_value {
-    #![allow(missing_docs)]
     pub const FLUSH: u8 = 0x00;
     pub const STORE: u8 = 0x01;
     pub const RETRIEVE: u8 = 0x02;
@@ -88,7 +84,6 @@ pub mod key_value {
 
 /// Commands of Samsung's key-value command set.
 pub mod samsung {
-    #![allow(missing_docs)]
     pub const STORE: u8 = 0x81;
     pub const APPEND: u8 = 0x83;
     pub const RETRIEVE: u8 = 0x90;
@@ -118,7 +113,6 @@ pub mod query {
 
 /// Types of Fabrics commands.
 pub mod fabrics {
-    #![allow(missing_docs)]
     pub const PROPERTY_SET: u8 = 0x00;
     pub const CONNECT: u8 = 0x01;
     pub const PROPERTY_GET: u8 = 0x04;

@@ -2,7 +2,6 @@
 
 /// Offsets of properties.
 pub mod offset {
-    #![allow(missing_docs)]
     pub const CAP: u32 = 0x00;
     pub const VS: u32 = 0x08;
     pub const INTMS: u32 = 0x0c;

@@ -5,7 +5,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// What a message asks for.
 pub mod command {
-    #![allow(missing_docs)]
     pub const VERSION: u16 = 1;
     pub const DMA_MAP: u16 = 2;
     pub const DMA_UNMAP: u16 = 3;
@@ -60,7 +59,6 @@ pub mod flag {
 pub struct Errno(pub u32);
 
 impl Errno {
-    #![allow(missing_docs)]
     pub const TOO_BIG: Errno = Errno(7);
     pub const NO_MEMORY: Errno = Errno(12);
     pub const EXISTS: Errno = Errno(17);

@@ -76,7 +76,6 @@ impl FabricsCommand {
 
 /// Bytes of a property (ATTRIB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum PropertySize {
     Four,
     Eight,

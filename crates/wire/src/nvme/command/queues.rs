@@ -67,7 +67,6 @@ pub struct CreateSubmissionQueue {
 
 /// Priority of a submission queue, where the controller's arbitration has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum QueuePriority {
     Urgent,
     High,
