@@ -5,8 +5,10 @@
 //!
 //! Which drive a file belongs to is decided by the hash alone ([`drive_hash`]); this only explains.
 
+use super::keys::declare::Setting;
+use super::keys::settings;
 use super::moved::{MOVED, Moved};
-use super::{Source, drive_hash, parse, render, to_toml};
+use super::{Source, drive_hash, parse, to_toml};
 use mynah_model::config::Config;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,8 +69,8 @@ pub fn differences(text: Option<&str>, hash: &str, here: &Config) -> Differences
 
 /// What `there` and `here` differ in; `unsaid` are the settings that the former has by default.
 fn between(there: &Config, here: &Config, unsaid: impl Fn(&str) -> bool) -> Vec<Difference> {
-    let (then, now) = (render::settings(there), render::settings(here));
-    let values = |settings: &[render::Setting]| -> BTreeMap<String, String> {
+    let (then, now) = (settings(there), settings(here));
+    let values = |settings: &[Setting]| -> BTreeMap<String, String> {
         settings.iter().map(|it| (it.path.clone(), it.value.clone())).collect()
     };
     let (was, is) = (values(&then), values(&now));
@@ -119,7 +121,7 @@ fn default_of(path: &str, config: &Config) -> Option<String> {
 /// The same where only the hash is known: whether moved defaults explain it.
 fn by_moved_defaults(hash: &str, here: &Config) -> Differences {
     let text = to_toml("drive", "", here, &[]);
-    let settings = render::settings(here);
+    let settings = settings(here);
     let is = |path: &str| settings.iter().find(|it| it.path == path).map(|it| it.value.clone());
     let moved = |&&Moved { path, was }: &&Moved| {
         let is = is(path);

@@ -271,7 +271,7 @@ impl<'i> Document<'i> {
     }
 
     /// The path of the innermost key or value that covers `span`.
-    fn path_at(&self, span: &Range<usize>) -> String {
+    pub(crate) fn path_at(&self, span: &Range<usize>) -> String {
         let covers = |range: &Range<usize>| range.start <= span.start && span.end <= range.end;
         self.paths()
             .into_iter()

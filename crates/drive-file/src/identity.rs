@@ -1,7 +1,7 @@
 //! What identifies a drive: a hash of its settings, to which results, recordings, saved states
 //! and stores of bytes are bound.
 //!
-//! The hash is of the settings as [`render`] writes them, one a line, so that it is the same
+//! The hash is of the settings as [`settings`] writes them, one a line, so that it is the same
 //! however a file says them, and leaves out those at their default, so that drives keep their
 //! hash when a key is added that they do not use. What the default is are the values that a few
 //! drives have which say nothing of it ([`BASE`], [`SECTIONS`]); whether a key is there at all
@@ -9,8 +9,10 @@
 //! that has moved since counts here as what it was first: what a drive does is its hash, not what
 //! its file leaves out.
 
+use super::keys::declare::Setting;
+use super::keys::settings;
 use super::moved::earlier_defaults;
-use super::{Source, Sourced, read, render};
+use super::{Source, Sourced, read};
 use mynah_model::config::{Config, Namespace};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -103,7 +105,7 @@ pub fn drive_hash(config: &Config) -> String {
         let _ = writeln!(text, "namespaces = {}", config.namespaces.len());
     }
     let defaults = defaults();
-    for render::Setting { path, value } in render::settings(config) {
+    for Setting { path, value } in settings(config) {
         if path != "seed" && defaults.get(&path) != Some(&value) {
             let _ = writeln!(text, "{path} = {value}");
         }
@@ -140,4 +142,77 @@ fn defaults() -> &'static BTreeMap<String, String> {
         }
         defaults
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{key_paths, shipped};
+    use std::collections::BTreeSet;
+
+    /// Keys that no setting of a drive is called by: the file's own, and other ways to say what is
+    /// shown under another name. Faults have a test of their own.
+    const NOT_SHOWN: [&str; 6] =
+        ["schema", "name", "description", "sources", "bus.protocol", "link.target.LAYER.bypass"];
+
+    /// The path of a key, for every namespace and layer the same.
+    fn path_of_all(path: &str) -> String {
+        let path = path.replace("namespace.0.", "namespace.");
+        let layers = ["transport", "capsule", "block_layer", "nvme_layer"];
+        layers.iter().fold(path, |path, layer| path.replace(&format!(".{layer}."), ".LAYER."))
+    }
+
+    /// A key that is read and not shown would not be part of the hash: two drives that do different
+    /// things would be taken for one.
+    #[test]
+    fn every_key_is_part_of_some_drives_hash() {
+        let more: &[&[&str]] = &[
+            &["wear.static_threshold=9", "wear.retry=9us", "wear.retries=[{cycles=0,mean=0.5}]"],
+            &["wear.decode=[{cycles=0,time=\"1us\"}]", "scheduler.write_deadline=1ms"],
+            &["energy={read=\"1uJ\",program=\"1uJ\",erase=\"1uJ\"}", "geometry.pages_per_block=33"],
+            &["flash.one_shot=true", "geometry.pages_per_block=33"],
+            &["scheduler.suspend_erase={latency=\"5us\",for_writes=\"1ms\"}"],
+            &["mapping.cmt={size=\"1MiB\",entry=\"16B\",translation_entry=\"8B\"}"],
+            &["cache.write_back_max=64KiB", "gc.unit=superblock", "link.generation=4"],
+            &["gc.write_frontiers=hot-cold", "gc.hot={counters=160,decay=160}"],
+            &["namespace.0={size=\"1MiB\",channels=[0],chips=[0],dies=[0],planes=[0]}"],
+            &["namespace.0={cache=\"off\"}"],
+            &[
+                "link={protocol=\"ethernet\",target={cores=1,receive_buffers=9,data_buffers=9}}",
+                "link.target.transport={}",
+                "link.target.capsule={merge=true}",
+                "link.target.block_layer={engines=2}",
+                "link.target.nvme_layer={}",
+            ],
+            &["kv.index.keys=9", "namespace.0.kind=kv", "allocation.placement=striped"],
+        ];
+        let mut shown = BTreeSet::new();
+        let mut add = |config: &Config| {
+            shown.extend(settings(config).iter().map(|setting| path_of_all(&setting.path)));
+        };
+        for changes in SECTIONS.into_iter().chain(more.iter().copied()) {
+            let changes: Vec<String> = changes.iter().map(|&text| text.to_owned()).collect();
+            let (_, config, _) = read("every", BASE, &changes, "set")
+                .unwrap_or_else(|error| panic!("{changes:?}: {error}"));
+            add(&config);
+        }
+        for drive in shipped() {
+            add(&crate::load(drive.name, &[]).unwrap().config);
+        }
+        let paths = key_paths();
+        let is_section = |path: &String| {
+            let within = format!("{path}.");
+            paths.iter().any(|other| other.starts_with(&within))
+        };
+        let missing: Vec<String> = paths
+            .iter()
+            .filter(|path| !is_section(path))
+            .map(|path| path_of_all(path))
+            .filter(|path| !shown.contains(path))
+            .filter(|path| !NOT_SHOWN.contains(&path.as_str()) && !path.starts_with("fault."))
+            // Times that are one or many are shown whole.
+            .filter(|path| shown.iter().all(|shown| !path.starts_with(&format!("{shown}."))))
+            .collect();
+        assert!(missing.is_empty(), "{missing:#?}");
+    }
 }

@@ -7,7 +7,9 @@
 //!
 //! This crate describes drives; it does not build or run them.
 
+mod at;
 mod caution;
+mod check;
 mod difference;
 mod document;
 pub mod fault;
@@ -16,11 +18,11 @@ pub mod foreign;
 pub mod fuzzing;
 mod identity;
 pub mod input;
+mod keys;
 mod library;
 mod lower;
 mod moved;
 mod render;
-mod schema;
 pub mod units;
 mod way;
 
@@ -33,16 +35,18 @@ use mynah_model::config::Config;
 use crate::fault::FaultError;
 
 pub use caution::Caution;
+pub use check::MAX_STEP;
 pub use difference::{Difference, Differences, Remark, differences};
 pub use document::DriveError;
 use document::{Document, Problem};
 pub use document::{choices, nearest, override_text};
 pub use identity::drive_hash;
-pub use library::{Shipped, shipped};
-pub use lower::{
-    FLIN, MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, MAX_STEP, MAX_UNITS,
-    NV_DDR2_CYCLES, default_key_value, parse_order, print_order, takes_pairs,
+pub use keys::{
+    FLIN, MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, NV_DDR2_CYCLES,
+    default_key_value, parse_order, print_order, takes_pairs,
 };
+pub use library::{Shipped, shipped};
+pub use lower::MAX_UNITS;
 pub use render::to_toml;
 
 /// A drive that was read, checked and found possible.
@@ -168,7 +172,7 @@ fn read(
     text: &str,
     overrides: &[String],
     set: &'static str,
-) -> Result<(schema::File, Config, Vec<Sourced>), DriveError> {
+) -> Result<(keys::File, Config, Vec<Sourced>), DriveError> {
     let texts: Vec<String> = overrides.iter().map(|set| override_text(set)).collect();
     let mut document = Document::parse(origin, text, set)?;
     for (assignment, text) in overrides.iter().zip(&texts) {
@@ -179,7 +183,7 @@ fn read(
         let help = format!("run it with `mynah sim {origin}`");
         return Err(document.problem(message, span, "not a drive's schema", Some(help)).into());
     }
-    let file: schema::File = document.read()?;
+    let file: keys::File = document.read()?;
     let config = lower::lower(&document, &file).map_err(DriveError::new)?;
     if let Err(error) = config.check() {
         return Err(impossible(&document, &error).into());
@@ -257,7 +261,7 @@ fn file_key(field: &'static str) -> &'static str {
 
 /// The JSON Schema of drive files, for editors and for `mynah drives schema`.
 pub fn json_schema() -> serde_json::Value {
-    schemars::schema_for!(schema::File).to_value()
+    schemars::schema_for!(keys::File).to_value()
 }
 
 /// Every key of a drive file as a dotted path, without the indices of arrays.
@@ -297,7 +301,7 @@ fn key_paths() -> Vec<String> {
 
 /// The settings of `config` with their sources; an error for a source of nothing.
 fn sourced(document: &Document<'_>, config: &Config) -> Result<Vec<Sourced>, DriveError> {
-    let mut settings = render::settings(config);
+    let mut settings = keys::settings(config);
     let paths = document.paths();
     // What the configuration does not keep, but the file said.
     let extra = ["bus.protocol", "link.generation"];
@@ -307,7 +311,7 @@ fn sourced(document: &Document<'_>, config: &Config) -> Result<Vec<Sourced>, Dri
             let value = document.value_text(&entry.value);
             let section = path.split('.').next().unwrap_or(path);
             let place = settings.iter().position(|s| s.path.starts_with(section)).unwrap_or(0);
-            settings.insert(place, render::Setting { path: path.to_owned(), value });
+            settings.insert(place, keys::declare::Setting { path: path.to_owned(), value });
         }
     }
     let sources = document.sources();
@@ -354,7 +358,7 @@ fn sourced(document: &Document<'_>, config: &Config) -> Result<Vec<Sourced>, Dri
     };
     Ok(settings
         .into_iter()
-        .map(|render::Setting { path, value }| {
+        .map(|keys::declare::Setting { path, value }| {
             let aliases: &[&str] = match path.as_str() {
                 "link.bandwidth" => &["link.generation"],
                 _ => &[],
@@ -419,10 +423,10 @@ impl DriveFile {
         self.config.faults.push(fault);
         self.hash = drive_hash(&self.config);
         let prefix = format!("fault.{}.", self.config.faults.len() - 1);
-        let added = render::settings(&self.config)
+        let added = keys::settings(&self.config)
             .into_iter()
             .filter(|setting| setting.path.starts_with(&prefix))
-            .map(|render::Setting { path, value }| Sourced {
+            .map(|keys::declare::Setting { path, value }| Sourced {
                 path,
                 value,
                 source: Source::Override,

@@ -1,6 +1,8 @@
 //! Defaults that have moved: what they were in earlier versions.
 
-use crate::render;
+use crate::keys::UNPACED_START;
+use crate::keys::value::Value;
+use crate::units::Bytes;
 use mynah_model::config::Config;
 
 /// A setting that has a default, and what that was in earlier versions.
@@ -9,10 +11,10 @@ pub(crate) struct Moved {
     pub(crate) was: fn(&Config) -> String,
 }
 
-/// Settings whose default has moved. What they were is as [`render`] writes values.
+/// Settings whose default has moved. What they were is as [`Value::toml`] writes them.
 pub(crate) const MOVED: [Moved; 3] = [
-    Moved { path: "mapping.unit", was: |config| render::bytes(config.geometry.page_bytes.into()) },
-    Moved { path: "gc.start", was: |_| render::quoted(crate::lower::UNPACED_START) },
+    Moved { path: "mapping.unit", was: |config| Bytes(config.geometry.page_bytes.into()).toml() },
+    Moved { path: "gc.start", was: |_| UNPACED_START.toml() },
     Moved { path: "gc.paced", was: |_| false.to_string() },
 ];
 

@@ -1,14 +1,14 @@
 //! A configuration as keys and values of a drive file: for `show`, and to write drive files
 //! from configurations that came from elsewhere.
 
-mod settings;
-
 use std::fmt::Write;
 
 use mynah_model::config::Config;
 
-pub(super) use self::settings::{Setting, bytes, quoted, settings};
-use super::lower::MAX_UNITS;
+use crate::keys::declare::Setting;
+use crate::keys::settings;
+use crate::keys::value::quoted;
+use crate::lower::{MAX_UNITS, approximate};
 
 /// Writes a drive file that loads as `config`, for configurations that came from elsewhere.
 /// `sources` are pairs of a key or section and where its numbers come from.
@@ -53,7 +53,7 @@ pub(super) fn derived(config: &Config) -> Vec<(&'static str, String)> {
     let size = |bytes: u64| {
         format!(
             "{} ({:.1} GiB)",
-            super::lower::approximate(u128::from(bytes)),
+            approximate(u128::from(bytes)),
             bytes as f64 / (1u64 << 30) as f64
         )
     };
@@ -61,7 +61,7 @@ pub(super) fn derived(config: &Config) -> Vec<(&'static str, String)> {
     let payload = u64::from(config.link.max_payload_bytes);
     let packet = payload + u64::from(config.link.packet_overhead_bytes);
     let link = u128::from(config.link.bytes_per_s) * u128::from(payload) / u128::from(packet);
-    let rate = |bytes: u128| format!("{}/s", super::lower::approximate(bytes));
+    let rate = |bytes: u128| format!("{}/s", approximate(bytes));
     let mut facts = vec![
         ("raw capacity", size(raw)),
         ("user capacity", size(user)),

@@ -293,7 +293,7 @@ fn collection_is_paced_where_it_can_be() {
     };
     assert!(!rewritable("").unwrap().config.gc.paced);
     let refused = shown(&rewritable("\n[gc]\npaced = true\n").unwrap_err());
-    assert!(refused.contains("this has no effect: rewritable memory"), "{refused}");
+    assert!(refused.contains("`gc.paced` has no effect: rewritable memory"), "{refused}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! code, a tenth of this crate's. Here is one, [`Node`], and a value with its place is asked for by the name
 //! [`AT`]. Enumerations read themselves from text; derived ones cannot be read.
 
-use super::super::schema::AT;
+use crate::at::AT;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
 };

@@ -1,5 +1,9 @@
 //! The words of a drive file: what each may be, and which of the model's values it is.
+//!
+//! Words whose value of the model has more to say than its name are read by the section that has them.
 
+use super::declare::no_keys;
+use super::value::{Models, Value, quoted};
 use mynah_model::config::{
     BusArbitration, BusRounding, CacheMode, CacheSharing, CellType, CmtGranularity, CmtSharing,
     CollectionUnit, DramTraffic, NamespaceKind, Placement, Precedence, UnmappedReads,
@@ -27,10 +31,12 @@ macro_rules! names {
                 match value { $($target::$variant => $name::$variant,)+ }
             }
         }
-        impl $name {
-            /// As it is written in a drive file.
-            pub(crate) fn text(self) -> &'static str {
-                match self { $($name::$variant => $text,)+ }
+        impl Models<$target> for $name {
+            fn into_model(self) -> Result<$target, $target> {
+                Ok(self.into())
+            }
+            fn from_model(model: &$target) -> $name {
+                (*model).into()
             }
         }
     };
@@ -40,7 +46,7 @@ macro_rules! names {
         }
     ) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, JsonSchema)]
         pub(crate) enum $name {
             $($(#[$vdoc])* #[schemars(rename = $text)] $variant,)+
         }
@@ -48,6 +54,31 @@ macro_rules! names {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
                 let at = deserializer.deserialize_any(Word(&[$($text),+]))?;
                 Ok([$($name::$variant),+][at])
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($name::$variant => $text,)+ })
+            }
+        }
+        impl Value for $name {
+            fn parse(text: &'static str) -> $name {
+                match text {
+                    $($text => $name::$variant,)+
+                    _ => panic!("a declaration says `{text}`"),
+                }
+            }
+            fn toml(&self) -> String {
+                quoted(self)
+            }
+        }
+        no_keys!($name);
+        impl Models<$name> for $name {
+            fn into_model(self) -> Result<$name, $name> {
+                Ok(self)
+            }
+            fn from_model(model: &$name) -> $name {
+                *model
             }
         }
     };
