@@ -49,7 +49,7 @@ pub enum DescriptionError {
     Unknown {
         /// Of what: `flow` or `simulation`.
         of: &'static str,
-        /// The name.
+        /// The option's name, as it was written.
         name: String,
         /// What was probably meant, and what there is.
         help: String,
@@ -57,10 +57,10 @@ pub enum DescriptionError {
     /// A value that cannot be used.
     #[error(transparent)]
     Option(OptionError),
-    /// What the flows are together.
+    /// The flows contradict one another.
     #[error("{0}")]
     Flows(String),
-    /// The rest.
+    /// Any other error of the simulation.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
 }
@@ -68,9 +68,9 @@ pub enum DescriptionError {
 /// A simulation's flows and settings in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// The flows, at least one.
+    /// Options of each flow; at least one flow.
     pub flows: Vec<Words>,
-    /// What the run as a whole has: of [`SETTINGS`].
+    /// Settings of the whole run, of [`SETTINGS`].
     pub settings: Words,
 }
 

@@ -25,9 +25,7 @@ const WRITE_SHARE: f64 = 0.5;
 /// It has one namespace over the whole drive, from which an NVMe subsystem cuts its own.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// The drive's name.
     pub name: String,
-    /// The drive.
     pub config: Config,
     /// How it is prepared. Both steady states mean: after a long time of reads and writes all over
     /// the drive, which have warmed the data cache, too.
@@ -67,7 +65,7 @@ impl Emulation {
         Ok(self)
     }
 
-    /// [`drive_hash`] of it.
+    /// [`drive_hash`] of the configuration.
     pub fn hash(&self) -> String {
         drive_hash(&self.config)
     }
@@ -165,21 +163,18 @@ impl Emulation {
 /// A saved state that a drive was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// Where it was read.
     pub file: PathBuf,
-    /// Which it is.
+    /// SHA-256 of the file, which identifies the state.
     pub checksum: Checksum,
 }
 
 /// A drive that is ready to be served.
 pub struct Prepared {
-    /// The drive's name.
     pub name: String,
-    /// [`drive_hash`] of it.
+    /// [`drive_hash`] of its configuration.
     pub hash: String,
-    /// The drive, at time zero.
+    /// The drive, with its clock at zero.
     pub drive: Drive,
-    /// How it was prepared.
     pub precondition: Precondition,
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,

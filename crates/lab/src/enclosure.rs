@@ -13,11 +13,11 @@ pub const DRIVES_MAX: u64 = 256;
 /// Several drives, and the switch before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Enclosure {
-    /// How many drives.
+    /// Number of drives.
     pub drives: u32,
     /// Bits a second between switch and hosts, in each direction; `None`: no limit.
     pub uplink_bits_per_s: Option<u64>,
-    /// What the switch takes, each way.
+    /// Latency of the switch in each direction.
     pub latency: Span,
 }
 
@@ -43,14 +43,14 @@ impl Enclosure {
     }
 }
 
-/// Which way.
+/// Direction in which a message passes the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     ToDrives,
     ToHosts,
 }
 
-/// The uplink of a switch.
+/// The link between an enclosure's switch and the hosts, with a rate limit in each direction.
 pub(crate) struct Uplink {
     enclosure: Enclosure,
     free: [Time; 2],
@@ -62,20 +62,20 @@ impl Uplink {
         Uplink { enclosure, free: [Time::ZERO; 2], busy: [Span::ZERO; 2] }
     }
 
-    /// What so many bytes take.
+    /// Transmission time of `bytes` at the uplink's rate; zero without a limit.
     fn time(&self, bytes: u32) -> Span {
         let Some(rate) = self.enclosure.uplink_bits_per_s else { return Span::ZERO };
         let ps = (u128::from(bytes) * 8_000_000_000_000).div_ceil(u128::from(rate));
         Span::from_ps(ps as u64)
     }
 
-    /// The least that a message takes towards a drive.
+    /// Least time that a message takes from the hosts to a drive: transmission and switch latency.
     pub(crate) fn least(&self, bytes: u32) -> Span {
         self.time(bytes) + self.enclosure.latency
     }
 
-    /// Carries a message that hosts give it, or that has come from a drive, at `now`; when all of
-    /// it is at the other end. Called in order of time.
+    /// Sends a message over the uplink at `now`; returns when its last byte is at the other end.
+    /// Messages queue for the uplink in the order of the calls, so calls are made in order of time.
     pub(crate) fn carry(&mut self, now: Time, way: Way, bytes: u32) -> Time {
         let length = self.time(bytes);
         let free = &mut self.free[way as usize];

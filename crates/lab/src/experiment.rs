@@ -76,7 +76,7 @@ pub const SCHEMA: &str = "mynah.experiment/1";
 /// How a drive is prepared before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Precondition {
-    /// Not at all: it is empty.
+    /// Not at all: the drive is factory-fresh and empty.
     None,
     /// Every namespace is written once, in order.
     Fill,
@@ -128,7 +128,7 @@ pub enum Settle {
     /// Until it is at rest, or very much was simulated.
     #[default]
     Auto,
-    /// Not at all.
+    /// No settling: the run begins from the preconditioned state.
     Off,
     /// For so long on the drive's clock.
     For(Span),
@@ -168,7 +168,7 @@ pub struct Experiment {
     pub drive: String,
     /// What is changed about it, in order.
     pub overrides: Vec<Override>,
-    /// The run's seed.
+    /// Seed of the run's random streams; `None`: the default seed.
     pub seed: Option<u64>,
     /// How the drive is prepared.
     pub precondition: Option<Precondition>,
@@ -180,14 +180,14 @@ pub struct Experiment {
     pub precision: Option<Goal>,
     /// How many drives there are, and the switch before them, if not one alone.
     pub enclosure: Option<Enclosure>,
-    /// The flows. At least one.
+    /// The flows, at least one.
     pub flows: Vec<ExperimentFlow>,
 }
 
 /// A change to the drive, as `--set KEY=VALUE` gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Dotted key.
+    /// Dotted key of the drive file, as in `mapping.unit`.
     pub key: String,
     /// The value's text; strings are without quotes.
     pub value: String,
@@ -199,7 +199,7 @@ impl fmt::Display for Override {
     }
 }
 
-/// A flow of an experiment.
+/// A flow of an experiment, and the namespace of its own if it has one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExperimentFlow {
     /// The flow. Its namespace counts only if it has none of its own.
@@ -216,14 +216,14 @@ pub const POINTS_MAX: usize = 10_000;
 pub struct Point {
     /// What was varied, and the value here, in the order of the file. Empty without a sweep.
     pub values: Vec<(String, String)>,
-    /// The experiment.
+    /// The experiment with this point's values applied.
     pub experiment: Experiment,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    /// What it says is known.
+    /// Checked before the rest of the file is read.
     #[serde(rename = "schema")]
     _schema: Spanned<String>,
     drive: Spanned<String>,
@@ -401,7 +401,7 @@ impl Experiment {
 }
 
 impl ExperimentFlow {
-    /// As [`Experiment::place`].
+    /// As [`Experiment::place`], for flows without an experiment.
     pub(crate) fn place(flows: &[ExperimentFlow], config: &mut Config) -> Vec<FlowSpec> {
         if flows.iter().all(|flow| flow.own_namespace.is_some()) {
             config.namespaces.clear();
@@ -485,7 +485,7 @@ fn check_schema(file: &Text<'_>) -> Result<(), ExperimentError> {
     Err(file.error(schema.span(), message))
 }
 
-/// The only point.
+/// The only point of a file without `[sweep]`.
 fn only(mut points: Vec<Point>, name: &str) -> Result<Experiment, ExperimentError> {
     match (points.pop(), points.is_empty()) {
         (Some(point), true) if point.values.is_empty() => Ok(point.experiment),

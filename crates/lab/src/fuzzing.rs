@@ -26,7 +26,7 @@ pub fn mqsim_files(data: &[u8]) {
     }
 }
 
-/// Reads an experiment file.
+/// Fuzz target: reads an experiment file.
 pub fn experiment_file(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = crate::experiment::Experiment::parse_points("fuzz.toml", text);
@@ -219,7 +219,6 @@ fn restores(number: usize, data: &[u8]) -> bool {
     left.is_empty()
 }
 
-/// Creates queue 1.
 fn create_queue(drive: &mut Drive) {
     let queue = Queue {
         id: QueueId(1),

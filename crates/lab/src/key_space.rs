@@ -17,7 +17,7 @@ pub(crate) struct KeySpace {
 }
 
 impl KeySpace {
-    /// Without keys.
+    /// An empty key space.
     pub(crate) fn new(namespace: NamespaceId, sizes: KeySize) -> KeySpace {
         KeySpace { namespace, sizes, table: KeyTable::default() }
     }
@@ -85,11 +85,11 @@ impl KeySpace {
     }
 }
 
-/// A key that there is.
+/// A key that exists, with the pair that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) pair: PairId,
-    /// Bytes of its value.
+    /// Value size in bytes.
     pub(crate) value: u32,
 }
 
@@ -120,7 +120,6 @@ pub(crate) struct KeyTable {
 }
 
 impl KeyTable {
-    /// How many there are.
     pub(crate) fn keys(&self) -> u64 {
         self.keys
     }

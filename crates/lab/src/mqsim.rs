@@ -84,7 +84,7 @@ pub struct Import {
 /// One scenario: a run on a fresh drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// `scenario-1` and so on.
+    /// `scenario-1`, `scenario-2` and so on, in the order of the workload file.
     pub name: String,
     /// The drive, with one namespace for each flow.
     pub config: Config,
@@ -132,7 +132,7 @@ impl MqsimError {
         MqsimError(Box::new(Details { file, line: None, tag: None, message, source: None, at: 0 }))
     }
 
-    /// The file it is about.
+    /// Name of the file in which the error is.
     pub fn file_name(&self) -> &str {
         &self.0.file
     }

@@ -14,7 +14,7 @@ use mynah_result::timeline::Timeline;
 use mynah_result::{kind::Kind, recorder::Completed};
 use mynah_stamp::Time;
 
-/// The observers of a run.
+/// Outputs that are written during a run, each only if it was asked for.
 #[derive(Default)]
 pub(crate) struct Observers {
     pub(crate) log: Option<RequestLog>,
@@ -34,7 +34,7 @@ impl Observers {
         [sampler, timeline, capture].into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
-    /// That time has come.
+    /// Called when the drive's clock has reached [`Observers::next`].
     pub(crate) fn reached(&mut self, drive: &mut Drive) -> Result<(), OutputError> {
         let now = drive.now();
         if let Some(sampler) = &mut self.sampler {
@@ -133,7 +133,7 @@ impl Observers {
         }
     }
 
-    /// The run has ended.
+    /// Completes all outputs at the end of the run.
     pub(crate) fn finish(self, drive: &mut Drive) -> Result<Option<Series>, RunError> {
         if let Some(log) = self.log {
             log.finish()?;

@@ -92,7 +92,6 @@ pub struct Header {
     /// [`SCHEMA`], or [`SCHEMA_PAIRS`] of a drive with key-value namespaces, or [`SCHEMA_COLD`] of
     /// an earlier version.
     pub schema: String,
-    /// The drive's name.
     pub drive: String,
     /// The drive file, overrides applied.
     pub drive_text: String,
@@ -116,7 +115,6 @@ pub struct Header {
     pub flows: Vec<String>,
     /// Whether the drive reported data movements.
     pub report_moves: bool,
-    /// The run's seed.
     pub seed: u64,
     /// Simulated time that was left out of the results, in picoseconds.
     pub ramp_ps: u64,
@@ -131,13 +129,13 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OccupancyRange {
-    /// Namespace identifier.
+    /// Namespace identifier, from 1.
     pub namespace: u32,
-    /// First unit.
+    /// First mapping unit of the range.
     pub first: u64,
-    /// Number of units.
+    /// Number of mapping units.
     pub units: u64,
-    /// Share of the writes.
+    /// Share of the namespace's writes that go to this range.
     pub weight: f64,
     /// Which share of them goes from the range's start to its end, and round again.
     #[serde(default)]
@@ -259,7 +257,7 @@ impl Record {
         }
     }
 
-    /// Whether it is of pairs.
+    /// Whether it belongs to key-value commands.
     fn is_of_keys(&self) -> bool {
         matches!(self.kind, Kind::Pair | Kind::KeyCommand | Kind::Decided)
     }
@@ -372,17 +370,17 @@ pub enum RecordingError {
     /// The file cannot be read.
     #[error("{path}: {error}")]
     Io {
-        /// Which file.
+        /// The recording.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// The file is not a recording, or damaged.
     #[error("{path}: not a usable recording: {problem}")]
     Format {
-        /// Which file.
+        /// The recording.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the contents.
         problem: String,
     },
     /// The drive is another than was recorded.
@@ -397,11 +395,11 @@ pub enum RecordingError {
     OtherDrive {
         /// Name of the drive in the recording.
         drive: String,
-        /// Hash in the recording.
+        /// Drive hash in the recording.
         recorded: String,
-        /// Hash of the drive given.
+        /// Hash of the given drive.
         here: String,
-        /// What they differ in.
+        /// Settings in which the two drives differ.
         differences: Box<Differences>,
     },
     /// The drive's state is another than was recorded.
@@ -409,9 +407,9 @@ pub enum RecordingError {
         "the drive's state at the start ({here}) is not the recorded one ({recorded}): this version of Mynah preconditions differently"
     )]
     OtherState {
-        /// Hash in the recording.
+        /// State hash in the recording.
         recorded: String,
-        /// Hash of the state here.
+        /// Hash of the state that the drive has been prepared into.
         here: String,
     },
     /// It begins in a saved state, which was not given.
@@ -430,9 +428,9 @@ pub enum RecordingError {
     OtherStart {
         /// The recording.
         path: PathBuf,
-        /// The state that was given.
+        /// The saved state that was given.
         state: PathBuf,
-        /// What would be right.
+        /// Which state the recording begins in.
         help: &'static str,
     },
     /// A request lies where the other drive has nothing.
@@ -443,7 +441,7 @@ pub enum RecordingError {
         path: PathBuf,
         /// Which request, and where this drive ends.
         problem: String,
-        /// What would be right.
+        /// How such requests can be replayed.
         help: &'static str,
     },
     /// What came out differs from what was recorded.
@@ -451,7 +449,7 @@ pub enum RecordingError {
     Diverged {
         /// Number of the record, from 0.
         record: u64,
-        /// What is different.
+        /// What the drive did, and what was recorded.
         problem: String,
     },
 }
@@ -673,42 +671,42 @@ pub enum Replayed<'a> {
     Flow(FlowId),
     /// A command was inserted into a submission queue, or handed over.
     Issued(Time),
-    /// The ramp is over.
+    /// The ramp has ended.
     RampEnds(Time),
     /// The ramp of a flow that waited for others is over.
     RampOf(FlowId, Time),
     /// A batch of the run is over ([`Header::precision`]).
     BatchEnds,
-    /// The load of a flow went on until then.
+    /// A flow kept offering load until then, after its last completion.
     Offered(FlowId, Time),
     /// A command completed, as recorded.
     Completed {
-        /// How.
+        /// The completion that the drive posted.
         completion: &'a Completion,
         /// Where its time went on an Ethernet link.
         link: Option<&'a LinkSpans>,
         /// What it was; unknown if the drive took it before the recording began, or it is no
         /// host's I/O.
         request: Option<Request>,
-        /// When the host created it.
+        /// When the host created the request.
         created: Time,
-        /// Whose it was.
+        /// The queue's flow; `None` if the recording does not say.
         flow: Option<FlowId>,
     },
-    /// The same of a key-value command.
+    /// A key-value command completed, as recorded.
     CompletedKey {
-        /// How.
+        /// The completion that the drive posted.
         completion: &'a Completion,
-        /// What it was, and did.
+        /// The request, and what it was decided to be.
         done: KeyDone,
-        /// When the host created it.
+        /// When the host created the request.
         created: Time,
-        /// Whose it was.
+        /// The queue's flow; `None` if the recording does not say.
         flow: Option<FlowId>,
     },
 }
 
-/// An opened recording.
+/// A recording that is open for replay.
 pub struct Recording {
     path: PathBuf,
     header: Header,
@@ -765,7 +763,6 @@ impl Recording {
         Ok(Recording { path: path.into(), header, reader, past: 0, behind_past: None, keys })
     }
 
-    /// What was recorded.
     pub fn header(&self) -> &Header {
         &self.header
     }

@@ -284,7 +284,7 @@ impl Listener {
         })
     }
 
-    /// Finds out once more how precisely the recorded run has found out what it was to.
+    /// Starts the search for precise figures again that the recorded run made, if it made one.
     fn search(&mut self, device: &Drive, prepared: Option<&Preconditioned>) {
         let Some(plan) = &self.header.precision else { return };
         let expected = expected_waf(&self.header, prepared);
@@ -295,7 +295,7 @@ impl Listener {
         self.search = Some(search);
     }
 
-    /// Returns whether to go on.
+    /// Handles an event of the replay; false if the replay is to stop.
     fn hear(
         &mut self,
         device: &mut Drive,
@@ -405,7 +405,7 @@ impl Listener {
         }
     }
 
-    /// A command completes.
+    /// Handles what is common to completions of all kinds.
     fn completes(&mut self, device: &mut Drive, completion: &Completion) {
         // Recordings of earlier versions do not say when.
         if self.ramp_until.is_some_and(|until| completion.at >= until) {

@@ -48,20 +48,20 @@ pub enum RunError {
         "namespaces count from 1; a drive gets more with [[namespace]] in its file"
     ))]
     NoSuchNamespace {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// What it wants.
+        /// Its namespace identifier.
         namespace: u32,
-        /// How many there are.
+        /// Number of namespaces of the drive.
         count: usize,
     },
     /// Blocks are read or written where pairs are.
     #[error("flow `{flow}` is of blocks, and namespace {namespace} holds pairs")]
     #[diagnostic(help("give it kv=retrieve, say, or a namespace of blocks (kind = \"block\")"))]
     BlocksOnPairs {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// The namespace.
+        /// Its namespace identifier.
         namespace: u32,
     },
     /// Pairs are stored or asked for where blocks are.
@@ -73,35 +73,35 @@ pub enum RunError {
         }
     ))]
     PairsOnBlocks {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// The namespace.
+        /// Its namespace identifier.
         namespace: u32,
-        /// Which ones would fit.
+        /// Namespaces of pairs that the drive has, separated by commas; empty if it has none.
         fits: String,
     },
     /// Keys or values that the drive does not take.
     #[error("flow `{flow}` has {what} of {is} bytes, and the drive takes {most} at most")]
     #[diagnostic(help("lower key_size or value_size, or raise kv.key_max or kv.value_max"))]
     PairTooLarge {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// What is too large.
+        /// `keys` or `values`.
         what: &'static str,
-        /// How large it is.
+        /// Its longest key or value in bytes.
         is: u32,
-        /// How large it may be.
+        /// The drive's limit in bytes.
         most: u32,
     },
     /// More keys than the namespace has mapping units.
     #[error("flow `{flow}` has {keys} keys, and its namespace has room for {room} pairs at most")]
     #[diagnostic(help("lower keys, or make mapping.unit smaller or the namespace larger"))]
     TooManyKeys {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// How many it has.
+        /// Keys of the flow.
         keys: u64,
-        /// How many there may be.
+        /// Pairs that the namespace has room for.
         room: u64,
     },
     /// Flows of one namespace whose keys are of several lengths.
@@ -110,9 +110,9 @@ pub enum RunError {
     )]
     #[diagnostic(help("give them the same key_size: flows of one namespace share its keys"))]
     KeySizes {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// The namespace.
+        /// Namespace identifier.
         namespace: u32,
     },
     /// Random writes in place of key-value commands.
@@ -128,18 +128,18 @@ pub enum RunError {
         "`mynah sim --save-state FILE` says them; --precondition fill stores keys in no time"
     ))]
     KeysInState {
-        /// The namespace.
+        /// Namespace identifier.
         namespace: u32,
     },
     /// A saved state has keys of another length.
     #[error("flow `{flow}` has keys of {here} bytes, and those in the saved state have {saved}")]
     #[diagnostic(help("give it key_size={saved}"))]
     OtherKeysInState {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// How long the saved ones are.
+        /// Key length in the saved state, as `key_size` takes it.
         saved: String,
-        /// How long its own are.
+        /// Key length of the flow, as `key_size` takes it.
         here: String,
     },
     /// A power cut has taken values back.
@@ -149,7 +149,7 @@ pub enum RunError {
     )]
     #[diagnostic(help("leave out --save-state, or the power cut"))]
     ValuesBack {
-        /// How many pairs.
+        /// Number of pairs whose values were taken back.
         pairs: usize,
     },
     /// A search for the steady state of flows of which some begin when others end.
@@ -184,7 +184,7 @@ pub enum RunError {
         "lower iodepth, spread it over numjobs, or raise the drive's queues.entries"
     ))]
     TooDeep {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
         /// Its queue depth.
         depth: u32,
@@ -198,11 +198,11 @@ pub enum RunError {
     })]
     #[diagnostic(help("leave `port` out: queues take the ports in turn"))]
     NoSuchPort {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// What it wants.
+        /// The port it asks for, from 1.
         port: u8,
-        /// How many there are; none on another link.
+        /// Number of ports of the drive; 0 if its link is not Ethernet.
         ports: u32,
     },
     /// A flow's requests are larger than an Ethernet drive takes.
@@ -211,17 +211,17 @@ pub enum RunError {
         "a smaller bs, as a host would cut them, or raise the drive's link.max_transfer"
     ))]
     TooLarge {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
-        /// Its longest request.
+        /// Its largest request.
         bytes: Bytes,
-        /// What the drive takes.
+        /// The largest transfer of the drive's link.
         most: Bytes,
     },
     /// The request log could not be written.
     #[error(transparent)]
     RequestLog(#[from] RequestLogError),
-    /// A saved state.
+    /// A saved state could not be read or written.
     #[error(transparent)]
     #[diagnostic(transparent)]
     State(#[from] SavedStateError),
@@ -243,11 +243,11 @@ pub enum RunError {
     )]
     #[diagnostic(help("{}", MORE_ROOM))]
     NeverDone {
-        /// I/Os that wait.
+        /// I/Os outstanding.
         outstanding: u64,
-        /// Since when none was completed.
+        /// Time since the last completion.
         waited: Span,
-        /// Pages programmed since.
+        /// Pages programmed in that time.
         programmed: u64,
     },
     /// The load has stopped a drive that was to settle under it.
@@ -267,7 +267,7 @@ pub enum RunError {
     NeverAtRest {
         /// Pages programmed since the last I/O.
         programmed: u64,
-        /// Pages of the drive.
+        /// Number of pages of the drive.
         pages: u64,
     },
     /// Commands are outstanding, and nothing will ever happen: a fault of the model.

@@ -63,7 +63,7 @@ const REST_LOOK: Span = Span::from_secs(10);
 /// Completions between two looks at the progress callback.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
-/// How a run is to be made.
+/// Options of a run: seed, preparation of the drive, and what ends it.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Seed of the workloads (the drive has its own).
@@ -123,14 +123,13 @@ impl RunOptions {
     }
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// 0 to 1, by requests, bytes or time, whichever flow is furthest behind.
     pub done: f64,
-    /// Simulated time.
+    /// The drive's clock.
     pub now: Time,
-    /// Requests completed.
     pub completed: u64,
 }
 
@@ -148,14 +147,14 @@ pub enum Before {
 pub enum Phase {
     /// One of them is made ready.
     Before(Before),
-    /// All of them run.
+    /// All drives run.
     Running(Progress),
 }
 
 /// How far a drive has been written, and how much that takes at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Writing {
-    /// 0 to 1.
+    /// Fraction that has been written, 0 to 1.
     pub done: f64,
     /// How often what is occupied is to be written over.
     pub turns: f64,
@@ -163,9 +162,9 @@ pub struct Writing {
     pub programmed_max: u64,
 }
 
-/// What a run measured.
+/// The measurements of a run.
 pub struct Outcome {
-    /// Latencies and stages.
+    /// Latencies and their stages, by flow and kind of command.
     pub recorder: Recorder,
     /// The drive's counters when the measured interval began.
     pub counters_before: Counters,
@@ -249,7 +248,7 @@ impl Outcome {
 pub struct KeysLeft {
     /// Pairs, and what they take, of all namespaces together.
     pub counts: PairCounts,
-    /// Bytes of keys and values.
+    /// Bytes of all keys and values.
     pub live_bytes: u64,
     /// Commands that found no key, in the measurement.
     pub misses: u64,
@@ -260,7 +259,7 @@ struct Pending {
     created: Time,
 }
 
-/// What has ended a run.
+/// Why a run has ended.
 struct Ending {
     interrupted: bool,
     unanswered: Option<u64>,
@@ -269,7 +268,7 @@ struct Ending {
     stopped: Option<RunError>,
 }
 
-/// A run in virtual time.
+/// A run of flows on one drive, in virtual time.
 pub struct Runner {
     drive: Taped,
     seed: u64,
@@ -319,12 +318,12 @@ pub struct Runner {
     save: Option<(PendingFile, String)>,
     notes: Vec<String>,
     completed: u64,
-    /// The drive reads submission queue entries by itself. Not when everything that goes into
-    /// it is written down, nor when the run may end at any output.
+    /// The drive fetches commands without an output for each. Not while a recording is made, which
+    /// needs every fetch, nor when the run may end at any output.
     drive_fetches: bool,
-    /// The flows' past has to warm the data cache first.
+    /// The data cache has to be warmed first with accesses of the flows before the run.
     warms_cache: bool,
-    /// How many accesses of it have done so.
+    /// Accesses that have warmed the data cache.
     warmed: u64,
 }
 
@@ -546,7 +545,7 @@ impl Runner {
         Ok((self.drive.into_drive(), self.jobs))
     }
 
-    /// Who else watches the run.
+    /// Adds the outputs that are written during the run.
     pub(crate) fn observe(&mut self, observers: Observers) {
         self.observers = Some(Box::new(observers));
         self.set_horizon();
@@ -708,12 +707,12 @@ impl Runner {
         self.scattered
     }
 
-    /// Remarks so far.
+    /// Remarks for the user, so far.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The drive, to look at.
+    /// Read access to the drive.
     pub fn drive(&self) -> &Drive {
         &self.drive
     }
@@ -1002,7 +1001,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Everything that was begun has ended: those begin who waited for that, if there are any.
+    /// Begins the next stage once all flows of this one have ended; false if there is none.
     #[cold]
     fn next_stage(&mut self) -> Result<bool, RunError> {
         let now = self.drive.now();
@@ -1236,7 +1235,7 @@ impl Runner {
         self.drive.ring(now, job.queue)
     }
 
-    /// A job issues a request; when.
+    /// Counts a request that a job issues now, and returns the time.
     #[inline]
     fn issued(&mut self, at: u32) -> Time {
         let now = self.drive.now();
@@ -1307,7 +1306,7 @@ impl std::fmt::Debug for Runner {
     }
 }
 
-/// A command that has completed is one of the slowest: what did it wait for?
+/// Records what one of the slowest commands has waited for.
 #[cold]
 #[inline(never)]
 fn explain_slow(

@@ -28,23 +28,22 @@ use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"mynah.state/3\n";
-/// The same where the model's bytes are as they are.
+/// Magic of states whose model bytes are not compressed.
 const MAGIC_PLAIN: &[u8] = b"mynah.state/2\n";
-/// What states of all versions begin with.
+/// Prefix of the magics of all versions.
 const ANY_VERSION: &[u8] = b"mynah.state/";
-/// The longest header.
+/// Longest header that is read, in bytes.
 const HEADER_MAX: u32 = 1 << 20;
 const CHECKSUM: usize = 32;
 const WRITTEN_BY: &str = "`mynah sim --save-state FILE` writes one, for the same drive and version";
 
-/// What a state belongs to.
+/// What the header of a state says of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateHeader {
-    /// The drive's name.
     pub drive: String,
-    /// Everything that describes the drive.
+    /// [`drive_hash`] of the drive.
     pub drive_hash: String,
-    /// The same as a drive file. Files of earlier versions have none.
+    /// The drive file. Files of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_text: Option<String>,
     /// What it was saved after, for people.
@@ -57,7 +56,7 @@ pub struct StateHeader {
 /// A key-value namespace whose keys a state has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedKeys {
-    /// The namespace.
+    /// Namespace identifier, from 1.
     pub namespace: u32,
     /// How long its keys are, as flows say it.
     pub key_size: String,
@@ -77,18 +76,18 @@ pub enum SavedStateError {
     #[error("{}: {error}", path.display())]
     #[diagnostic(help("{WRITTEN_BY}"))]
     Io {
-        /// The file.
+        /// The state's file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The file is no saved state, or damaged.
     #[error("{}: {problem}", path.display())]
     #[diagnostic(help("{WRITTEN_BY}"))]
     Format {
-        /// The file.
+        /// The state's file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the contents.
         problem: String,
     },
     /// It belongs to another drive.
@@ -98,23 +97,23 @@ pub enum SavedStateError {
     )]
     #[diagnostic(help("a state fits the very drive it was saved from, changes by --set included"))]
     OtherDrive {
-        /// The file.
+        /// The state's file.
         path: PathBuf,
-        /// The drive's name.
+        /// Name of the drive in the state.
         drive: String,
-        /// Its hash.
+        /// Drive hash in the state.
         saved: String,
         /// The hash of the drive at hand.
         here: String,
-        /// What they differ in.
+        /// Settings in which the two drives differ.
         differences: Box<Differences>,
     },
     /// The drive could not be saved, or takes no state.
     #[error("{}: {error}", path.display())]
     State {
-        /// The file.
+        /// The state's file.
         path: PathBuf,
-        /// Why not.
+        /// The model's error.
         error: StateError,
     },
     /// The file cannot be written.

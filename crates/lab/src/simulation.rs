@@ -51,18 +51,18 @@ use std::path::{Path, PathBuf};
 /// Why a simulation could not be built or run.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum SimulationError {
-    /// The drive file.
+    /// The drive file cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Drive(#[from] DriveError),
-    /// The experiment file.
+    /// The experiment file cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Experiment(#[from] ExperimentError),
-    /// A flow's option.
+    /// A flow's option cannot be used.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// A fault.
+    /// A fault description cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Fault(#[from] FaultError),
@@ -70,15 +70,15 @@ pub enum SimulationError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Shard(#[from] crate::shard::ShardError),
-    /// fio's job file.
+    /// fio's job file cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Fio(#[from] FioError),
-    /// MQSim's files.
+    /// MQSim's files cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Mqsim(#[from] mqsim::MqsimError),
-    /// The run.
+    /// The run could not be begun, or failed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Run(#[from] RunError),
@@ -88,14 +88,14 @@ pub enum SimulationError {
     Unsaved {
         /// What was measured: all of it.
         measured: Box<Measured>,
-        /// Why there is no state.
+        /// Why the state could not be saved.
         reason: RunError,
     },
-    /// A recording.
+    /// A recording could not be read, written or replayed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Recording(#[from] RecordingError),
-    /// A file to write.
+    /// An output file could not be written.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Output(#[from] OutputError),
@@ -103,7 +103,7 @@ pub enum SimulationError {
     #[error("`{word}` is not an option of a flow")]
     #[diagnostic(help("write OPTION=VALUE with spaces between; valid are {}", FlowOptions::NAMES.join(", ")))]
     Word {
-        /// The word.
+        /// The word, as it was written.
         word: String,
     },
     /// A change to a drive that did not come from a file.
@@ -176,13 +176,12 @@ pub enum Step<'a> {
     Settling(Progress),
     /// The drive is ready; the run begins.
     Started,
-    /// The run goes on.
+    /// The run goes on; called from time to time.
     Running(Progress),
-    /// The run has ended.
     Finished,
     /// A flow is about to run by itself.
     Alone(&'a str),
-    /// It runs.
+    /// The flow runs by itself.
     RunningAlone(Progress),
 }
 
@@ -198,11 +197,9 @@ impl From<Before> for Step<'_> {
 /// A drive, flows in front of it, and how they are to be run.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// The drive's name.
     pub name: String,
-    /// The drive.
     pub config: Config,
-    /// Its flows, at least one.
+    /// The flows, at least one.
     pub flows: Vec<FlowSpec>,
     /// Preconditioning and ramp. The run's seed is [`Simulation::seed`].
     pub options: RunOptions,
@@ -239,9 +236,9 @@ pub struct Simulation {
 /// A simulation as two files' texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulationFiles {
-    /// The drive.
+    /// The drive file.
     pub drive: String,
-    /// What is done to it.
+    /// The experiment file.
     pub experiment: String,
 }
 
@@ -995,12 +992,12 @@ impl Simulation {
     }
 }
 
-/// What was measured.
+/// Results of a simulation.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// The result.
+    /// The result document of the run.
     pub result: RunResult,
-    /// The latency distributions.
+    /// The latency distributions, for the report.
     pub curves: ReportCurves,
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,
@@ -1011,7 +1008,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The summary for people.
+    /// The text summary, as `mynah sim` prints it.
     pub fn summary(&self) -> String {
         summary::text(&self.result)
     }
@@ -1022,26 +1019,26 @@ impl Measured {
     }
 }
 
-/// Gives flows that would never end the time that a search for the steady state may take, in
-/// rounds of `every`.
+/// Limits flows without a limit to the runtime that a search for the steady state takes at most,
+/// with rounds of length `every`.
 pub fn limit_rounds(flows: &mut [FlowSpec], every: Span) {
     for flow in flows.iter_mut().filter(|flow| flow.limits == Limits::default()) {
         flow.limits.runtime = Some(every.times(steady::ROUNDS_MAX));
     }
 }
 
-/// The share of what a run writes that an empty write cache has to have room for, to be noted.
+/// An initially empty write cache is noted if it holds more than this share of the run's writes.
 const EMPTY_CACHE_NOTED: f64 = 0.02;
 
 /// Requests of each job of a flow that says no limit.
 pub const DEFAULT_REQUESTS: u64 = 100_000;
 
-/// Whether nothing ends a flow.
+/// Whether neither a limit nor the end of a trace ends a flow.
 pub fn is_endless(flow: &FlowSpec) -> bool {
     flow.limits == Limits::default() && !flow.has_an_end()
 }
 
-/// Gives a flow that would never end [`DEFAULT_REQUESTS`]; whether it did.
+/// Limits a flow that would never end to [`DEFAULT_REQUESTS`]; true if it was such a flow.
 pub fn limit(flow: &mut FlowSpec) -> bool {
     let endless = is_endless(flow);
     if endless {
@@ -1061,7 +1058,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A flow in a line.
+/// One line of [`Simulation::describe`] about a flow.
 fn flow_text(flow: &FlowSpec) -> String {
     let mut parts = Vec::new();
     match &flow.source {
@@ -1132,7 +1129,6 @@ fn flow_text(flow: &FlowSpec) -> String {
     parts.join(", ")
 }
 
-/// When requests are issued.
 fn mode_text(mode: Mode) -> String {
     match mode {
         Mode::Closed { depth } => format!("iodepth {depth}"),

@@ -17,22 +17,22 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// A queue of the host.
+/// A queue pair of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostQueue {
-    /// Whose requests it has.
+    /// Number of the flow that requests in this queue belong to.
     pub flow: u16,
-    /// How they rank, where the drive asks.
+    /// Priority class, which counts if the drive arbitrates by priority.
     pub priority: Priority,
 }
 
-/// Why there is no stepper.
+/// Why a stepper cannot be built or prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum StepperError {
     /// The drive cannot be built.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A queue cannot be had.
+    /// The drive refuses a queue.
     #[error(transparent)]
     Queue(#[from] InputError),
     /// The drive cannot be in that state.
@@ -43,20 +43,20 @@ pub enum StepperError {
     State(#[from] SavedStateError),
 }
 
-/// A request on its way.
+/// A request that has not completed.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     request: Request,
     at: Time,
 }
 
-/// A queue of the host, and what is in it.
+/// The host's side of a queue pair.
 #[derive(Debug, Default)]
 struct Lane {
     flow: u16,
-    /// Rung and not fetched.
+    /// Announced by the doorbell, and not fetched by the drive.
     submitted: VecDeque<Request>,
-    /// Waiting for room in the queue.
+    /// Waiting in the host for a free entry of the queue.
     backlog: VecDeque<Request>,
     outstanding: u32,
 }
@@ -64,22 +64,21 @@ struct Lane {
 /// A request that has completed.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// What was asked.
     pub request: Request,
-    /// In which queue, from 0.
+    /// Index of the queue, from 0.
     pub queue: usize,
-    /// Whose that is.
+    /// Number of the queue's flow.
     pub flow: u16,
-    /// When it was asked.
+    /// When the request was submitted.
     pub asked: Time,
-    /// What came of it.
+    /// The drive's completion, with status and times.
     pub completion: Completion,
     /// Where its time went on an Ethernet link.
     pub link: Option<LinkSpans>,
 }
 
 impl Done {
-    /// Adds it to a table.
+    /// Adds it as a row to a table of requests.
     pub fn push_to(&self, rows: &mut RequestBatch) {
         let Done { request, flow, asked, completion, link, .. } = self;
         let who = (usize::from(*flow), op_of(request.operation));
@@ -215,7 +214,7 @@ impl Stepper {
         self.submit_in(0, namespace, operation, sector, sectors)
     }
 
-    /// The same in a queue, counted from 0.
+    /// Submits a request to a namespace now, in the queue with this index.
     ///
     /// # Panics
     /// If there is no such queue.
@@ -253,7 +252,7 @@ impl Stepper {
         self.step_whole().map(|done| done.completion)
     }
 
-    /// The same, with what was asked.
+    /// Like [`Stepper::step`], with the request and its times.
     pub fn step_whole(&mut self) -> Option<Done> {
         while self.completed.is_empty() && !self.asked.is_empty() {
             self.drive.next_at()?;
@@ -277,7 +276,7 @@ impl Stepper {
         }
     }
 
-    /// A completion that is there already.
+    /// Takes a completion that is there already, without letting time pass.
     pub fn take(&mut self) -> Option<Done> {
         self.completed.pop_front()
     }
@@ -319,12 +318,10 @@ impl Stepper {
         }
     }
 
-    /// The drive's clock.
     pub fn now(&self) -> Time {
         self.drive.now()
     }
 
-    /// How many queues there are.
     pub fn queues(&self) -> usize {
         self.lanes.len()
     }
@@ -339,13 +336,12 @@ impl Stepper {
         self.drive.counters()
     }
 
-    /// The drive, to look at.
+    /// Read access to the drive.
     pub fn drive(&self) -> &Drive {
         &self.drive
     }
 }
 
-/// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
 fn id(index: usize) -> QueueId {

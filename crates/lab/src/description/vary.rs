@@ -9,20 +9,19 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use toml::Value;
 
-/// What is varied: a key of `[sweep]`, or several with commas between, and the values, of each key
-/// one.
+/// An axis of a sweep: a key of `[sweep]`, or several separated by commas, and the list of points,
+/// each with one value per key.
 pub type Axis = (String, Vec<Vec<String>>);
 
-/// What a sweep starts from.
+/// The simulation that every point of a sweep is derived from.
 #[derive(Clone, Debug)]
 pub struct Base {
-    /// What the drive is called, and the text of its file.
+    /// Name of the drive, and the text of its drive file.
     pub drive: (String, String),
-    /// What is changed about it, `KEY=VALUE` each.
+    /// Changes to the drive, `KEY=VALUE` each.
     pub set: Vec<String>,
-    /// Its faults.
+    /// Fault descriptions, as `--fault` takes them.
     pub faults: Vec<String>,
-    /// Flows and settings.
     pub description: Description,
 }
 
@@ -32,11 +31,10 @@ const UNSAID: [&str; 4] = ["until_steady", "load_state", "alone", "require_stead
 /// A point of a sweep, in words and as it runs.
 #[derive(Clone, Debug)]
 pub struct Varied {
-    /// The point in words.
+    /// The base with this point's values applied.
     pub base: Base,
-    /// What was varied, and the value here.
+    /// The varied keys, with their values at this point.
     pub point: Words,
-    /// What is run.
     pub simulation: Simulation,
 }
 

@@ -7,18 +7,18 @@ use serde_spanned::Spanned;
 use std::ops::Range;
 use toml::Value;
 
-/// Something that is varied.
+/// An axis of the sweep: keys that are varied together.
 pub(super) struct Axis {
     /// Where it stands in the file.
     pub(super) span: Range<usize>,
-    /// What changes, together.
+    /// Keys that change together.
     keys: Vec<String>,
     /// Its values: where each stands, and the value of every key.
     pub(super) values: Vec<Vec<Value>>,
     value_span: Range<usize>,
 }
 
-/// What a key means.
+/// What a key of `[sweep]` sets.
 enum Target<'k> {
     Top(&'k str),
     Set(&'k str),

@@ -13,7 +13,6 @@ use mynah_stamp::Span;
 
 /// What a scenario does with the drive, as far as it decides whether a setting matters.
 pub(super) struct Use {
-    /// Any flow writes.
     pub(super) writes: bool,
     /// Any flow uses the data cache; any for its reads.
     pub(super) caches: bool,
@@ -29,7 +28,7 @@ struct Missing<'d> {
     matters: fn(&Use) -> bool,
 }
 
-/// The drive file, read.
+/// MQSim's drive file, converted.
 pub(super) struct Drive<'d> {
     pub(super) document: &'d Document,
     /// The drive with its data cache, and without namespaces.

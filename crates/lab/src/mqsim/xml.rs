@@ -14,7 +14,7 @@ use std::sync::Arc;
 const MAX_DEPTH: usize = 16;
 const MAX_ELEMENTS: usize = 3_000_000;
 
-/// An element and its place.
+/// An XML element and its place in the file.
 #[derive(Debug)]
 pub(super) struct Element {
     pub(super) name: String,
@@ -25,7 +25,7 @@ pub(super) struct Element {
     pub(super) children: Vec<Element>,
 }
 
-/// A parsed file.
+/// A parsed XML file.
 #[derive(Debug)]
 pub(super) struct Document {
     name: String,
@@ -47,12 +47,10 @@ impl Document {
         Ok(Document { name: name.to_owned(), text, root })
     }
 
-    /// The file's name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// An error about `element`.
     pub(super) fn error(&self, element: &Element, message: impl Into<String>) -> MqsimError {
         fail(&self.name, &self.text, element.at, Some(&element.name), message)
     }

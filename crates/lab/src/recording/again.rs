@@ -8,12 +8,12 @@ use mynah_stamp::{LinkSpans, Time};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Such a run.
+/// Checks a replay on the recorded drive: each completion has to match its record.
 #[derive(Default)]
 pub(super) struct Again {
-    /// What the drive has completed that has not been compared.
+    /// Completions of the drive that have not been compared with a record yet.
     completions: VecDeque<(Completion, Option<LinkSpans>)>,
-    /// Whose each queue is, and whether its commands arrive complete.
+    /// By queue: its flow, and whether its commands arrive with the doorbell or over the network.
     flows: FxHashMap<u16, (FlowId, bool)>,
     /// Commands under way that are hosts' I/O, by tag.
     requests: FxHashMap<u32, Request>,
@@ -40,7 +40,7 @@ impl Again {
         }
     }
 
-    /// The completion that was recorded so, or what is different.
+    /// Takes the drive's next completion, which has to match `record`, or says how it differs.
     pub(super) fn completion(
         &mut self,
         record: &Record,
@@ -66,7 +66,7 @@ impl Again {
         }
     }
 
-    /// What has completed.
+    /// Reports a completion, with the request and the flow that it belongs to.
     pub(super) fn completed<'a>(
         &mut self,
         keys: &mut KeysReplayed,
@@ -84,7 +84,7 @@ impl Again {
         }
     }
 
-    /// The recording ends here: what is different.
+    /// Checks at the end of the recording that nothing else has completed before.
     pub(super) fn ends(&mut self, record: &Record) -> Result<(), String> {
         // The run may have ended before it looked at this instant's outputs.
         match self.completions.pop_front() {

@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 const NAMESPACE_BITS: u32 = 24;
 const NAMESPACE: u32 = (1 << NAMESPACE_BITS) - 1;
 
-/// A key-value command as it has been decided.
+/// A key-value command, with its decision once that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyDone {
-    /// What was asked for.
+    /// The command as the host submitted it.
     pub request: KeyRequest,
-    /// What it counts as. Of a Store that is known when it has been decided.
+    /// Kind in results. Whether a Store counts as an update is known only after its decision.
     pub kind: KindOfCommand,
-    /// Bytes that it moves.
+    /// Bytes of value or key list that are transferred; 0 before the decision.
     pub bytes: u32,
 }
 
@@ -35,7 +35,7 @@ impl KeyDone {
         KeyDone { request, kind: KindOfCommand::of_key(request.operation, false), bytes: 0 }
     }
 
-    /// It is decided so; `existed`: what it is about was there.
+    /// Applies the decision; `existed`: whether the key was there before.
     pub(super) fn decide(&mut self, decision: Decision, existed: bool) {
         let KeyRequest { operation, bytes: asked, .. } = self.request;
         self.kind = KindOfCommand::of_key(operation, existed);
@@ -101,7 +101,7 @@ impl Record {
         NamespaceId(self.namespace & NAMESPACE)
     }
 
-    /// Of a pair: what it is.
+    /// The pair that a [`Kind::Pair`] record describes.
     pub(super) fn pair(&self) -> PairToFill {
         PairToFill {
             pair: PairId(self.tag),
@@ -132,7 +132,7 @@ impl Record {
         })
     }
 
-    /// What the drive was told.
+    /// The decision that was handed to the drive.
     pub(super) fn decision(&self) -> Result<Decision, FeedError> {
         let (pair, bytes) = (PairId(self.namespace), self.sectors);
         Ok(match self.code {
@@ -212,7 +212,6 @@ impl Pairs {
         }));
     }
 
-    /// The pair of a key.
     pub(super) fn find(&self, namespace: NamespaceId, token: u64) -> Option<Known> {
         self.spaces.get(&namespace)?.pairs.get(&token).copied()
     }
@@ -300,7 +299,7 @@ impl Pairs {
 /// The key-value commands of a replay.
 #[derive(Default)]
 pub(super) struct KeysReplayed {
-    /// Under way, by tag.
+    /// Commands in flight, by tag.
     commands: FxHashMap<u32, KeyDone>,
     pub(super) pairs: Pairs,
     pub(super) misses: u64,
@@ -336,7 +335,7 @@ impl KeysReplayed {
         Ok(())
     }
 
-    /// A command has completed.
+    /// Removes a completed command; `None` if the tag is not of a key-value command.
     pub(super) fn completed(&mut self, tag: u32) -> Option<KeyDone> {
         self.commands.remove(&tag)
     }

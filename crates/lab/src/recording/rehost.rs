@@ -24,7 +24,7 @@ use mynah_workload::trace::Remap;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 
-/// That host.
+/// The recorded host in front of another drive.
 #[derive(Default)]
 pub(super) struct Rehost {
     remap: Remap,
@@ -56,18 +56,18 @@ struct Requeue {
     waiting: VecDeque<Record>,
     /// All that came of it has been read.
     complete: bool,
-    /// Commands that the recorded drive has answered, as far as is read, and this one has not.
+    /// Commands that the recorded drive has answered by now and this drive has not.
     owed: u32,
-    /// It goes when it owes nothing.
+    /// Set when the queue is to be deleted, which happens once it owes nothing.
     leaving: Option<Leaving>,
 }
 
-/// What becomes of the commands that a queue does not owe when it goes.
+/// How a queue ends, and so what becomes of its commands that it does not owe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
-    /// They are aborted.
+    /// Queue deletion: they are aborted.
     Deleted,
-    /// They are not answered.
+    /// Controller reset: they are never answered.
     Reset,
 }
 
@@ -79,14 +79,14 @@ struct Reissued {
     owed: bool,
 }
 
-/// What a command is.
+/// What a command is on behalf of.
 #[derive(Clone, Copy)]
 enum What {
-    /// A host's I/O.
+    /// I/O of a host.
     Io(Request),
-    /// Nobody's.
+    /// The drive's own or an admin command's work, which counts for no flow.
     Own,
-    /// Of keys, as it has been decided.
+    /// A key-value command, with its decision.
     Key(KeyDone),
 }
 
@@ -116,7 +116,7 @@ impl Rehost {
         }
     }
 
-    /// Reads one record more.
+    /// Reads the next record, and translates its queue and tag to this drive's.
     fn read_on(&mut self, recording: &mut Recording) -> Result<(), RecordingError> {
         let mut record = recording.next_record(self.read)?;
         self.read += 1;
@@ -390,7 +390,7 @@ impl Rehost {
         Ok(go_on)
     }
 
-    /// A queue is to go.
+    /// Marks a queue for deletion, and deletes it now if it owes nothing.
     fn leave(
         &mut self,
         drive: &mut Drive,
@@ -404,7 +404,7 @@ impl Rehost {
         self.let_go(drive, at, number)
     }
 
-    /// Deletes a queue that is to go, once it owes nothing.
+    /// Deletes a queue that is marked for deletion, once it owes nothing.
     fn let_go(&mut self, drive: &mut Drive, at: Time, number: u16) -> Result<(), FeedError> {
         let Some(queue) = self.queues.get(&number) else { return Ok(()) };
         let Some(how) = queue.leaving.filter(|_| queue.owed == 0) else { return Ok(()) };

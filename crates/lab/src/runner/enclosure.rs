@@ -21,18 +21,18 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Completions between two looks at whether to go on.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
-/// What happens next.
+/// Events of the simulation, at one time in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// A drive has something to say.
+    /// A drive has outputs to be polled.
     Outputs,
-    /// The host has an answer.
+    /// A completion has arrived at the host.
     Answered { tag: u32 },
-    /// The host is asked for data.
+    /// A drive's request for write data has arrived at the host.
     Asked { tag: u32 },
 }
 
-/// What comes to a drive.
+/// What arrives at a drive over its link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Input {
     Command { tag: u32 },
@@ -46,7 +46,7 @@ struct Pending {
     job: u32,
     issued: Time,
     arrived: Time,
-    /// What the drive said.
+    /// The drive's completion, once it has been sent.
     done: Option<(Completion, LinkSpans)>,
 }
 

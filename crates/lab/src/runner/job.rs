@@ -38,7 +38,7 @@ pub(super) struct Job {
     pub(super) arrived: Time,
     pub(super) waits: bool,
     pub(super) outstanding: u32,
-    /// A closed loop's depth.
+    /// Queue depth of a closed loop; `None` for open loops.
     pub(super) depth: Option<u32>,
     /// Requests that an open loop may have outstanding.
     pub(super) most: u32,
@@ -46,7 +46,7 @@ pub(super) struct Job {
     gate: Option<Box<Gate>>,
 }
 
-/// Pauses of a closed loop.
+/// Pauses and bursts of a closed loop.
 struct Gate {
     schedule: Schedule,
     /// The job issues nothing from then on.
@@ -132,7 +132,7 @@ impl Job {
         }
     }
 
-    /// Nothing more is drawn.
+    /// Drops requests drawn ahead, and draws no more.
     pub(super) fn issue_no_more(&mut self) {
         self.ahead.clear();
         self.next_ahead = 0;
@@ -173,7 +173,7 @@ impl Job {
         Some(planned)
     }
 
-    /// The next request.
+    /// The next request, which stays the next one.
     #[inline]
     fn peek(&mut self, drive: &Drive) -> Option<Planned> {
         if self.next_ahead >= self.ahead.len() {

@@ -15,11 +15,11 @@ use mynah_workload::key_value::key_token;
 use mynah_workload::{FlowSpec, KeyAction, Planned};
 use std::collections::BTreeSet;
 
-/// A command under way.
+/// A key-value command in flight.
 #[derive(Clone, Copy)]
 struct Pending {
     request: KeyRequest,
-    /// The number of its key.
+    /// Number of its key in the key space.
     key: u64,
     space: usize,
     /// What it counts as; of a Store that is known when it has been decided.
@@ -30,10 +30,10 @@ struct Pending {
     then: Option<u32>,
 }
 
-/// What key-value flows know.
+/// State of the host side of key-value flows.
 pub(super) struct Keys {
     spaces: Vec<KeySpace>,
-    /// By tag.
+    /// Commands in flight, by tag.
     pending: Vec<Option<Pending>>,
     /// Commands that found no key, since they were counted anew.
     misses: u64,
@@ -259,7 +259,7 @@ impl Keys {
         self.misses
     }
 
-    /// Counts them anew.
+    /// Restarts the count of misses at the end of the ramp.
     pub(super) fn forget_misses(&mut self) {
         self.misses = 0;
     }
@@ -275,7 +275,7 @@ impl Keys {
         self.spaces.iter().map(of).sum()
     }
 
-    /// The namespaces.
+    /// Key-value namespaces that flows of the run use.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = NamespaceId> + '_ {
         self.spaces.iter().map(|space| space.namespace)
     }

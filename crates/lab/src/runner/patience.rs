@@ -9,11 +9,11 @@ const PAGES: u64 = 1_000_000;
 /// Looks while they are, so that who wants to end such a run need not wait for that.
 const LOOKS: u64 = 8;
 
-/// Finds out that a run would never end: a drive can be busy for ever with what it does to itself.
+/// Detects runs that would never end because the drive is busy with its own collections for ever.
 pub(super) struct Patience {
     /// How often to look: the dies together need [`LOOKS`] times as long for [`PAGES`], at least.
     span: Span,
-    /// When to look again.
+    /// Time of the next look.
     pub(super) until: Time,
     /// What commands have waited for since some look.
     waits: Option<Waits>,

@@ -15,14 +15,14 @@ pub const STATES_MAX: usize = 2;
 /// Drives that are remembered as having been prepared once.
 const REMEMBERED: usize = 64;
 
-/// How a drive is prepared.
+/// How preconditioning computes the drive's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// Filled.
+    /// Everything occupied is written once, in order.
     Fill,
-    /// Filled, to be written then.
+    /// As [`How::Fill`], to be overwritten by the flows then.
     FillToBeWritten,
-    /// Made steady.
+    /// The state that the flows' writes lead to in the long run is computed.
     Steady,
 }
 
@@ -75,7 +75,6 @@ impl fmt::Debug for SharedStates {
 }
 
 impl SharedStates {
-    /// None yet.
     pub fn new() -> SharedStates {
         SharedStates::default()
     }

@@ -10,7 +10,7 @@ use mynah_workload::{self as workload, FlowSpec};
 
 /// Which flows run, and which are to come.
 pub(super) struct Stages {
-    /// By flow.
+    /// Stage of each flow, by number of the flow.
     of: Vec<usize>,
     current: usize,
     last: usize,
@@ -28,23 +28,22 @@ impl Stages {
         Stages { of, current: 0, last, began: Time::ZERO, ramp: options.ramp_time }
     }
 
-    /// The stage of a flow.
     pub(super) fn of(&self, flow: u32) -> usize {
         self.of[flow as usize]
     }
 
-    /// The stage that runs.
+    /// The stage that runs, from 0.
     pub(super) fn current(&self) -> usize {
         self.current
     }
 
-    /// The flows of that.
+    /// Flows of the current stage.
     pub(super) fn flows(&self) -> impl Iterator<Item = usize> {
         let of = self.of.iter().enumerate();
         of.filter(|(_, stage)| **stage == self.current).map(|(flow, _)| flow)
     }
 
-    /// When it began.
+    /// When the current stage began.
     pub(super) fn began(&self) -> Time {
         self.began
     }

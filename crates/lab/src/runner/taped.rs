@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 pub(super) struct Taped {
     drive: Drive,
     pub(super) tape: Option<Box<Tape>>,
-    /// For messages.
+    /// Seed of the run, for error messages.
     seed: u64,
 }
 
@@ -37,7 +37,6 @@ impl Taped {
         Taped { drive, tape: None, seed }
     }
 
-    /// The drive by itself.
     pub(super) fn into_drive(self) -> Drive {
         self.drive
     }

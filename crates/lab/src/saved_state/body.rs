@@ -65,7 +65,7 @@ pub(super) enum Body<R> {
 }
 
 impl<R: Read> Body<R> {
-    /// One of so many bytes.
+    /// A body of `bytes` bytes, read from `input`.
     pub(super) fn new(input: R, bytes: u64) -> Body<R> {
         Body::Plain(Summed::new(input.take(bytes)))
     }

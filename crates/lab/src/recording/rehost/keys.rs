@@ -14,7 +14,7 @@ use mynah_model::keys::{Decision, KeyOperation, KeyRequest};
 use mynah_stamp::Time;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What such a host knows.
+/// The pairs that exist on this drive, and recorded decisions that commands here depend on.
 #[derive(Default)]
 pub(super) struct KeysRehosted {
     pub(super) pairs: Pairs,
@@ -30,7 +30,7 @@ impl KeysRehosted {
         KeysRehosted { pairs, ..KeysRehosted::default() }
     }
 
-    /// A command has been read.
+    /// Called when a command has been read from the recording.
     pub(super) fn read(&mut self, request: &KeyRequest) {
         self.pairs.uses(request.namespace);
         if matches!(request.operation, KeyOperation::StoreIf | KeyOperation::List) {
@@ -38,24 +38,24 @@ impl KeysRehosted {
         }
     }
 
-    /// What was decided about it has been read.
+    /// Called when a command's decision has been read from the recording.
     pub(super) fn read_decision(&mut self, tag: u32, decision: Decision) {
         if self.undecided.remove(&tag) {
             self.decisions.insert(tag, decision);
         }
     }
 
-    /// That it completed on the recorded drive has been read.
+    /// Called when a command's completion on the recorded drive has been read.
     pub(super) fn read_completion(&mut self, tag: u32) {
         self.undecided.remove(&tag);
     }
 
-    /// That all commands went has been read.
+    /// Called when a reset or power cut, which drops all commands, has been read.
     pub(super) fn read_reset(&mut self) {
         self.undecided.clear();
     }
 
-    /// It has completed here.
+    /// Called when this drive has completed the command.
     pub(super) fn completed(&mut self, tag: u32) {
         self.decisions.remove(&tag);
     }
@@ -113,7 +113,7 @@ impl Rehost {
         (self.keys.pairs, self.keys.misses)
     }
 
-    /// The ramp is over.
+    /// Restarts the count of misses at the end of the ramp.
     pub(in crate::recording) fn forget_misses(&mut self) {
         self.keys.misses = 0;
     }
