@@ -57,7 +57,7 @@ pub enum DescriptionError {
     /// A value that cannot be used.
     #[error(transparent)]
     Option(OptionError),
-    /// The flows contradict one another.
+    /// There are no flows, or they do not go together.
     #[error("{0}")]
     Flows(String),
     /// Any other error of the simulation.

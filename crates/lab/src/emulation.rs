@@ -164,7 +164,7 @@ impl Emulation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     pub file: PathBuf,
-    /// SHA-256 of the file, which identifies the state.
+    /// Checksum of the file's contents, which identifies the state.
     pub checksum: Checksum,
 }
 

@@ -45,7 +45,7 @@ impl Enclosure {
 
 /// Direction in which a message passes the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     ToDrives,
     ToHosts,
 }
@@ -76,16 +76,16 @@ impl Uplink {
 
     /// Sends a message over the uplink at `now`; returns when its last byte is at the other end.
     /// Messages queue for the uplink in the order of the calls, so calls are made in order of time.
-    pub(crate) fn carry(&mut self, now: Time, way: Way, bytes: u32) -> Time {
+    pub(crate) fn carry(&mut self, now: Time, direction: Direction, bytes: u32) -> Time {
         let length = self.time(bytes);
-        let free = &mut self.free[way as usize];
+        let free = &mut self.free[direction as usize];
         // What comes from a port has come in part before.
-        let begun = match way {
-            Way::ToDrives => now,
-            Way::ToHosts => Time::from_ps(now.as_ps().saturating_sub(length.as_ps())),
+        let begun = match direction {
+            Direction::ToDrives => now,
+            Direction::ToHosts => Time::from_ps(now.as_ps().saturating_sub(length.as_ps())),
         };
         *free = (*free).max(begun) + length;
-        self.busy[way as usize] += length;
+        self.busy[direction as usize] += length;
         *free + self.enclosure.latency
     }
 
@@ -109,13 +109,13 @@ mod tests {
         let mut uplink = Uplink::new(enclosure);
         let ns = Time::from_ns;
         // 1250 bytes take 100 ns.
-        assert_eq!(uplink.carry(ns(1000), Way::ToDrives, 1250), ns(1600));
-        assert_eq!(uplink.carry(ns(1050), Way::ToDrives, 1250), ns(1700));
+        assert_eq!(uplink.carry(ns(1000), Direction::ToDrives, 1250), ns(1600));
+        assert_eq!(uplink.carry(ns(1050), Direction::ToDrives, 1250), ns(1700));
         // From a port it has come already, but for what is in front.
-        assert_eq!(uplink.carry(ns(2000), Way::ToHosts, 1250), ns(2500));
-        assert_eq!(uplink.carry(ns(2010), Way::ToHosts, 1250), ns(2600));
+        assert_eq!(uplink.carry(ns(2000), Direction::ToHosts, 1250), ns(2500));
+        assert_eq!(uplink.carry(ns(2010), Direction::ToHosts, 1250), ns(2600));
         assert_eq!(uplink.busy(), [Span::from_ns(200); 2]);
         let mut unlimited = Uplink::new(Enclosure { uplink_bits_per_s: None, ..enclosure });
-        assert_eq!(unlimited.carry(ns(1000), Way::ToDrives, 1250), ns(1500));
+        assert_eq!(unlimited.carry(ns(1000), Direction::ToDrives, 1250), ns(1500));
     }
 }

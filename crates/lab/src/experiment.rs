@@ -76,7 +76,7 @@ pub const SCHEMA: &str = "mynah.experiment/1";
 /// How a drive is prepared before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Precondition {
-    /// Not at all: the drive is factory-fresh and empty.
+    /// Not at all: nothing has been written.
     None,
     /// Every namespace is written once, in order.
     Fill,
@@ -223,7 +223,7 @@ pub struct Point {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    /// Checked before the rest of the file is read.
+    /// Checked by [`check_schema`] before the rest of the file is read.
     #[serde(rename = "schema")]
     _schema: Spanned<String>,
     drive: Spanned<String>,

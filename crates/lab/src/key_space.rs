@@ -27,7 +27,7 @@ impl KeySpace {
     pub(crate) fn save(&self, sink: &mut dyn FnMut(&[u8])) {
         let KeyTable { keys, free, .. } = &self.table;
         sink(&keys.to_le_bytes());
-        for (number, Known { pair, value }) in self.table.all() {
+        for (number, StoredPair { pair, value }) in self.table.all() {
             sink(&number.to_le_bytes());
             sink(&pair.0.to_le_bytes());
             sink(&value.to_le_bytes());
@@ -67,7 +67,7 @@ impl KeySpace {
                 return Err("a key of it is impossible");
             }
             next = key + 1;
-            space.table.put(key, Known { pair, value });
+            space.table.put(key, StoredPair { pair, value });
             names.push(pair.0);
         }
         for _ in 0..u64::from_le_bytes(number(source)?) {
@@ -87,7 +87,7 @@ impl KeySpace {
 
 /// A key that exists, with the pair that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct StoredPair {
     pub(crate) pair: PairId,
     /// Value size in bytes.
     pub(crate) value: u32,
@@ -126,10 +126,10 @@ impl KeyTable {
 
     /// The key with this number, if there is one.
     #[inline]
-    pub(crate) fn find(&self, number: u64) -> Option<Known> {
+    pub(crate) fn find(&self, number: u64) -> Option<StoredPair> {
         let chunk = self.chunks.get((number / CHUNK) as usize)?.as_ref()?;
         let Entry { name, value } = chunk.entries[(number % CHUNK) as usize];
-        name.checked_sub(1).map(|pair| Known { pair: PairId(pair), value })
+        name.checked_sub(1).map(|pair| StoredPair { pair: PairId(pair), value })
     }
 
     /// A name for a new pair, which is taken.
@@ -146,7 +146,7 @@ impl KeyTable {
     }
 
     /// There is a key with this number, or it has this value now.
-    pub(crate) fn put(&mut self, number: u64, known: Known) {
+    pub(crate) fn put(&mut self, number: u64, known: StoredPair) {
         let place = (number / CHUNK) as usize;
         if place >= self.chunks.len() {
             self.chunks.resize_with(place + 1, || None);
@@ -180,14 +180,14 @@ impl KeyTable {
     }
 
     /// The keys there are: numbers and what is known of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, Known)> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, StoredPair)> + '_ {
         let chunks = self.chunks.iter().enumerate();
         let chunks = chunks.filter_map(|(place, chunk)| Some((place, chunk.as_ref()?)));
         chunks.flat_map(|(place, chunk)| {
             let entries = chunk.entries.iter().enumerate();
             entries.filter_map(move |(at, entry)| {
                 let pair = PairId(entry.name.checked_sub(1)?);
-                Some((place as u64 * CHUNK + at as u64, Known { pair, value: entry.value }))
+                Some((place as u64 * CHUNK + at as u64, StoredPair { pair, value: entry.value }))
             })
         })
     }
@@ -206,9 +206,9 @@ mod tests {
             for (what, number, value) in steps {
                 match (what, map.get(&number).copied()) {
                     (0..5, found) => {
-                        let pair = found.map_or_else(|| table.take_name(), |it: Known| it.pair);
-                        table.put(number, Known { pair, value });
-                        map.insert(number, Known { pair, value });
+                        let pair = found.map_or_else(|| table.take_name(), |it: StoredPair| it.pair);
+                        table.put(number, StoredPair { pair, value });
+                        map.insert(number, StoredPair { pair, value });
                     }
                     (5, None) => {
                         let name = table.take_name();

@@ -59,16 +59,16 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-mod again;
 mod key;
 mod preparation;
 mod rehost;
+mod verifier;
 
-use again::Again;
 use key::KeysReplayed;
 pub use key::{KeyDone, PairsSeen};
 pub(crate) use preparation::Preparation;
 use rehost::Rehost;
+use verifier::Verifier;
 
 const MAGIC: &[u8; 8] = b"MYNAHREC";
 const RECORD_BYTES: usize = 32;
@@ -891,16 +891,16 @@ impl Recording {
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<(), RecordingError> {
         self.keys.pairs.begin(drive);
-        let mut again = Again::default();
+        let mut verifier = Verifier::default();
         for number in self.past.. {
             let record = self.next_record(number)?;
             let diverged = |problem: String| RecordingError::Diverged { record: number, problem };
-            again.run_to(drive, record.at);
+            verifier.run_to(drive, record.at);
             match record.kind {
                 Kind::Completed => {
-                    let (completion, link) = again.completion(&record).map_err(diverged)?;
+                    let (completion, link) = verifier.completion(&record).map_err(diverged)?;
                     let replayed =
-                        again.completed(&mut self.keys, &record, &completion, link.as_ref());
+                        verifier.completed(&mut self.keys, &record, &completion, link.as_ref());
                     if !watch(drive, replayed) {
                         return Ok(());
                     }
@@ -908,7 +908,7 @@ impl Recording {
                 Kind::End if record.sector != number => {
                     return Err(self.damaged("its end mark does not fit its length"));
                 }
-                Kind::End => return again.ends(&record).map_err(diverged),
+                Kind::End => return verifier.ends(&record).map_err(diverged),
                 Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {
                     if record.kind == Kind::RampEnds {
                         self.keys.misses = 0;
@@ -916,7 +916,7 @@ impl Recording {
                     watch(drive, record.remark());
                 }
                 _ => {
-                    let given = again.give(&mut self.keys, drive, &record, &mut watch);
+                    let given = verifier.give(&mut self.keys, drive, &record, &mut watch);
                     given.map_err(|error| diverged(error.to_string()))?;
                 }
             }

@@ -96,7 +96,7 @@ pub fn replay(
     let mut listener = Listener::new(&header, request_log, device.config().ethernet.is_some())?;
     listener.search(&device, prepared.0.as_ref());
     watch(Step::Started);
-    recording.replay(&mut device, |device, event| listener.hear(device, &event, watch))?;
+    recording.replay(&mut device, |device, event| listener.handle(device, &event, watch))?;
     let pairs = recording.pairs_seen(&device);
     listener.finish((&header.drive, &device), prepared, pairs, watch)
 }
@@ -172,8 +172,8 @@ pub fn resimulate(
     let mut listener = Listener::new(&ours, None, false)?;
     listener.header.notes.append(&mut notes);
     watch(Step::Started);
-    let hear = |device: &mut Drive, event: Replayed<'_>| listener.hear(device, &event, watch);
-    let remapped = recording.resimulate(&mut device, remap, hear)?;
+    let handle = |device: &mut Drive, event: Replayed<'_>| listener.handle(device, &event, watch);
+    let remapped = recording.resimulate(&mut device, remap, handle)?;
     if remapped > 0 {
         listener.header.notes.push(format!(
             "{remapped} requests of the recording lie beyond the end of this drive and were folded \
@@ -296,7 +296,7 @@ impl Listener {
     }
 
     /// Handles an event of the replay; false if the replay is to stop.
-    fn hear(
+    fn handle(
         &mut self,
         device: &mut Drive,
         event: &Replayed<'_>,

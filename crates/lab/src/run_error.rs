@@ -149,7 +149,7 @@ pub enum RunError {
     )]
     #[diagnostic(help("leave out --save-state, or the power cut"))]
     ValuesBack {
-        /// Number of pairs whose values were taken back.
+        /// Number of pairs whose earlier values the power cut has brought back.
         pairs: usize,
     },
     /// A search for the steady state of flows of which some begin when others end.

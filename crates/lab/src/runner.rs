@@ -56,7 +56,7 @@ use stage::Stages;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::PathBuf;
-use taped::Taped;
+use taped::RecordedDrive;
 
 /// Time between two looks at whether the drive will come to rest.
 const REST_LOOK: Span = Span::from_secs(10);
@@ -270,7 +270,7 @@ struct Ending {
 
 /// A run of flows on one drive, in virtual time.
 pub struct Runner {
-    drive: Taped,
+    drive: RecordedDrive,
     seed: u64,
     specs: Vec<FlowSpec>,
     stages: Stages,
@@ -319,7 +319,7 @@ pub struct Runner {
     notes: Vec<String>,
     completed: u64,
     /// The drive fetches commands without an output for each. Not while a recording is made, which
-    /// needs every fetch, nor when the run may end at any output.
+    /// takes every input of the drive, nor when the run may end at any output.
     drive_fetches: bool,
     /// The data cache has to be warmed first with accesses of the flows before the run.
     warms_cache: bool,
@@ -481,7 +481,7 @@ impl Runner {
         let power_cut = power_cut.min().unwrap_or(Time::MAX);
         let patience = Patience::new(config);
         let mut runner = Runner {
-            drive: Taped::new(drive, options.seed),
+            drive: RecordedDrive::new(drive, options.seed),
             seed: options.seed,
             stages: Stages::new(flows, options),
             specs: flows.to_vec(),
@@ -1311,7 +1311,7 @@ impl std::fmt::Debug for Runner {
 #[inline(never)]
 fn explain_slow(
     recorder: &mut Recorder,
-    drive: &mut Taped,
+    drive: &mut RecordedDrive,
     (flow, kind, bytes): (usize, Kind, u32),
     completed: Completed,
     created: Time,

@@ -1033,7 +1033,7 @@ const EMPTY_CACHE_NOTED: f64 = 0.02;
 /// Requests of each job of a flow that says no limit.
 pub const DEFAULT_REQUESTS: u64 = 100_000;
 
-/// Whether neither a limit nor the end of a trace ends a flow.
+/// Whether a flow has no limit and does not end by itself, as a trace does.
 pub fn is_endless(flow: &FlowSpec) -> bool {
     flow.limits == Limits::default() && !flow.has_an_end()
 }

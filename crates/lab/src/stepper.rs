@@ -45,7 +45,7 @@ pub enum StepperError {
 
 /// A request that has not completed.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct PendingRequest {
     request: Request,
     at: Time,
 }
@@ -109,7 +109,7 @@ pub struct Stepper {
     drive: Drive,
     next_tag: u32,
     lanes: Vec<Lane>,
-    asked: FxHashMap<u32, Asked>,
+    pending: FxHashMap<u32, PendingRequest>,
     entries: u32,
     completed: VecDeque<Done>,
 }
@@ -142,8 +142,8 @@ impl Stepper {
             drive.control(Time::ZERO, Control::CreateQueue(queue))?;
             lanes.push(Lane { flow: *flow, ..Lane::default() });
         }
-        let (asked, completed) = (FxHashMap::default(), VecDeque::new());
-        Ok(Stepper { drive, next_tag: 0, lanes, asked, entries, completed })
+        let (pending, completed) = (FxHashMap::default(), VecDeque::new());
+        Ok(Stepper { drive, next_tag: 0, lanes, pending, entries, completed })
     }
 
     /// Puts the drive into the steady state of the stated writes, before its first request.
@@ -229,7 +229,7 @@ impl Stepper {
         let tag = Tag(self.next_tag);
         self.next_tag = self.next_tag.wrapping_add(1);
         let request = Request { tag, operation, namespace, sector, sectors };
-        self.asked.insert(tag.0, Asked { request, at: self.drive.now() });
+        self.pending.insert(tag.0, PendingRequest { request, at: self.drive.now() });
         self.lanes[queue].backlog.push_back(request);
         self.ring(queue);
         tag
@@ -254,7 +254,7 @@ impl Stepper {
 
     /// Like [`Stepper::step`], with the request and its times.
     pub fn step_whole(&mut self) -> Option<Done> {
-        while self.completed.is_empty() && !self.asked.is_empty() {
+        while self.completed.is_empty() && !self.pending.is_empty() {
             self.drive.next_at()?;
             self.drive.advance(Time::MAX);
             self.react();
@@ -305,8 +305,8 @@ impl Stepper {
                     let lane = &mut self.lanes[queue];
                     lane.outstanding -= 1;
                     let flow = lane.flow;
-                    if let Some(asked) = self.asked.remove(&completion.tag.0) {
-                        let Asked { request, at: asked } = asked;
+                    if let Some(pending) = self.pending.remove(&completion.tag.0) {
+                        let PendingRequest { request, at: asked } = pending;
                         let done = Done { request, queue, flow, asked, completion, link };
                         self.completed.push_back(done);
                     }
@@ -328,7 +328,7 @@ impl Stepper {
 
     /// Requests submitted and not completed.
     pub fn outstanding(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     /// What the drive has counted.

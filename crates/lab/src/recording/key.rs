@@ -159,13 +159,13 @@ pub struct PairsSeen {
 
 /// A pair: its name, and the bytes of its key and of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct StoredPair {
     pub(super) pair: PairId,
     pub(super) key: u8,
     pub(super) value: u32,
 }
 
-impl Known {
+impl StoredPair {
     fn bytes(self) -> u64 {
         u64::from(self.key) + u64::from(self.value)
     }
@@ -175,7 +175,7 @@ impl Known {
 /// impossible, and would have bytes counted wrongly.
 #[derive(Default)]
 struct Space {
-    pairs: FxHashMap<u64, Known>,
+    pairs: FxHashMap<u64, StoredPair>,
     bytes: u64,
     /// Names that are free again, and the first that has never been given.
     free: Vec<u32>,
@@ -198,7 +198,7 @@ impl Pairs {
 
     /// A pair that was there at the beginning.
     pub(super) fn add(&mut self, namespace: NamespaceId, pair: &PairToFill) {
-        let known = Known { pair: pair.pair, key: pair.key_bytes, value: pair.value_bytes };
+        let known = StoredPair { pair: pair.pair, key: pair.key_bytes, value: pair.value_bytes };
         self.put(namespace, pair.token, known);
     }
 
@@ -212,7 +212,7 @@ impl Pairs {
         }));
     }
 
-    pub(super) fn find(&self, namespace: NamespaceId, token: u64) -> Option<Known> {
+    pub(super) fn find(&self, namespace: NamespaceId, token: u64) -> Option<StoredPair> {
         self.spaces.get(&namespace)?.pairs.get(&token).copied()
     }
 
@@ -230,11 +230,11 @@ impl Pairs {
         self.spaces.entry(namespace).or_default().free.push(pair.0);
     }
 
-    fn put(&mut self, namespace: NamespaceId, token: u64, known: Known) {
+    fn put(&mut self, namespace: NamespaceId, token: u64, known: StoredPair) {
         let space = self.spaces.entry(namespace).or_default();
         space.next = space.next.max(known.pair.0.saturating_add(1));
         space.bytes += known.bytes();
-        space.bytes -= space.pairs.insert(token, known).map_or(0, Known::bytes);
+        space.bytes -= space.pairs.insert(token, known).map_or(0, StoredPair::bytes);
     }
 
     /// The drive has agreed to this. The name that is free now, if one is.
@@ -242,7 +242,7 @@ impl Pairs {
         let KeyRequest { operation, namespace, token, .. } = *request;
         match (operation, decision) {
             (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { pair, .. }) => {
-                let known = Known { pair, key: request.key_bytes, value: request.bytes };
+                let known = StoredPair { pair, key: request.key_bytes, value: request.bytes };
                 self.put(namespace, token, known);
                 None
             }

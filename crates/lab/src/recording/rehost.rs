@@ -56,7 +56,7 @@ struct Requeue {
     waiting: VecDeque<Record>,
     /// All that came of it has been read.
     complete: bool,
-    /// Commands that the recorded drive has answered by now and this drive has not.
+    /// Commands that the recorded drive has answered, as far as it is read, and this drive has not.
     owed: u32,
     /// Set when the queue is to be deleted, which happens once it owes nothing.
     leaving: Option<Leaving>,
@@ -67,7 +67,7 @@ struct Requeue {
 enum Leaving {
     /// Queue deletion: they are aborted.
     Deleted,
-    /// Controller reset: they are never answered.
+    /// Controller reset or power cut: they are never answered.
     Reset,
 }
 
@@ -75,13 +75,13 @@ enum Leaving {
 struct Reissued {
     queue: u16,
     flow: FlowId,
-    what: What,
+    origin: Origin,
     owed: bool,
 }
 
-/// What a command is on behalf of.
+/// On whose behalf a command is issued.
 #[derive(Clone, Copy)]
-enum What {
+enum Origin {
     /// I/O of a host.
     Io(Request),
     /// The drive's own or an admin command's work, which counts for no flow.
@@ -148,16 +148,16 @@ impl Rehost {
                 record.tag = tag;
                 let queue = record.queue;
                 let flow = self.requeue(queue)?.flow;
-                let what = match record.kind {
+                let origin = match record.kind {
                     Kind::KeyCommand => {
                         let request = record.key_request()?;
                         self.keys.read(&request);
-                        What::Key(KeyDone::new(request))
+                        Origin::Key(KeyDone::new(request))
                     }
-                    _ if record.is_nobodys() => What::Own,
-                    _ => What::Io(record.request()?),
+                    _ if record.is_nobodys() => Origin::Own,
+                    _ => Origin::Io(record.request()?),
                 };
-                self.commands.insert(tag, Reissued { queue, flow, what, owed: false });
+                self.commands.insert(tag, Reissued { queue, flow, origin, owed: false });
                 let requeue = self.requeue(queue)?;
                 if !requeue.fetched {
                     requeue.waiting.push_back(*record);
@@ -314,7 +314,8 @@ impl Rehost {
         if !matches!(request.operation, Operation::Other | Operation::Flush) {
             self.fit(drive, &mut request)?;
         }
-        if let Some(Reissued { what: What::Io(shown), .. }) = self.commands.get_mut(&record.tag) {
+        if let Some(Reissued { origin: Origin::Io(shown), .. }) = self.commands.get_mut(&record.tag)
+        {
             *shown = request;
         }
         drive.command(at, QueueId(record.queue), request)?;
@@ -369,12 +370,12 @@ impl Rehost {
         };
         self.keys.completed(completion.tag.0);
         let (created, flow) = (completion.rung, Some(command.flow));
-        let request = match command.what {
-            What::Io(request) => Some(request),
-            What::Own | What::Key(_) => None,
+        let request = match command.origin {
+            Origin::Io(request) => Some(request),
+            Origin::Own | Origin::Key(_) => None,
         };
-        let replayed = match command.what {
-            What::Key(done) => Replayed::CompletedKey { completion, done, created, flow },
+        let replayed = match command.origin {
+            Origin::Key(done) => Replayed::CompletedKey { completion, done, created, flow },
             _ => {
                 let link = link.as_ref();
                 Replayed::Completed { completion, link, request, created, flow }

@@ -6,7 +6,7 @@
 
 use super::job::{Arrivals, Job};
 use super::{Outcome, Phase, Progress, RunError, RunOptions, Runner};
-use crate::enclosure::{Enclosure, Uplink, Way};
+use crate::enclosure::{Direction, Enclosure, Uplink};
 use mynah_model::Drive;
 use mynah_model::ceilings::{Asked, WireBytes, wire_bytes};
 use mynah_model::config::{Config, Ethernet};
@@ -21,9 +21,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Completions between two looks at whether to go on.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
-/// Events of the simulation, at one time in this order.
+/// An event of a drive, as [`Run::next`] schedules them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum Event {
     /// A drive has outputs to be polled.
     Outputs,
     /// A completion has arrived at the host.
@@ -68,7 +68,7 @@ struct Run {
     ethernet: Ethernet,
     uplink: Uplink,
     nodes: Vec<Node>,
-    next: BinaryHeap<Reverse<(Time, u64, u32, What)>>,
+    next: BinaryHeap<Reverse<(Time, u64, u32, Event)>>,
     /// Breaks ties: what was scheduled first comes first.
     order: u64,
     recorder: Recorder,
@@ -232,7 +232,7 @@ impl Run {
         let request = node.jobs[number as usize].request(tag, planned);
         self.recorder.issued(now);
         let bytes = self.bytes(&request).command;
-        let arrived = self.uplink.carry(now, Way::ToDrives, bytes);
+        let arrived = self.uplink.carry(now, Direction::ToDrives, bytes);
         let order = self.order();
         let node = &mut self.nodes[at];
         node.pending[tag as usize] =
@@ -261,7 +261,7 @@ impl Run {
                 node.has_outputs = true;
                 let now = node.drive.now();
                 let order = self.order();
-                self.next.push(Reverse((now, order, at as u32, What::Outputs)));
+                self.next.push(Reverse((now, order, at as u32, Event::Outputs)));
                 return Ok(());
             }
             if input != Some(bound) || bound == Time::MAX {
@@ -296,15 +296,15 @@ impl Run {
                     if let Some(pending) = &mut node.pending[tag as usize] {
                         pending.done = Some((completion, link));
                     }
-                    (tag, What::Answered { tag }, true)
+                    (tag, Event::Answered { tag }, true)
                 }
-                Brief::Move { tag, .. } => (tag.0, What::Asked { tag: tag.0 }, false),
+                Brief::Move { tag, .. } => (tag.0, Event::Asked { tag: tag.0 }, false),
                 Brief::Fetch { .. } | Brief::Decide { .. } => continue,
             };
             let Some(pending) = node.pending[tag as usize] else { continue };
             let bytes = self.bytes(&pending.request);
             let bytes = if is_answer { bytes.answer } else { bytes.request };
-            let seen = self.uplink.carry(now, Way::ToHosts, bytes);
+            let seen = self.uplink.carry(now, Direction::ToHosts, bytes);
             let order = self.order();
             self.nodes[at].answers.push(Reverse(seen));
             self.next.push(Reverse((seen, order, at as u32, what)));
@@ -318,7 +318,7 @@ impl Run {
         self.nodes[at].answers.pop();
         let Some(pending) = self.nodes[at].pending[tag as usize] else { return };
         let bytes = self.bytes(&pending.request).data;
-        let arrived = self.uplink.carry(now, Way::ToDrives, bytes);
+        let arrived = self.uplink.carry(now, Direction::ToDrives, bytes);
         let order = self.order();
         self.nodes[at].inputs.push(Reverse((arrived, order, Input::Data { tag })));
     }
@@ -367,9 +367,9 @@ impl Run {
             }
             let at = node as usize;
             match what {
-                What::Outputs => self.take_outputs(at),
-                What::Asked { tag } => self.send_data(at, tag),
-                What::Answered { tag } => self.answered(at, tag),
+                Event::Outputs => self.take_outputs(at),
+                Event::Asked { tag } => self.send_data(at, tag),
+                Event::Answered { tag } => self.answered(at, tag),
             }
             self.run_on(at)?;
             if self.completed >= next_progress {

@@ -3,7 +3,7 @@
 
 use super::{RunError, Runner, explain_slow};
 use crate::experiment::Precondition;
-use crate::key_space::{KeySpace, Known};
+use crate::key_space::{KeySpace, StoredPair};
 use crate::recording::Tape;
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
@@ -146,7 +146,7 @@ impl Keys {
             });
             let pairs = begins.map(|(number, key_bytes, value_bytes)| {
                 let pair = table.take_name();
-                table.put(number, Known { pair, value: value_bytes });
+                table.put(number, StoredPair { pair, value: value_bytes });
                 let token = key_token(number, sizes.of(number));
                 PairToFill { pair, token, key_bytes, value_bytes }
             });
@@ -158,7 +158,7 @@ impl Keys {
     /// The pairs that there are, in the order in which [`Keys::fill`] lays such down.
     fn pairs(&self) -> impl Iterator<Item = (NamespaceId, PairToFill)> + '_ {
         self.spaces.iter().flat_map(|space| {
-            space.table.all().map(|(number, Known { pair, value: value_bytes })| {
+            space.table.all().map(|(number, StoredPair { pair, value: value_bytes })| {
                 let key_bytes = space.sizes.of(number);
                 let token = key_token(number, key_bytes);
                 (space.namespace, PairToFill { pair, token, key_bytes, value_bytes })
@@ -224,11 +224,11 @@ impl Keys {
                 self.misses += 1;
                 Decision::Absent
             }
-            (KeyOperation::Retrieve, Some(Known { pair, value })) => {
+            (KeyOperation::Retrieve, Some(StoredPair { pair, value })) => {
                 pending.bytes = value.min(pending.request.bytes);
                 Decision::Pair { pair, bytes: pending.bytes }
             }
-            (_, Some(Known { pair, .. })) => Decision::Pair { pair, bytes: 0 },
+            (_, Some(StoredPair { pair, .. })) => Decision::Pair { pair, bytes: 0 },
         })
     }
 
@@ -239,7 +239,7 @@ impl Keys {
         let (operation, number) = (pending.request.operation, pending.key);
         match (operation, decision) {
             (KeyOperation::Store, Decision::Pair { pair, .. }) if done => {
-                table.put(number, Known { pair, value: pending.request.bytes });
+                table.put(number, StoredPair { pair, value: pending.request.bytes });
             }
             (KeyOperation::Store, Decision::Pair { pair, .. }) if pending.kind == Kind::Store => {
                 table.give_back(pair);
@@ -267,7 +267,7 @@ impl Keys {
     /// Bytes of all keys and values.
     pub(super) fn live_bytes(&self) -> u64 {
         let of = |space: &KeySpace| -> u64 {
-            let bytes = |(number, known): (u64, Known)| {
+            let bytes = |(number, known): (u64, StoredPair)| {
                 u64::from(space.sizes.of(number)) + u64::from(known.value)
             };
             space.table.all().map(bytes).sum()

@@ -9,7 +9,7 @@ const PAGES: u64 = 1_000_000;
 /// Looks while they are, so that who wants to end such a run need not wait for that.
 const LOOKS: u64 = 8;
 
-/// Detects runs that would never end because the drive is busy with its own collections for ever.
+/// Detects runs that would never end: the drive stays busy with itself, and completes nothing.
 pub(super) struct Patience {
     /// How often to look: the dies together need [`LOOKS`] times as long for [`PAGES`], at least.
     span: Span,

@@ -39,7 +39,7 @@ impl Runner {
         self.search.as_ref().map(|search| search.plan().clone())
     }
 
-    /// Called when the measurement begins, at the end of the ramp.
+    /// Called when the measurement begins: after the ramp, if there is one.
     pub(super) fn begin_search(&mut self) {
         if let Some(search) = &mut self.search {
             search.begin(&self.recorder, &self.drive);

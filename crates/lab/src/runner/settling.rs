@@ -11,7 +11,7 @@
 //! seed gives the same bytes everywhere.
 
 use super::job::Job;
-use super::{Before, Progress, RunError, RunOptions, Runner, Taped};
+use super::{Before, Progress, RecordedDrive, RunError, RunOptions, Runner};
 use crate::experiment::Settle;
 use mynah_model::Drive;
 use mynah_model::config::Fault;
@@ -138,7 +138,7 @@ impl Runner {
             let mut drive = inner.drive.into_drive();
             drive.keep_activity(watched);
             drive.begin_anew(faults);
-            let drive = Taped::new(drive, self.seed);
+            let drive = RecordedDrive::new(drive, self.seed);
             return Ok(Runner { drive, warmed: 0, readied: true, ..self });
         }
         inner.keys = self.keys.take();
@@ -165,7 +165,7 @@ impl Runner {
             keys.stopped(&drive.take_lost_pairs());
         }
         let mut runner = Runner {
-            drive: Taped::new(drive, self.seed),
+            drive: RecordedDrive::new(drive, self.seed),
             keys,
             // The settling has warmed the cache further.
             warmed: 0,

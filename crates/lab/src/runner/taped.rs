@@ -9,14 +9,14 @@ use mynah_stamp::Time;
 use std::ops::{Deref, DerefMut};
 
 /// A drive, and the recording of what goes into it.
-pub(super) struct Taped {
+pub(super) struct RecordedDrive {
     drive: Drive,
     pub(super) tape: Option<Box<Tape>>,
     /// Seed of the run, for error messages.
     seed: u64,
 }
 
-impl Deref for Taped {
+impl Deref for RecordedDrive {
     type Target = Drive;
 
     #[inline]
@@ -25,16 +25,16 @@ impl Deref for Taped {
     }
 }
 
-impl DerefMut for Taped {
+impl DerefMut for RecordedDrive {
     #[inline]
     fn deref_mut(&mut self) -> &mut Drive {
         &mut self.drive
     }
 }
 
-impl Taped {
-    pub(super) fn new(drive: Drive, seed: u64) -> Taped {
-        Taped { drive, tape: None, seed }
+impl RecordedDrive {
+    pub(super) fn new(drive: Drive, seed: u64) -> RecordedDrive {
+        RecordedDrive { drive, tape: None, seed }
     }
 
     pub(super) fn into_drive(self) -> Drive {

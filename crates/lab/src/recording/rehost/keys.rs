@@ -6,7 +6,7 @@
 //! Store was to find. One that was refused, or found nothing to replace, has the same condition
 //! here; one that was carried out is carried out here, too.
 
-use super::{FeedError, Recording, RecordingError, Rehost, What};
+use super::{FeedError, Origin, Recording, RecordingError, Rehost};
 use crate::recording::key::{KeyDone, Pairs};
 use mynah_model::Drive;
 use mynah_model::io::Tag;
@@ -113,7 +113,7 @@ impl Rehost {
         (self.keys.pairs, self.keys.misses)
     }
 
-    /// Restarts the count of misses at the end of the ramp.
+    /// Restarts the count of commands that found no key, at the end of the ramp.
     pub(in crate::recording) fn forget_misses(&mut self) {
         self.keys.misses = 0;
     }
@@ -130,9 +130,9 @@ impl Rehost {
         while self.keys.undecided.contains(&tag.0) && !self.ended {
             self.read_on(recording)?;
         }
-        let what = self.commands.get_mut(&tag.0).map(|command| &mut command.what);
-        let decided = match what {
-            Some(What::Key(done)) => self.keys.decide(drive, at, done),
+        let origin = self.commands.get_mut(&tag.0).map(|command| &mut command.origin);
+        let decided = match origin {
+            Some(Origin::Key(done)) => self.keys.decide(drive, at, done),
             // Its queue has gone.
             _ => drive.decided(at, tag, Decision::Absent).map(drop).map_err(FeedError::from),
         };

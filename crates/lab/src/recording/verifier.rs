@@ -10,16 +10,16 @@ use std::collections::VecDeque;
 
 /// Checks a replay on the recorded drive: each completion has to match its record.
 #[derive(Default)]
-pub(super) struct Again {
+pub(super) struct Verifier {
     /// Completions of the drive that have not been compared with a record yet.
     completions: VecDeque<(Completion, Option<LinkSpans>)>,
-    /// By queue: its flow, and whether its commands arrive with the doorbell or over the network.
+    /// By queue: its flow, and whether its commands arrive complete, without a fetch.
     flows: FxHashMap<u16, (FlowId, bool)>,
     /// Commands under way that are hosts' I/O, by tag.
     requests: FxHashMap<u32, Request>,
 }
 
-impl Again {
+impl Verifier {
     /// Runs the drive to a record's time.
     pub(super) fn run_to(&mut self, drive: &mut Drive, at: Time) {
         loop {
