@@ -37,7 +37,7 @@ const LONGEST: u32 = 65_535;
 /// How often the packets are taken from the drive.
 const TAKE_EVERY: Span = Span::from_us(100);
 
-/// Makes frames of packets.
+/// Encapsulates the packets of a link in Ethernet frames, by its transport.
 enum Dress {
     Roce(Roce),
     Tcp(Tcp),
@@ -54,7 +54,7 @@ impl Dress {
         }
     }
 
-    /// The whole frame.
+    /// The frame from the Ethernet header on, without the frame check sequence.
     fn frame(&mut self, packet: &Packet) -> Vec<u8> {
         match self {
             Dress::Roce(roce) => roce.frame(packet),
@@ -70,7 +70,7 @@ impl Dress {
     }
 }
 
-/// A capture being written.
+/// A packet capture (pcap) of an Ethernet drive's link, while it is written.
 pub struct Capture {
     file: PendingFile,
     writer: PcapWriter<BufWriter<File>>,

@@ -39,9 +39,9 @@ pub struct ReportCurves {
 /// A cumulative distribution of latencies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Whose: the flow's name and the kind of command.
+    /// The flow's name and the kind of command, as in `reader read`.
     pub name: String,
-    /// How many commands.
+    /// Number of commands.
     pub count: u64,
     /// Nanoseconds, and the fraction of commands that took at most so long; rising.
     pub points: Vec<(f64, f64)>,
@@ -382,7 +382,6 @@ pub fn stage_colour(stage: Stage) -> &'static str {
     }
 }
 
-/// The stage of this name.
 pub fn known_stage(name: &str) -> Option<Stage> {
     Stage::ALL.into_iter().find(|stage| stage.name() == name)
 }

@@ -3,7 +3,7 @@
 use quick_xml::escape::escape;
 use std::fmt::{Result, Write};
 
-/// What pages look like.
+/// Style sheet that all pages share.
 const STYLE: &str = include_str!("page/style.css");
 
 /// Begins a page of some `kind` of document, with a style of its own beside that of all.

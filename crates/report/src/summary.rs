@@ -22,7 +22,7 @@ const EXPLAINED_PART: f64 = 0.01;
 /// Every kind of command gets its own breakdown, unless there are more kinds than this.
 const BREAKDOWNS: usize = 6;
 
-/// The summary of one run.
+/// The text summary of one run.
 pub fn text(result: &Result) -> String {
     let mut out = String::new();
     write(&mut out, result).expect("a string takes everything");
@@ -428,7 +428,7 @@ fn trim_line(out: &mut String) {
 struct Waiting<'a> {
     resource: &'a str,
     wait_ns: f64,
-    /// From the longest.
+    /// Those who held the resource, the longest wait first.
     holders: Vec<&'a BlameEntry>,
 }
 

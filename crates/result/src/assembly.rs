@@ -13,21 +13,19 @@ use std::collections::BTreeMap;
 /// Everything a result is made of.
 #[derive(Clone)]
 pub struct Parts<'a> {
-    /// The drive's name.
     pub drive: &'a str,
     /// A hash over everything that describes the drive.
     pub drive_hash: &'a str,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// What was recorded.
     pub recorder: &'a Recorder,
     /// The drive's counters when the measurement began.
     pub counters_before: &'a Counters,
-    /// The drive's counters now.
+    /// The drive's counters at the end of the measurement.
     pub counters: &'a Counters,
     /// The drive's blame when the measurement began.
     pub blame_before: &'a [Blame],
-    /// The drive's blame now.
+    /// The drive's blame at the end of the measurement.
     pub blame: &'a [Blame],
     /// Each flow's mean latency when it ran alone ([`Recorder::mean_latency_ns`] of that run).
     pub alone: Option<&'a [Option<f64>]>,
@@ -113,18 +111,17 @@ pub struct KeyValueParts<'a> {
     pub live_bytes: Option<u64>,
     /// Commands that found no key.
     pub misses: u64,
-    /// Bytes of a mapping unit.
+    /// Size of a mapping unit in bytes.
     pub unit_bytes: u32,
-    /// Request managers.
+    /// Number of request managers.
     pub managers: u32,
     /// The drive's counters when the measurement began, and when it ended.
     pub counters: [&'a Counters; 2],
-    /// What was recorded.
     pub recorder: &'a Recorder,
 }
 
 impl KeyValueCounts {
-    /// Puts them together.
+    /// Computes the counts and ratios of the measurement.
     pub fn new(parts: KeyValueParts<'_>) -> KeyValueCounts {
         let KeyValueParts { counts, live_bytes, unit_bytes, recorder, .. } = parts;
         let [before, now] = parts.counters;

@@ -30,19 +30,19 @@ pub(crate) struct Ratio {
     pub(crate) weight: u128,
 }
 
-/// A run in batches.
+/// The totals of a run by batch, for the method of batch means.
 pub(crate) struct BatchMeans {
-    /// What every quantity had come to at the beginning, and when each batch ended.
+    /// Totals of each quantity at the beginning, and at the end of each batch.
     marks: Vec<Vec<Ratio>>,
 }
 
 impl BatchMeans {
-    /// The first batch begins, when the quantities have come to this.
+    /// Begins the first batch; `start` are the totals so far.
     pub(crate) fn new(start: Vec<Ratio>) -> BatchMeans {
         BatchMeans { marks: vec![start] }
     }
 
-    /// A batch ends. Whether batches are twice as long from now on.
+    /// Ends a batch; true if batches are to be twice as long from now on.
     pub(crate) fn end_batch(&mut self, totals: Vec<Ratio>) -> bool {
         self.marks.push(totals);
         let joined = self.batches() == BATCHES_MAX;

@@ -476,7 +476,7 @@ impl Result {
 }
 
 impl Results {
-    /// A list of results.
+    /// A document of several results.
     pub fn new(results: Vec<Result>) -> Results {
         Results {
             schema: ResultsSchema::V1,

@@ -57,7 +57,7 @@ pub fn bandwidth(bytes_per_s: f64) -> String {
     format!("{}/s ({}/s)", scaled(bytes_per_s, &BINARY), scaled(bytes_per_s, &decimal))
 }
 
-/// A ratio: `12.3 %`.
+/// A ratio in per cent, as in `12.3 %`.
 pub fn percent(ratio: f64) -> String {
     format!("{:.1} %", ratio * 100.0)
 }

@@ -53,13 +53,13 @@ impl<const BITS: u32> Buckets<BITS> {
         (mantissa << shift, 1 << shift)
     }
 
-    /// The middle of a bucket.
+    /// The value halfway through a bucket.
     pub const fn middle(index: usize) -> u64 {
         let (low, width) = Self::range(index);
         low + width / 2
     }
 
-    /// Counts one value.
+    /// Counts a value, in picoseconds.
     #[inline]
     pub fn record(&mut self, ps: u64) {
         self.counts[Self::index(ps)] += 1;
@@ -95,7 +95,7 @@ pub fn rank(percentile: f64, count: u64) -> u64 {
     ((parts * u128::from(count)).div_ceil(1_000_000) as u64).max(1)
 }
 
-/// A latency histogram.
+/// A latency histogram, with exact minimum, maximum and sum beside the buckets.
 #[derive(Debug, PartialEq)]
 pub struct Histogram {
     buckets: Buckets<7>,
@@ -147,7 +147,6 @@ impl Histogram {
         }
     }
 
-    /// Counts one duration.
     #[inline]
     pub fn record(&mut self, span: Span) {
         let ps = span.as_ps();

@@ -11,11 +11,11 @@ pub enum Kind {
     Read,
     /// Writes, written through or not.
     Write,
-    /// Trims.
+    /// Deallocations (Dataset Management).
     Trim,
     /// Flushes.
     Flush,
-    /// Stores of new keys.
+    /// Stores of keys that did not exist.
     Store,
     /// Stores to keys that existed.
     Update,
@@ -30,7 +30,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Kind; 10] = [
         Kind::Read,
         Kind::Write,

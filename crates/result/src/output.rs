@@ -23,16 +23,16 @@ const RANDOM: usize = 6;
 const MODE: u32 = 0o777;
 /// Everybody, as far as the umask lets them.
 const BY_UMASK: u32 = 0o666;
-/// The owner.
+/// Read and write for the owner alone.
 const PRIVATE: u32 = 0o600;
 
 /// A file could not be written.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("cannot write {}: {error}", path.display())]
 pub struct OutputError {
-    /// Where it was to go.
+    /// Where the file was to be.
     pub path: PathBuf,
-    /// Why not.
+    /// The system's error.
     pub error: io::Error,
     /// Whether it could not even be begun.
     pub at_start: bool,
@@ -122,7 +122,6 @@ impl PendingFile {
         }
     }
 
-    /// Where the file will be.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -31,7 +31,7 @@ const REQUESTS_MIN: u64 = 1 << 14;
 /// Commands and events after which a run ends by itself, at the end of a batch: two to five CPU
 /// seconds on most drives.
 pub const REQUESTS_MAX: u64 = 4_000_000;
-/// See [`REQUESTS_MAX`].
+/// See [`REQUESTS_MAX`]: the limit on events of the drive.
 pub const EVENTS_MAX: u64 = 20_000_000;
 /// Time on the drive's clock after which a run ends by itself: of a load of one request in a minute
 /// little would be known by then, and it will not be soon.
@@ -84,7 +84,7 @@ impl Goal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// How precisely.
+    /// How precisely the figures are to be known.
     pub goal: Goal,
     /// The flows that go on until then, by number.
     pub flows: Vec<usize>,
@@ -109,11 +109,10 @@ pub struct Search {
     /// When the first batch began, and the drive's events by then.
     began: Time,
     events_before: u64,
-    /// What the last look found.
     found: Found,
 }
 
-/// What a look has found.
+/// What the last look at the batches has found.
 #[derive(Default)]
 struct Found {
     estimates: Vec<Estimate>,
@@ -143,7 +142,6 @@ impl Search {
         }
     }
 
-    /// What is to be found out.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -58,7 +58,7 @@ impl Slice {
 struct Breakdown {
     /// By stage, then by the time spent in it.
     stage_counts: Box<[[u64; StageBuckets::LEN]; Stage::COUNT]>,
-    /// By latency.
+    /// By bucket of the latency.
     slices: Box<[Slice; LatencyBuckets::LEN]>,
 }
 
@@ -522,7 +522,7 @@ impl Recorder {
         record.breakdown.slices[LatencyBuckets::index(latency.as_ps())].count += commands;
     }
 
-    /// The names of the flows.
+    /// Names of the flows, by number.
     pub fn flow_names(&self) -> &[String] {
         &self.names
     }

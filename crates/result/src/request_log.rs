@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the request log {}: {source}", path.display())]
 pub struct RequestLogError {
-    /// Where it was to go.
+    /// Where the log was to be.
     pub path: PathBuf,
-    /// What went wrong.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -181,7 +181,6 @@ pub fn header(has_link: bool) -> String {
     line
 }
 
-/// Every operation.
 #[cfg(test)]
 pub(crate) const OPERATIONS: [Operation; 6] = [
     Operation::Read,
@@ -204,7 +203,7 @@ pub(crate) const fn operation_name(operation: Operation) -> &'static str {
     }
 }
 
-/// A field as CSV has it.
+/// A field of a CSV file, quoted if need be (RFC 4180).
 pub fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))

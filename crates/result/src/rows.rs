@@ -17,15 +17,15 @@ pub struct RequestBatch {
     pub id: Vec<u64>,
     /// The number of the flow, from 0.
     pub flow: Vec<i32>,
-    /// The queue.
+    /// Submission queue identifier.
     pub queue: Vec<u16>,
-    /// Of [`OP_NAMES`].
+    /// Index into [`OP_NAMES`].
     pub op: Vec<i8>,
     /// The first sector; of a key-value command the number of its key.
     pub sector: Vec<u64>,
     /// How many; of a key-value command the bytes of its value or of the host's buffer.
     pub sectors: Vec<u32>,
-    /// Of [`STATUSES`].
+    /// Index into [`STATUSES`].
     pub status: Vec<i8>,
     /// When the request was made.
     pub created_ps: Vec<u64>,
@@ -80,12 +80,11 @@ impl RequestBatch {
         }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.flow.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.flow.is_empty()
     }
@@ -179,7 +178,7 @@ impl fmt::Debug for RowSink {
     }
 }
 
-/// Rows being put together.
+/// Collects rows, and hands them to a sink in batches.
 pub struct RequestRows {
     sink: RowSink,
     has_link: bool,
@@ -243,7 +242,7 @@ impl RequestRows {
         self.is_wanted = (self.sink.0)(batch);
     }
 
-    /// Hands over the rest.
+    /// Hands over the last, incomplete batch.
     pub fn finish(mut self) {
         if self.is_wanted && !self.batch.is_empty() {
             let batch = std::mem::take(&mut self.batch);

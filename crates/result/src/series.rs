@@ -33,32 +33,30 @@ type Spread = Buckets<4>;
 /// What happened in one interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// When it began.
     pub start: Time,
-    /// When it ended.
     pub end: Time,
     /// Whether it lies after the ramp.
     pub measured: bool,
-    /// Each flow.
+    /// By number of the flow.
     pub flows: Vec<FlowPoint>,
-    /// Bytes that hosts wrote.
+    /// Bytes that hosts wrote in the interval.
     pub host_bytes: u64,
     /// Bytes of the mapping units programmed.
     pub flash_bytes: u64,
-    /// Free blocks at its end.
+    /// Free blocks at the end of the interval.
     pub free_blocks: u64,
 }
 
 /// What one flow did in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowPoint {
-    /// Commands that succeeded.
+    /// Commands that completed successfully.
     pub ios: u64,
     /// Bytes that they moved or trimmed.
     pub bytes: u64,
     /// The integral of the I/Os outstanding over time, in picoseconds.
     pub outstanding_ps: u128,
-    /// Latencies, by bucket.
+    /// Latency histogram: buckets of [`Spread`] with their counts, empty ones left out.
     spread: Vec<(u16, u64)>,
 }
 
@@ -106,10 +104,9 @@ impl Point {
     }
 }
 
-/// The points of a run.
+/// A run over time: its intervals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// The flows' names.
     pub flows: Vec<String>,
     /// The points in order of time.
     pub points: Vec<Point>,
@@ -118,7 +115,7 @@ pub struct Series {
 /// A flow in the interval that goes on.
 #[derive(Clone, Default)]
 struct Current {
-    /// Reads and writes.
+    /// Latencies of reads, and of writes.
     latencies: [Histogram; 2],
     bytes: [u64; 2],
     /// Commands of other kinds that succeeded, and their bytes.
@@ -407,15 +404,15 @@ fn point_of(flow: &mut Current) -> FlowPoint {
 /// What a column of the CSV holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// A name.
+    /// A string.
     Text,
-    /// 0 or 1.
+    /// A boolean: 0 or 1.
     Flag,
     /// Nanoseconds with three decimals: whole picoseconds.
     Nanoseconds,
-    /// A whole number.
+    /// An integer.
     Count,
-    /// Any number.
+    /// A decimal number.
     Number,
 }
 
@@ -468,7 +465,7 @@ pub const COLUMNS: [(&str, Holds); 41] = [
 /// How many of them a flow has, too.
 const SHARED: usize = 24;
 
-/// One interval's rows.
+/// The CSV rows of one interval: one for each flow, and one for all.
 struct Rows<'a> {
     start: Time,
     end: Time,

@@ -19,18 +19,18 @@ pub struct Longest<T> {
 }
 
 impl<T> Longest<T> {
-    /// Keeps so many.
+    /// Keeps the `most` longest.
     pub fn new(most: usize) -> Longest<T> {
         Longest { most, kept: vec![] }
     }
 
-    /// What is not longer than this is not kept.
+    /// The shortest duration that is kept, once there are `most`; only longer ones are added then.
     pub(crate) fn least(&self) -> Option<Span> {
         self.kept.last().filter(|_| self.kept.len() == self.most).map(|(span, _)| *span)
     }
 
-    /// Keeps it if it is one of the longest; of two that took as long, the earlier one comes first.
-    /// Whether it is kept.
+    /// Adds an item if it is one of the longest; of two that took as long, the earlier one comes
+    /// first. True if it was added.
     pub fn offer(&mut self, span: Span, make: impl FnOnce() -> T) -> bool {
         let at = self.kept.partition_point(|(kept, _)| *kept >= span);
         if at >= self.most {
@@ -149,7 +149,7 @@ impl Slowest {
         Span::from_ps(self.least.as_ps() / 2)
     }
 
-    /// Forgets those of a flow.
+    /// Drops the commands of a flow, at the end of its ramp.
     pub(crate) fn forget(&mut self, flow: usize) {
         self.kept.kept.retain(|(_, slow)| slow.flow != flow);
         self.least = self.kept.least().unwrap_or(Span::ZERO);

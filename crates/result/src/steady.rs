@@ -44,10 +44,10 @@ fn spread(values: &[f64]) -> (f64, f64) {
     ((high - low) / mean, (slope * (n - 1.0)).abs() / mean)
 }
 
-/// A round that is over.
+/// A completed measurement round.
 struct Round {
     recorder: Recorder,
-    /// What the drive had counted when it began.
+    /// The drive's counters when the round began.
     counters: Counters,
     blame: Vec<Blame>,
     turnover: Turnover,
@@ -59,26 +59,26 @@ pub struct Rounds {
     next: Time,
     counters: Counters,
     blame: Vec<Blame>,
-    /// What the drive had turned over when the round began.
+    /// Turnover of the drive's blocks when the round began.
     turnover: Turnover,
-    /// The rounds of the window.
+    /// The last rounds, at most [`WINDOW`].
     last: VecDeque<Round>,
     iops: Vec<f64>,
     /// The rounds of the window are even, and so is what was turned over in them.
     reached: bool,
 }
 
-/// What a search ended with.
+/// The measurement window that a search ended with, and its verdict.
 pub struct Found {
     /// What was recorded in the window.
     pub recorder: Recorder,
-    /// What the drive had counted when the window began.
+    /// The drive's counters when the window began.
     pub counters: Counters,
     /// Who had delayed whom by then.
     pub blame: Vec<Blame>,
-    /// What had been turned over when the window began.
+    /// Turnover when the window began; `None` if no round was completed.
     pub from: Option<Turnover>,
-    /// What was found.
+    /// How the search went, for the result.
     pub steady: Steady,
 }
 
@@ -97,7 +97,7 @@ impl Rounds {
         }
     }
 
-    /// When the round ends.
+    /// When the current round ends.
     pub fn next(&self) -> Time {
         self.next
     }

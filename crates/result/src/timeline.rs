@@ -36,17 +36,17 @@ const COUNTERS: [(&str, &str); 5] = [
     ("units in the write cache", "units"),
 ];
 
-/// A part of a run.
+/// An interval of the drive's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// From this time on.
+    /// First instant of the window.
     pub from: Time,
-    /// Up to this time.
+    /// End of the window.
     pub to: Time,
 }
 
 impl Window {
-    /// All of it.
+    /// The whole run.
     pub const ALL: Window = Window { from: Time::ZERO, to: Time::MAX };
 
     /// Reads `FROM-TO`, two times.
@@ -67,7 +67,7 @@ impl Window {
     }
 }
 
-/// A timeline being written.
+/// A Perfetto timeline of a run, while it is written.
 pub struct Timeline {
     trace: Trace,
     window: Window,

@@ -34,7 +34,7 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// The worse of both.
+    /// The larger of the two.
     pub fn most_ns(&self) -> f64 {
         self.drive_ns.max(self.host_ns)
     }
@@ -43,11 +43,10 @@ impl Missed {
 /// One kind of command in both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// Which.
     pub kind: Kind,
-    /// In the simulation.
+    /// Latencies in the simulation.
     pub predicted: Latency,
-    /// As the drive served it.
+    /// Latencies that the served drive measured.
     pub served: Latency,
 }
 
@@ -68,7 +67,7 @@ impl Pair {
 pub struct Agreement {
     /// What of them can be compared.
     pub comparable: Comparable,
-    /// How late both sides were.
+    /// By how much drive and host missed real time.
     pub missed: Missed,
     /// The kinds of command that can be compared: those whose medians are long enough for that.
     pub pairs: Vec<Pair>,

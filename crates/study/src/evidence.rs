@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// The format's version.
+    /// Checked when the file is read.
     #[serde(rename = "schema")]
     _schema: Schema,
     /// What has to be known to read the figures, or why there are none.
@@ -79,7 +79,7 @@ pub struct Measurement {
     /// Whether the tests run this one each time; if not, only the command does.
     #[serde(default)]
     pub sample: bool,
-    /// The figures.
+    /// The published figures of this load.
     pub figures: BTreeMap<Figure, Published>,
     /// How far they may be off, if not as far as others.
     #[serde(default)]
@@ -115,13 +115,13 @@ impl Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Figure {
-    /// Requests a second.
+    /// Requests per second.
     Iops,
-    /// Bytes a second.
+    /// Bytes per second.
     Bandwidth,
-    /// Mean latency.
+    /// Mean latency, in nanoseconds.
     Mean,
-    /// Median latency.
+    /// Median latency, in nanoseconds.
     P50,
     /// Latency that one in a hundred exceeds.
     P99,
@@ -183,9 +183,9 @@ impl Figure {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Published {
-    /// A number.
+    /// One value, with its unit.
     One(String),
-    /// From and to.
+    /// A range: its lower and upper end.
     Between(String, String),
 }
 
@@ -201,7 +201,6 @@ impl Published {
 /// How far one figure is off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// Which.
     pub figure: Figure,
     /// What the source says, from and to.
     pub published: [f64; 2],

@@ -37,12 +37,12 @@ const RUNS: &str = "runs.jsonl";
 /// Why a ledger cannot be used.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum LedgerError {
-    /// The system.
+    /// The system refuses access to the folder or a file in it.
     #[error("cannot use the ledger {}: {error}", path.display())]
     System {
         /// Its folder, or a file in it.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
     /// A file of it that may be another's.
@@ -51,79 +51,79 @@ pub enum LedgerError {
         "a ledger writes only to files of its own folder: remove the link, or take another folder"
     ))]
     Link {
-        /// The link.
+        /// The symbolic link.
         path: PathBuf,
     },
     /// Nothing more can be written.
     #[error("the ledger {} takes no more: {error}; {kept} finished runs are kept", path.display())]
     #[diagnostic(help("what is kept need not run again: make room, and start the same once more"))]
     Full {
-        /// Its folder.
+        /// The ledger's folder.
         path: PathBuf,
-        /// How many runs it has.
+        /// Number of finished runs that the ledger has.
         kept: usize,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
-    /// It is of another build.
+    /// The ledger was written by another build.
     #[error("the ledger {} is of Mynah {theirs}, and this is {ours}", path.display())]
     #[diagnostic(help("its runs may not be what this build would give: take another folder"))]
     Build {
-        /// Its folder.
+        /// The ledger's folder.
         path: PathBuf,
-        /// The build that it is of.
+        /// The build that wrote it.
         theirs: String,
-        /// This one.
+        /// This build.
         ours: String,
     },
-    /// It is of something else.
+    /// The ledger has runs of another experiment.
     #[error("the ledger {} has {theirs}, and this is {ours}", path.display())]
     #[diagnostic(help("a ledger is of one experiment: take another folder"))]
     Other {
-        /// Its folder.
+        /// The ledger's folder.
         path: PathBuf,
-        /// What it has the runs of.
+        /// What the ledger has runs of.
         theirs: String,
-        /// What was to be run.
+        /// What was to be run now.
         ours: String,
     },
-    /// It has another format.
+    /// The ledger's file format is not supported.
     #[error("the ledger {} has the format `{found}`, and this is {BUILD}, which reads {SCHEMA}", path.display())]
     #[diagnostic(help("the Mynah that wrote it reads it, or take another folder"))]
     Format {
-        /// Its folder.
+        /// The ledger's folder.
         path: PathBuf,
-        /// The format.
+        /// Its schema.
         found: String,
     },
-    /// Another driver has it.
+    /// Another process or run has locked the ledger.
     #[error("the ledger {} is in use by {holder}; this is {us}", path.display())]
     #[diagnostic(help("one at a time can add to it: wait for the other to end"))]
     Held {
-        /// Its folder.
+        /// The ledger's folder.
         path: PathBuf,
-        /// Who has it.
+        /// Who has locked it.
         holder: String,
-        /// Who wanted it.
+        /// Who tried to lock it.
         us: String,
     },
-    /// A line that nobody wrote so.
+    /// A line is not as a ledger writes it, or its checksum is wrong.
     #[error("{}:{line}: {problem}", path.display())]
     #[diagnostic(help("the file is left as it is: without this line, its run is run again"))]
     Broken {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// What is wrong with the line.
         problem: String,
     },
-    /// A file that a run reads.
+    /// A file that a run reads, such as a trace, cannot be read.
     #[error("{} cannot be read: {error}", path.display())]
     Input {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
     /// A run that can be done only once.
@@ -172,7 +172,7 @@ fn named(sweep: Option<&str>, title: &str) -> String {
     }
 }
 
-/// The first line.
+/// The first line of a ledger's file.
 #[derive(Serialize, Deserialize)]
 struct Header {
     ledger: String,
@@ -181,15 +181,15 @@ struct Header {
     title: String,
 }
 
-/// What became of a run.
+/// A finished run, as the ledger keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Entry {
-    /// It is done.
+    /// The run completed.
     Done(Box<RunResult>),
-    /// It has failed.
+    /// The run failed.
     Failed(FailedRun),
-    /// What somebody made of it, and has a key of its own.
+    /// Other data under a key of its own.
     Value(serde_json::Value),
 }
 
@@ -211,7 +211,7 @@ const BEFORE_KEY: &[u8] = b"{\"key\":\"";
 const AFTER_KEY: &[u8] = b"\",\"";
 const FAILED: &[u8] = b"failed\"";
 
-/// Where a run's line is.
+/// Where a run's line is in the file.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     place: Place,
@@ -288,7 +288,6 @@ impl Ledger {
         Ok(Ledger { folder: folder.to_owned(), lines, kept, count, _lock: lock })
     }
 
-    /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -298,7 +297,6 @@ impl Ledger {
         self.kept.len()
     }
 
-    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -361,7 +359,7 @@ fn open_own(path: &Path) -> Result<File, LedgerError> {
 /// What comes before a line's checksum, and behind it.
 const BEFORE_SUM: &[u8] = b",\"crc32\":\"";
 const AFTER_SUM: &[u8] = b"\"}";
-/// Digits of a checksum.
+/// Hexadecimal digits of a CRC-32.
 const SUM_DIGITS: usize = 8;
 
 /// Plain data, which has fields, as one line of JSON whose last field is a checksum of all before it.

@@ -18,9 +18,9 @@ use mynah_workload::quantity::{KB_BASE, parse_bytes, parse_share, parse_time};
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
-/// A sweep, done.
+/// The results of a sweep, by point.
 pub struct Sweep {
-    /// What was varied.
+    /// The keys that were varied.
     pub axes: Vec<String>,
     rows: Vec<Row>,
     /// Every quantity that some row has, in order of first appearance.
@@ -37,7 +37,7 @@ struct Runs {
 }
 
 struct Row {
-    /// The value of each axis.
+    /// The value of each axis at this point.
     values: Vec<String>,
     confidence: Confidence,
 }
@@ -78,16 +78,16 @@ impl Row {
 /// A column of a sweep's table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Words.
+    /// Strings.
     Text(Vec<String>),
-    /// Whole numbers.
+    /// Integers.
     Count(Vec<u64>),
     /// Numbers; `None` where the row has none.
     Number(Vec<Option<f64>>),
 }
 
 impl Column {
-    /// Values that were varied.
+    /// A column of varied values, of the narrowest type that holds all of them.
     fn of_values<'a>(values: impl Iterator<Item = &'a String> + Clone) -> Column {
         if let Ok(counts) = values.clone().map(|value| value.parse()).collect() {
             return Column::Count(counts);

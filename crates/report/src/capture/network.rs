@@ -16,14 +16,13 @@ const HOPS: u8 = 64;
 const HOST_PORTS: u16 = 0xc000;
 const HOST_PORT_BITS: u16 = 14;
 
-/// How packets are wrapped.
+/// Layers below the transport: whether frames have a VLAN tag, and which IP they carry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) vlan: bool,
     pub(super) ipv6: bool,
 }
 
-/// An IP header.
 pub(super) enum Ip {
     V4(Ipv4Header),
     V6(Ipv6Header),
@@ -46,7 +45,7 @@ impl Ip {
         udp.checksum = sum.unwrap_or_default();
     }
 
-    /// The same.
+    /// Fills in a TCP checksum, as [`Ip::check_udp`] does.
     pub(super) fn check_tcp(&self, tcp: &mut TcpHeader, payload: &[u8]) {
         let sum = match self {
             Ip::V4(ip) => tcp.calc_checksum_ipv4(ip, payload),

@@ -24,9 +24,9 @@ const FLAGS_SGL: u8 = 1 << 6;
 pub(super) enum Data {
     /// In the host's memory, under a key.
     Keyed { address: u64, key: u32, invalidate: bool },
-    /// In the capsule.
+    /// In the capsule, behind the command.
     InCapsule,
-    /// In PDUs.
+    /// In data PDUs of NVMe/TCP.
     Transport,
 }
 

@@ -56,7 +56,7 @@ struct Marks {
 /// A queue pair: what the host has sent, and what the drive has.
 #[derive(Default)]
 struct Pair {
-    /// The next packet's number.
+    /// The next packet sequence number (PSN) in each direction.
     next: [u32; 2],
     /// Messages that have come whole.
     messages: [u32; 2],
@@ -86,7 +86,7 @@ struct Transport {
     payload: Vec<u8>,
 }
 
-/// Makes frames of packets.
+/// Encapsulates packets in RoCEv2: InfiniBand transport headers over UDP.
 pub(super) struct Roce {
     network: Network,
     sender: Sender,
@@ -100,7 +100,7 @@ impl Roce {
         Roce { network, sender, pairs: BTreeMap::new() }
     }
 
-    /// The whole frame.
+    /// The frame from the Ethernet header on.
     pub(super) fn frame(&mut self, packet: &Packet) -> Vec<u8> {
         let pair = self.pairs.entry(packet.queue.0).or_default();
         let transport = self.sender.transport(pair, packet);

@@ -9,7 +9,7 @@ use mynah_model::packets::{Leg, Packet, Part};
 use mynah_wire::tcp::pdu::Kind;
 use std::collections::BTreeMap;
 
-/// NVMe over TCP's port.
+/// The IANA port of NVMe/TCP.
 const DRIVE_PORT: u16 = 4420;
 /// A picosecond clock's ticks in one of timestamps: a millisecond, as Linux has it.
 const TIMESTAMP_PS: u64 = 1_000_000_000;
@@ -21,7 +21,7 @@ struct Connection {
     stamps: [u32; 2],
 }
 
-/// Makes frames of packets.
+/// Encapsulates packets in NVMe/TCP PDUs over TCP.
 pub(super) struct Tcp {
     network: Network,
     success_flag: bool,
@@ -33,7 +33,7 @@ impl Tcp {
         Tcp { network, success_flag, connections: BTreeMap::new() }
     }
 
-    /// The whole frame.
+    /// The frame from the Ethernet header on.
     pub(super) fn frame(&mut self, packet: &Packet) -> Vec<u8> {
         let payload = self.payload(packet);
         let new = Connection { next: [1; 2], stamps: [0; 2] };

@@ -4,7 +4,6 @@
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
-/// A line of a chart.
 pub struct Line {
     /// Which of the report's colours.
     pub colour: usize,
@@ -15,7 +14,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Without intervals.
+    /// A line without confidence intervals.
     pub fn new(colour: usize, points: Vec<(f64, f64)>) -> Line {
         Line { colour, points, errors: vec![] }
     }
@@ -27,15 +26,13 @@ impl Line {
     }
 }
 
-/// A chart of lines.
+/// A line chart, drawn as SVG.
 pub struct Chart<'a> {
-    /// What it shows.
     pub title: &'a str,
     /// What the horizontal axis says, and how its numbers are written.
     pub across: (&'a str, &'a dyn Fn(f64) -> String),
-    /// How heights are written.
+    /// Formats the numbers of the vertical axis.
     pub height: &'a dyn Fn(f64) -> String,
-    /// What is drawn.
     pub lines: Vec<Line>,
     /// Places on the horizontal axis that have a mark, if not evenly spaced ones.
     pub marks: Option<Vec<f64>>,

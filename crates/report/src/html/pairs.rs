@@ -6,7 +6,7 @@ use mynah_result::figures::{bytes, percent};
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
-/// A part of a bar.
+/// A segment of a stacked bar.
 struct Part {
     name: &'static str,
     colour: &'static str,

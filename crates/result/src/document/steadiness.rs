@@ -41,7 +41,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Steady => "steady",
@@ -122,7 +121,7 @@ impl From<Settled> for Settling {
 /// What of a drive the judgement depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Grounds {
-    /// Blocks of the drive.
+    /// Number of blocks of the drive.
     pub(crate) blocks: u64,
     /// The write amplification that was computed, if it holds for what was written.
     pub(crate) expected: Option<f64>,

@@ -48,7 +48,7 @@ impl TraceWrites {
         })
     }
 
-    /// The same in a sentence.
+    /// The same as a sentence, for the notes of a result.
     pub fn note(&self) -> String {
         let TraceWrites { flow, namespace, bytes, share, assumed } = self;
         match assumed {

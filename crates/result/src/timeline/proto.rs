@@ -20,7 +20,7 @@ impl Message {
         push_varint(&mut self.bytes, u64::from(field << 3 | wire_type));
     }
 
-    /// A field that is a number.
+    /// Appends a field of wire type VARINT.
     pub(super) fn number(&mut self, field: u32, value: u64) -> &mut Message {
         self.key(field, 0);
         push_varint(&mut self.bytes, value);
@@ -39,7 +39,7 @@ impl Message {
         self
     }
 
-    /// A field that is a string.
+    /// Appends a string field (wire type LEN).
     pub(super) fn string(&mut self, field: u32, value: &str) -> &mut Message {
         self.nested(field, value.as_bytes())
     }

@@ -41,7 +41,7 @@ const BEGIN: u64 = 1;
 const END: u64 = 2;
 const COUNTER: u64 = 4;
 
-/// Tracks of one group.
+/// Track identifiers reserved for each group.
 const GROUP: u64 = 1 << 32;
 
 /// The track of a thread of a group, from 0.
@@ -58,7 +58,7 @@ pub enum Arrow {
     To(u64),
 }
 
-/// A trace being written.
+/// A Perfetto trace file, while it is written.
 pub struct Trace {
     file: PendingFile,
     out: BufWriter<File>,
@@ -136,7 +136,7 @@ impl Trace {
         self.end(track, end);
     }
 
-    /// A counter has this value.
+    /// Records that a counter track has this value from now on.
     pub(crate) fn count(&mut self, track: u64, at: Time, value: f64) {
         let mut event = Message::default();
         event.number(EVENT_TYPE, COUNTER).number(TRACK, track);
@@ -190,7 +190,7 @@ impl Trace {
         }
     }
 
-    /// A group of tracks.
+    /// Declares a group of tracks, which Perfetto shows as a process.
     pub fn process(&mut self, group: u64, name: &str) {
         let mut process = Message::default();
         process.number(1, group).string(6, name);

@@ -102,7 +102,6 @@ type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::Erro
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Picture {
-    /// As an SVG document.
     pub fn svg(&self) -> String {
         let mut svg = String::new();
         self.draw(&mut svg).expect("a string takes every drawing");

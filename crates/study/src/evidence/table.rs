@@ -8,9 +8,9 @@ use std::fmt::Write;
 /// How a row that misses is shown: what stands before and after it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Paint {
-    /// Before the row.
+    /// Printed before the row, such as a colour escape.
     pub before: &'static str,
-    /// After it.
+    /// Printed after the row.
     pub after: &'static str,
 }
 
@@ -19,9 +19,8 @@ pub struct Paint {
 pub struct Checks<'a> {
     /// The drive, as it was asked for.
     pub drive: &'a str,
-    /// What is known of it.
     pub evidence: &'a Evidence,
-    /// What was run.
+    /// The measurements that were run, with their figures.
     pub rows: Vec<(&'a Measurement, Vec<Compared>)>,
 }
 

@@ -17,12 +17,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a key.
+/// Bytes of a SHA-256.
 const BYTES: usize = 32;
 /// Hexadecimal digits of a key.
 pub(super) const DIGITS: usize = 2 * BYTES;
 
-/// Identifies a run.
+/// Identifies a run: SHA-256 of all that its result follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key([u8; BYTES]);
 

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 /// The longest line, in bytes. A result has some thousand; one of many flows has more.
 const LINE_MAX: u64 = 256 << 20;
 
-/// What lines are kept in.
+/// File operations that lines need; tests replace the file.
 pub(super) trait Storage: Read + Write + Seek {
     fn set_len(&mut self, bytes: u64) -> io::Result<()>;
     fn sync(&mut self) -> io::Result<()>;

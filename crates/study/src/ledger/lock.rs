@@ -11,9 +11,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The file in the folder.
+/// Name of the lock file in the ledger's folder.
 const NAME: &str = "lock";
-/// The most that is read of who has it.
+/// Most bytes that are read of the holder's description.
 const HOLDER_MAX: u64 = 1000;
 
 /// The folders that this process has, and who in it; a child of a fork has none of its parent's.

@@ -50,27 +50,27 @@ pub fn title(runs: &[Simulation]) -> String {
     }
 }
 
-/// A run that has failed.
+/// Describes a failed run: its point, its seed and the error.
 pub fn failed(simulation: &Simulation, error: String) -> FailedRun {
     let point = simulation.point.iter().cloned().collect();
     FailedRun { point, seed: simulation.options.seed, error }
 }
 
-/// What became of a run.
+/// How a run ended.
 #[derive(Clone, Debug)]
 pub enum Ended {
-    /// It is done.
+    /// The run completed.
     Done(Box<RunResult>),
-    /// It has failed.
+    /// The run failed.
     Failed(FailedRun),
 }
 
-/// What became of all runs.
+/// The outcome of all runs of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Ends {
     /// The results of points of which every run is done, in order.
     pub results: Vec<RunResult>,
-    /// Those that failed.
+    /// Runs that failed.
     pub failed: Vec<FailedRun>,
     /// Whether some have not been run.
     pub is_part: bool,

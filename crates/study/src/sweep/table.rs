@@ -3,12 +3,11 @@
 
 use std::fmt::Write;
 
-/// How wide a table may be.
+/// Width of the terminal, in characters.
 const WIDTH: usize = 80;
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) header: String,
