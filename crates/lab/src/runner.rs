@@ -44,7 +44,7 @@ use mynah_model::stats::{Blame, Counters};
 use mynah_result::output::PendingFile;
 use mynah_result::precision::{Goal, Search};
 use mynah_result::series::Series;
-use mynah_result::steady::{Found, Rounds};
+use mynah_result::steady::{Rounds, SteadyWindow};
 use mynah_result::{Precision, Settled, Steadiness, Steady, TraceWrites, sum_of};
 use mynah_result::{kind::Kind, recorder::Recorder};
 use mynah_stamp::{Span, Time};
@@ -905,7 +905,8 @@ impl Runner {
         let (mut counters_before, mut blame_before) = Default::default();
         let mut found = None;
         if let Some(rounds) = self.rounds.take() {
-            let Found { recorder: window, counters, blame, steady, from } = rounds.finish(recorder);
+            let SteadyWindow { recorder: window, counters, blame, steady, from } =
+                rounds.finish(recorder);
             (recorder, counters_before, blame_before) = (window, counters, blame);
             turnover = from.map_or(turnover.clone(), |from| turnover.since(&from));
             found = Some(steady);

@@ -38,34 +38,34 @@ const LONGEST: u32 = 65_535;
 const TAKE_EVERY: Span = Span::from_us(100);
 
 /// Encapsulates the packets of a link in Ethernet frames, by its transport.
-enum Dress {
+enum Framer {
     Roce(Roce),
     Tcp(Tcp),
 }
 
-impl Dress {
-    fn new(ethernet: &Ethernet) -> Dress {
+impl Framer {
+    fn new(ethernet: &Ethernet) -> Framer {
         let network = Network { vlan: ethernet.vlan, ipv6: ethernet.ipv6 };
         match ethernet.framing {
             Framing::RoceV2 { acks, invalidate, .. } => {
-                Dress::Roce(Roce::new(network, ethernet, acks, invalidate))
+                Framer::Roce(Roce::new(network, ethernet, acks, invalidate))
             }
-            Framing::Tcp { success_flag } => Dress::Tcp(Tcp::new(network, success_flag)),
+            Framing::Tcp { success_flag } => Framer::Tcp(Tcp::new(network, success_flag)),
         }
     }
 
     /// The frame from the Ethernet header on, without the frame check sequence.
     fn frame(&mut self, packet: &Packet) -> Vec<u8> {
         match self {
-            Dress::Roce(roce) => roce.frame(packet),
-            Dress::Tcp(tcp) => tcp.frame(packet),
+            Framer::Roce(roce) => roce.frame(packet),
+            Framer::Tcp(tcp) => tcp.frame(packet),
         }
     }
 
     fn snap(&self) -> usize {
         match self {
-            Dress::Roce(_) => ROCE_SNAP,
-            Dress::Tcp(_) => LONGEST as usize,
+            Framer::Roce(_) => ROCE_SNAP,
+            Framer::Tcp(_) => LONGEST as usize,
         }
     }
 }
@@ -74,7 +74,7 @@ impl Dress {
 pub struct Capture {
     file: PendingFile,
     writer: PcapWriter<BufWriter<File>>,
-    dress: Dress,
+    framer: Framer,
     next: Time,
 }
 
@@ -103,7 +103,7 @@ impl Capture {
         let writer = writer.map_err(|error| file.error(error))?;
         drive.keep_packets(true);
         let next = drive.now() + TAKE_EVERY;
-        Ok(Capture { file, writer, dress: Dress::new(ethernet), next })
+        Ok(Capture { file, writer, framer: Framer::new(ethernet), next })
     }
 
     /// When it wants to look at the drive.
@@ -137,9 +137,9 @@ impl Capture {
 
     fn write(&mut self, packets: &[Packet]) -> io::Result<()> {
         for packet in packets {
-            let frame = self.dress.frame(packet);
+            let frame = self.framer.frame(packet);
             debug_assert_eq!(frame.len() as u32 + UNSEEN_BYTES, packet.bytes, "{packet:?}");
-            let kept = &frame[..frame.len().min(self.dress.snap())];
+            let kept = &frame[..frame.len().min(self.framer.snap())];
             let at = Duration::from_nanos(packet.at.as_ps() / 1000);
             let record = PcapPacket::new(at, frame.len() as u32, kept);
             self.writer.write_packet(&record).map_err(io_error)?;

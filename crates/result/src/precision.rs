@@ -109,12 +109,12 @@ pub struct Search {
     /// When the first batch began, and the drive's events by then.
     began: Time,
     events_before: u64,
-    found: Found,
+    assessment: Assessment,
 }
 
-/// What the last look at the batches has found.
+/// What is known at the last look at the batches.
 #[derive(Default)]
-struct Found {
+struct Assessment {
     estimates: Vec<Estimate>,
     batches: usize,
     batch: Span,
@@ -138,7 +138,7 @@ impl Search {
             batch: BATCH,
             began: Time::ZERO,
             events_before: 0,
-            found: Found::default(),
+            assessment: Assessment::default(),
         }
     }
 
@@ -195,7 +195,7 @@ impl Search {
         // The interval becomes narrower with the root of time.
         let way = |half: f64| if half > 0.0 { (allowed / half) * (allowed / half) } else { 1.0 };
         let share = estimates.iter().map(|it| it.half_width.map_or(0.0, way)).fold(1.0, f64::min);
-        self.found = Found {
+        self.assessment = Assessment {
             estimates,
             batches,
             batch: self.batch,
@@ -217,8 +217,8 @@ impl Search {
     pub fn done(&self, now: Time, requests: u64, drive: &Drive) -> f64 {
         let events = drive.events_processed().saturating_sub(self.events_before);
         let passed = now.saturating_since(self.began).as_secs_f64();
-        let looked = self.found.passed.as_secs_f64();
-        let known = if looked > 0.0 { self.found.share * passed / looked } else { 0.0 };
+        let looked = self.assessment.passed.as_secs_f64();
+        let known = if looked > 0.0 { self.assessment.share * passed / looked } else { 0.0 };
         let by_bounds = [
             requests as f64 / REQUESTS_MAX as f64,
             events as f64 / EVENTS_MAX as f64,
@@ -229,7 +229,8 @@ impl Search {
 
     /// What is known at the end of the run.
     pub fn finish(self) -> Precision {
-        let Found { estimates, batches, batch, requests, reached, bound_reached, .. } = self.found;
+        let Assessment { estimates, batches, batch, requests, reached, bound_reached, .. } =
+            self.assessment;
         let width = |estimate: &Estimate| estimate.half_width.unwrap_or(f64::INFINITY);
         let least = estimates.iter().max_by(|a, b| width(a).total_cmp(&width(b)));
         Precision {

@@ -15,35 +15,35 @@ const COMMANDS: usize = 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Longest<T> {
     most: usize,
-    kept: Vec<(Span, T)>,
+    entries: Vec<(Span, T)>,
 }
 
 impl<T> Longest<T> {
     /// Keeps the `most` longest.
     pub fn new(most: usize) -> Longest<T> {
-        Longest { most, kept: vec![] }
+        Longest { most, entries: vec![] }
     }
 
     /// The shortest duration that is kept, once there are `most`; only longer ones are added then.
     pub(crate) fn least(&self) -> Option<Span> {
-        self.kept.last().filter(|_| self.kept.len() == self.most).map(|(span, _)| *span)
+        self.entries.last().filter(|_| self.entries.len() == self.most).map(|(span, _)| *span)
     }
 
     /// Adds an item if it is one of the longest; of two that took as long, the earlier one comes
     /// first. True if it was added.
     pub fn offer(&mut self, span: Span, make: impl FnOnce() -> T) -> bool {
-        let at = self.kept.partition_point(|(kept, _)| *kept >= span);
+        let at = self.entries.partition_point(|(other, _)| *other >= span);
         if at >= self.most {
             return false;
         }
-        self.kept.truncate(self.most - 1);
-        self.kept.insert(at, (span, make()));
+        self.entries.truncate(self.most - 1);
+        self.entries.insert(at, (span, make()));
         true
     }
 
     /// With their durations, the longest first.
     pub fn iter(&self) -> impl Iterator<Item = &(Span, T)> {
-        self.kept.iter()
+        self.entries.iter()
     }
 }
 
@@ -101,12 +101,12 @@ fn waits_of(stage: Stage) -> &'static [Resource] {
 pub(crate) struct Slowest {
     /// What is not longer is not kept.
     least: Span,
-    kept: Longest<Slow>,
+    longest: Longest<Slow>,
 }
 
 impl Default for Slowest {
     fn default() -> Self {
-        Slowest { least: Span::ZERO, kept: Longest::new(COMMANDS) }
+        Slowest { least: Span::ZERO, longest: Longest::new(COMMANDS) }
     }
 }
 
@@ -127,8 +127,8 @@ impl Slowest {
         let created = created.min(completion.rung);
         let (completion, link) = (*completion, link.copied());
         let slow = Slow { flow, kind, bytes, created, completion, link, waited: None };
-        self.kept.offer(completion.at.since(created), || slow);
-        self.least = self.kept.least().unwrap_or(Span::ZERO);
+        self.longest.offer(completion.at.since(created), || slow);
+        self.least = self.longest.least().unwrap_or(Span::ZERO);
     }
 
     /// The drive's long waits, the latest first, after `completion` was taken; returns how long waits
@@ -139,8 +139,8 @@ impl Slowest {
         completion: &Completion,
         waits: impl Iterator<Item = &'a LongWait>,
     ) -> Span {
-        let kept = self.kept.kept.iter_mut().map(|(_, slow)| slow);
-        if let Some(slow) = kept.into_iter().find(|slow| slow.is(flow, completion))
+        let slowest = self.longest.entries.iter_mut().map(|(_, slow)| slow);
+        if let Some(slow) = slowest.into_iter().find(|slow| slow.is(flow, completion))
             && let Some((stage, span)) = slow.longest_stage()
         {
             let candidates = waits.filter(|wait| slow.has_waited(wait, stage, span));
@@ -151,21 +151,21 @@ impl Slowest {
 
     /// Drops the commands of a flow, at the end of its ramp.
     pub(crate) fn forget(&mut self, flow: usize) {
-        self.kept.kept.retain(|(_, slow)| slow.flow != flow);
-        self.least = self.kept.least().unwrap_or(Span::ZERO);
+        self.longest.entries.retain(|(_, slow)| slow.flow != flow);
+        self.least = self.longest.least().unwrap_or(Span::ZERO);
     }
 
     /// Adds those of the time right after this.
     pub(crate) fn append(&mut self, other: Slowest) {
-        for (span, slow) in other.kept.kept {
-            self.kept.offer(span, || slow);
+        for (span, slow) in other.longest.entries {
+            self.longest.offer(span, || slow);
         }
-        self.least = self.kept.least().unwrap_or(Span::ZERO);
+        self.least = self.longest.least().unwrap_or(Span::ZERO);
     }
 
     /// For results; flows by name.
     pub(crate) fn told(&self, names: &[String]) -> Vec<SlowCommand> {
-        self.kept.iter().map(|(all, slow)| slow.told(*all, names)).collect()
+        self.longest.iter().map(|(all, slow)| slow.told(*all, names)).collect()
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Rounds {
 }
 
 /// The measurement window that a search ended with, and its verdict.
-pub struct Found {
+pub struct SteadyWindow {
     /// What was recorded in the window.
     pub recorder: Recorder,
     /// The drive's counters when the window began.
@@ -146,7 +146,7 @@ impl Rounds {
     }
 
     /// What the window holds; without a whole round, what was recorded.
-    pub fn finish(self, recorder: Recorder) -> Found {
+    pub fn finish(self, recorder: Recorder) -> SteadyWindow {
         let window = &self.iops[self.iops.len().saturating_sub(WINDOW)..];
         let (excursion, slope) = spread(window);
         let steady = Steady {
@@ -161,11 +161,11 @@ impl Rounds {
         let mut rounds = self.last.into_iter();
         let Some(Round { recorder: first, counters, blame, turnover }) = rounds.next() else {
             let (counters, blame) = (Counters::default(), Vec::new());
-            return Found { recorder, counters, blame, from: None, steady };
+            return SteadyWindow { recorder, counters, blame, from: None, steady };
         };
         let mut all = first;
         rounds.for_each(|round| all.append(round.recorder));
-        Found { recorder: all, counters, blame, from: Some(turnover), steady }
+        SteadyWindow { recorder: all, counters, blame, from: Some(turnover), steady }
     }
 }
 

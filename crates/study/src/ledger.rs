@@ -213,7 +213,7 @@ const FAILED: &[u8] = b"failed\"";
 
 /// Where a run's line is in the file.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct RunLine {
     place: Place,
     line: usize,
     failed: bool,
@@ -224,7 +224,7 @@ struct Kept {
 pub struct Ledger {
     folder: PathBuf,
     lines: Lines<File>,
-    kept: BTreeMap<Key, Kept>,
+    runs: BTreeMap<Key, RunLine>,
     count: usize,
     _lock: Lock,
 }
@@ -243,7 +243,7 @@ impl Ledger {
         let file = open_own(&path)?;
         let system = |error| LedgerError::System { path: path.clone(), error };
         let mut lines = Lines::new(file).map_err(system)?;
-        let mut kept = BTreeMap::new();
+        let mut runs = BTreeMap::new();
         let mut count = 0;
         let mut begun = false;
         let mut refused = None;
@@ -255,7 +255,7 @@ impl Ledger {
                 match read {
                     Ok(None) => refused = check(folder, &path, contents, line).err(),
                     Ok(Some((key, failed))) => {
-                        kept.insert(key, Kept { place, line: count, failed });
+                        runs.insert(key, RunLine { place, line: count, failed });
                     }
                     Err(problem) => {
                         let path = path.clone();
@@ -285,7 +285,7 @@ impl Ledger {
             // The names of new files are synced with the folder.
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(full)?;
         }
-        Ok(Ledger { folder: folder.to_owned(), lines, kept, count, _lock: lock })
+        Ok(Ledger { folder: folder.to_owned(), lines, runs, count, _lock: lock })
     }
 
     pub fn folder(&self) -> &Path {
@@ -294,16 +294,16 @@ impl Ledger {
 
     /// How many runs it has, failed ones included.
     pub fn len(&self) -> usize {
-        self.kept.len()
+        self.runs.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.runs.is_empty()
     }
 
     /// Whether it has this run, and if so, whether that failed.
     pub fn has_failed(&self, key: &Key) -> Option<bool> {
-        self.kept.get(key).map(|kept| kept.failed)
+        self.runs.get(key).map(|run| run.failed)
     }
 
     /// What became of a run.
@@ -311,7 +311,7 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be read.
     pub fn get(&mut self, key: &Key) -> Result<Option<Entry>, LedgerError> {
-        let Some(&Kept { place, line, .. }) = self.kept.get(key) else { return Ok(None) };
+        let Some(&RunLine { place, line, .. }) = self.runs.get(key) else { return Ok(None) };
         let path = self.folder.join(RUNS);
         let text = self.lines.read(place);
         let text = text.map_err(|error| LedgerError::System { path: path.clone(), error })?;
@@ -328,7 +328,7 @@ impl Ledger {
     /// If it cannot be written.
     pub fn add(&mut self, key: Key, entry: &Entry) -> Result<(), LedgerError> {
         let line = plain(&Line { key: key.to_string(), entry });
-        let kept = self.kept.len();
+        let kept = self.runs.len();
         let place = self.lines.append(&line).map_err(|error| LedgerError::Full {
             path: self.folder.clone(),
             kept,
@@ -336,7 +336,7 @@ impl Ledger {
         })?;
         self.count += 1;
         let failed = matches!(entry, Entry::Failed(_));
-        self.kept.insert(key, Kept { place, line: self.count, failed });
+        self.runs.insert(key, RunLine { place, line: self.count, failed });
         Ok(())
     }
 }

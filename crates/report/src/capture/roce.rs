@@ -64,16 +64,16 @@ struct Pair {
 }
 
 impl Pair {
-    fn number(&mut self, way: usize, packets: u32) -> u32 {
-        let number = self.next[way];
-        self.next[way] = number.wrapping_add(packets) & NUMBERS;
+    fn number(&mut self, direction: usize, packets: u32) -> u32 {
+        let number = self.next[direction];
+        self.next[direction] = number.wrapping_add(packets) & NUMBERS;
         number
     }
 
     /// A message of one end has been sent whole; `packet` was its last.
-    fn end(&mut self, way: usize, packet: u32) -> Mark {
-        self.messages[way] = self.messages[way].wrapping_add(1) & NUMBERS;
-        Mark { packet, message: self.messages[way] }
+    fn end(&mut self, direction: usize, packet: u32) -> Mark {
+        self.messages[direction] = self.messages[direction].wrapping_add(1) & NUMBERS;
+        Mark { packet, message: self.messages[direction] }
     }
 }
 

@@ -39,18 +39,18 @@ impl Tcp {
         let new = Connection { next: [1; 2], stamps: [0; 2] };
         let connection = self.connections.entry(packet.queue.0).or_insert(new);
         let host = host_port(packet.queue.0);
-        let (way, from, to) = match packet.direction {
+        let (direction, from, to) = match packet.direction {
             Direction::FromHost => (0, host, DRIVE_PORT),
             Direction::ToHost => (1, DRIVE_PORT, host),
         };
-        let mut tcp = TcpHeader::new(from, to, connection.next[way], u16::MAX);
-        (tcp.ack, tcp.acknowledgment_number) = (true, connection.next[1 - way]);
+        let mut tcp = TcpHeader::new(from, to, connection.next[direction], u16::MAX);
+        (tcp.ack, tcp.acknowledgment_number) = (true, connection.next[1 - direction]);
         tcp.psh = packet.ends();
         let stamp = (packet.at.as_ps() / TIMESTAMP_PS) as u32 + 1;
-        connection.stamps[way] = stamp;
-        connection.next[way] = connection.next[way].wrapping_add(payload.len() as u32);
+        connection.stamps[direction] = stamp;
+        connection.next[direction] = connection.next[direction].wrapping_add(payload.len() as u32);
         // As RFC 7323, appendix A, has them aligned.
-        let stamps = TcpOptionElement::Timestamp(stamp, connection.stamps[1 - way]);
+        let stamps = TcpOptionElement::Timestamp(stamp, connection.stamps[1 - direction]);
         let options = [TcpOptionElement::Noop, TcpOptionElement::Noop, stamps];
         let fits = tcp.set_options(&options);
         debug_assert!(fits.is_ok());

@@ -92,8 +92,8 @@ fn reads() -> Vec<(Operation, u64, u32)> {
 fn a_read_as_bytes() {
     let ethernet = Ethernet::default();
     let packets = run(&ethernet, &reads());
-    let mut dress = Dress::new(&ethernet);
-    let frames: Vec<_> = packets.iter().map(|packet| dress.frame(packet)).collect();
+    let mut framer = Framer::new(&ethernet);
+    let frames: Vec<_> = packets.iter().map(|packet| framer.frame(packet)).collect();
     let bytes: usize = frames.iter().map(|frame| frame.len() + UNSEEN_BYTES as usize).sum();
     assert_eq!((frames.len(), bytes), (9, 4624 + 146 + 2 * 86));
     let opened: Vec<_> = frames.iter().map(|frame| opened(frame, &ethernet)).collect();
@@ -230,8 +230,8 @@ proptest! {
             })
             .collect();
         let packets = run(&ethernet, &commands);
-        let mut dress = Dress::new(&ethernet);
-        let frames: Vec<_> = packets.iter().map(|packet| dress.frame(packet)).collect();
+        let mut framer = Framer::new(&ethernet);
+        let frames: Vec<_> = packets.iter().map(|packet| framer.frame(packet)).collect();
         for (packet, frame) in packets.iter().zip(&frames) {
             assert_eq!(frame.len() as u32 + UNSEEN_BYTES, packet.bytes, "{packet:?}");
             // Only data are cut off, and the check behind them.
