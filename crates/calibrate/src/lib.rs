@@ -28,7 +28,7 @@ use std::path::Path;
 /// Why nothing could be fitted.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum CalibrateError {
-    /// A measurement.
+    /// A file of measurements cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     File(#[from] FileError),
@@ -36,14 +36,14 @@ pub enum CalibrateError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Drive(#[from] DriveError),
-    /// A simulation.
+    /// A simulation cannot be run.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Simulation(#[from] SimulationError),
     /// Something that was asked for.
     #[error("{message}")]
     Asked {
-        /// What is wrong.
+        /// What is wrong with the request.
         message: String,
         /// What would be valid.
         #[help]
@@ -70,7 +70,7 @@ impl CalibrateError {
 pub struct Input {
     /// Its path, as it was given.
     pub name: String,
-    /// What is in it.
+    /// Contents of the file.
     pub text: String,
 }
 
@@ -87,7 +87,7 @@ impl Input {
         }
     }
 
-    /// SHA-256 of its bytes.
+    /// SHA-256 of the text, in hexadecimal.
     pub fn sha256(&self) -> String {
         let mut text = String::new();
         for byte in Sha256::digest(self.text.as_bytes()) {
@@ -108,12 +108,12 @@ impl Input {
     }
 }
 
-/// A file and its hash.
+/// A file, and the hash of its contents.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hashed {
     /// Its path, as it was given.
     pub file: String,
-    /// SHA-256.
+    /// SHA-256, in hexadecimal.
     pub sha256: String,
 }
 
@@ -125,7 +125,7 @@ impl Hashed {
 
 /// A line of a table (CSV), and where it is.
 struct Row<'t> {
-    /// Counted from 1.
+    /// Line number, from 1.
     line: usize,
     span: Range<usize>,
     /// Its values without spaces around, and where each is.

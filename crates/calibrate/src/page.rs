@@ -6,7 +6,6 @@ pub(super) use mynah_report::page::{alarm, end};
 use quick_xml::escape::escape;
 use std::fmt::{Result, Write};
 
-/// Begins a page.
 pub(super) fn begin(out: &mut String, title: &str, lead: &str) -> Result {
     page::begin(out, title, "calibration", "")?;
     let (title, lead) = (escape(title), escape(lead));
@@ -42,7 +41,7 @@ pub(super) fn legend(out: &mut String, names: &[&str]) -> Result {
     writeln!(out, "</ul>")
 }
 
-/// A chart with its caption.
+/// Writes a chart with its caption.
 pub(super) fn chart(out: &mut String, chart: &Chart<'_>) -> Result {
     let (svg, caption) = (chart.svg(), escape(chart.title));
     writeln!(out, "<figure class=\"panel\">{svg}<figcaption>{caption}</figcaption></figure>")

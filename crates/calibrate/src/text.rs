@@ -84,7 +84,6 @@ impl DriveText {
         }
     }
 
-    /// The text.
     pub(super) fn finish(self) -> String {
         self.document.to_string()
     }

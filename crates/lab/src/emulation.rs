@@ -25,7 +25,9 @@ const WRITE_SHARE: f64 = 0.5;
 /// It has one namespace over the whole drive, from which an NVMe subsystem cuts its own.
 #[derive(Clone, Debug)]
 pub struct Emulation {
+    /// Name of the drive: of a shipped drive, or as its file calls it.
     pub name: String,
+    /// Description of the drive, overrides and faults included.
     pub config: Config,
     /// How it is prepared. Both steady states mean: after a long time of reads and writes all over
     /// the drive, which have warmed the data cache, too.
@@ -170,11 +172,13 @@ pub struct Restored {
 
 /// A drive that is ready to be served.
 pub struct Prepared {
+    /// Name of the drive, as in [`Emulation::name`].
     pub name: String,
     /// [`drive_hash`] of its configuration.
     pub hash: String,
     /// The drive, with its clock at zero.
     pub drive: Drive,
+    /// How it was preconditioned.
     pub precondition: Precondition,
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,

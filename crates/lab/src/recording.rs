@@ -92,6 +92,7 @@ pub struct Header {
     /// [`SCHEMA`], or [`SCHEMA_PAIRS`] of a drive with key-value namespaces, or [`SCHEMA_COLD`] of
     /// an earlier version.
     pub schema: String,
+    /// Name of the drive.
     pub drive: String,
     /// The drive file, overrides applied.
     pub drive_text: String,
@@ -115,6 +116,7 @@ pub struct Header {
     pub flows: Vec<String>,
     /// Whether the drive reported data movements.
     pub report_moves: bool,
+    /// Seed of the recorded run.
     pub seed: u64,
     /// Simulated time that was left out of the results, in picoseconds.
     pub ramp_ps: u64,
@@ -763,6 +765,7 @@ impl Recording {
         Ok(Recording { path: path.into(), header, reader, past: 0, behind_past: None, keys })
     }
 
+    /// The header, which says what was recorded.
     pub fn header(&self) -> &Header {
         &self.header
     }

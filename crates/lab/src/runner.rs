@@ -130,6 +130,7 @@ pub struct Progress {
     pub done: f64,
     /// The drive's clock.
     pub now: Time,
+    /// Requests completed so far.
     pub completed: u64,
 }
 

@@ -178,6 +178,7 @@ pub enum Step<'a> {
     Started,
     /// The run goes on; called from time to time.
     Running(Progress),
+    /// The run has ended; its results are put together.
     Finished,
     /// A flow is about to run by itself.
     Alone(&'a str),
@@ -197,7 +198,9 @@ impl From<Before> for Step<'_> {
 /// A drive, flows in front of it, and how they are to be run.
 #[derive(Clone, Debug)]
 pub struct Simulation {
+    /// Name of the drive in results.
     pub name: String,
+    /// Description of the drive.
     pub config: Config,
     /// The flows, at least one.
     pub flows: Vec<FlowSpec>,

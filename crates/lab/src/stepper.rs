@@ -64,6 +64,7 @@ struct Lane {
 /// A request that has completed.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
+    /// The request as it was submitted.
     pub request: Request,
     /// Index of the queue, from 0.
     pub queue: usize,
@@ -318,10 +319,12 @@ impl Stepper {
         }
     }
 
+    /// Simulated time.
     pub fn now(&self) -> Time {
         self.drive.now()
     }
 
+    /// Number of queues, at least one.
     pub fn queues(&self) -> usize {
         self.lanes.len()
     }

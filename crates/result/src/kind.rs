@@ -30,6 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds, in the order of results.
     pub const ALL: [Kind; 10] = [
         Kind::Read,
         Kind::Write,

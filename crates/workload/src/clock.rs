@@ -11,7 +11,7 @@ pub(crate) enum Clock {
     Closed,
     /// The next arrival is at `next` plus `remainder / rate` picoseconds.
     Fixed { next: u64, step: u64, remainder: u64, step_remainder: u64, rate: u64 },
-    /// Poisson arrivals.
+    /// Exponential intervals (a Poisson process), after the last arrival at `now` in picoseconds.
     Exponential { now: u64, mean_ps: f64 },
 }
 

@@ -26,16 +26,16 @@ use mynah_stamp::Span;
 use std::ops::Range;
 use std::path::Path;
 
-/// A job file, read.
+/// A fio job file, as flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FioJob {
-    /// Its jobs. At least one.
+    /// Flows of its jobs, at least one.
     pub flows: Vec<FlowSpec>,
-    /// `ramp_time`.
+    /// fio's `ramp_time`; `None` if no job sets it.
     pub ramp_time: Option<Span>,
     /// `verify`: what is read is to be compared with what was written.
     pub verify: bool,
-    /// What has no effect.
+    /// Options that were read and have no effect.
     pub warnings: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ pub fn trace_line(data: &[u8]) {
     }
 }
 
-/// Reads a fio job file.
+/// Fuzz target: reads a fio job file.
 pub fn fio_job(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = FioJob::parse("fuzz.fio", text);

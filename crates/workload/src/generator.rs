@@ -25,14 +25,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// When a job draws. What went before has streams of its own, behind those of all jobs of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
-    /// In the run.
+    /// During the run.
     Run,
-    /// Before it, as far as that matters for the state that it begins in.
+    /// Before the run, for the state that it begins in.
     Before,
 }
 
 impl When {
-    /// Stream of the first job.
+    /// Number of the first job's random stream.
     fn first_stream(self) -> u64 {
         match self {
             When::Run => 0,
@@ -63,7 +63,7 @@ pub struct Generator {
 /// How a flow sees to it that what it writes is stable.
 #[derive(Debug)]
 struct Stable {
-    /// Writes are write-through.
+    /// Writes are sent with Force Unit Access.
     write_through: bool,
     /// A flush follows so many writes; 0: none.
     flush_every: u64,
@@ -113,7 +113,7 @@ struct Drawn {
     operation: OperationDraw,
     length: LengthDraw,
     place: Place,
-    /// The working set.
+    /// First sector of the working set, and its length in sectors.
     base: u64,
     span: u64,
     align: u64,

@@ -47,9 +47,9 @@ pub const SECTOR_BYTES: u64 = 512;
 /// A flow: one stream of requests per job, to one namespace, at one priority.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSpec {
-    /// What results call it.
+    /// Name of the flow in results.
     pub name: String,
-    /// The namespace it uses.
+    /// The namespace that all its requests go to.
     pub namespace: NamespaceId,
     /// Priority class of its queues.
     pub priority: Priority,
@@ -59,7 +59,7 @@ pub struct FlowSpec {
     pub jobs: u32,
     /// Where the requests come from.
     pub source: Source,
-    /// When each job stops.
+    /// Limits of each job.
     pub limits: Limits,
     /// When it begins, and when it pauses.
     pub schedule: Schedule,
@@ -93,7 +93,7 @@ pub struct Schedule {
 pub struct Burst {
     /// How long requests are issued; not zero.
     pub on: Span,
-    /// How long none are.
+    /// How long no requests are issued; not zero.
     pub off: Span,
 }
 
@@ -136,9 +136,9 @@ impl Schedule {
 pub enum Source {
     /// Drawn at random or in sequence.
     Synthetic(Synthetic),
-    /// Read from a file.
+    /// Replayed from a trace file.
     Trace(TraceSource),
-    /// Key-value commands.
+    /// A stream of key-value commands.
     KeyValue(KeyValueFlow),
 }
 
@@ -147,7 +147,7 @@ pub enum Source {
 pub struct Limits {
     /// Requests (fio's `number_ios`).
     pub requests: Option<u64>,
-    /// Bytes (fio's `io_size`).
+    /// Bytes transferred (fio's `io_size`).
     pub bytes: Option<Amount>,
     /// Time on the drive's clock from the flow's start. Streams with arrival times end by
     /// themselves; a closed loop's runner must stop issuing at this time.
@@ -157,7 +157,7 @@ pub struct Limits {
     pub auto: bool,
 }
 
-/// How much a job issues.
+/// Amount of data that a job issues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// So many bytes; the request that reaches them is issued whole.
@@ -166,16 +166,16 @@ pub enum Amount {
     WorkingSet(f64),
 }
 
-/// A flow of drawn requests.
+/// A flow whose requests are drawn from distributions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthetic {
-    /// When requests are issued.
+    /// Closed or open loop.
     pub mode: Mode,
-    /// What they do.
+    /// Shares of reads, writes and trims.
     pub mix: Mix,
     /// Where they go, within the working set.
     pub addresses: Addresses,
-    /// How long they are.
+    /// Distribution of request sizes.
     pub block: BlockSize,
     /// Addresses are multiples of this many sectors, counted from the start of the working
     /// set, and sequential requests are this far apart at least. At least 1.
@@ -186,7 +186,7 @@ pub struct Synthetic {
     pub size: Extent,
 }
 
-/// When requests are issued.
+/// Whether requests follow completions (closed loop) or the clock (open loop).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
     /// A new request whenever fewer than `depth` are outstanding, in each job.
@@ -196,7 +196,7 @@ pub enum Mode {
     },
     /// At times that do not depend on the drive.
     Open {
-        /// When they arrive.
+        /// Distribution of interarrival times.
         arrivals: Arrivals,
         /// Requests that each job has outstanding at the most, at least 1; those that arrive
         /// meanwhile wait in the host, as fio's do where its rate meets its iodepth. `None`: as
@@ -216,12 +216,12 @@ pub enum Arrivals {
     },
     /// Evenly: request `k` of each job at exactly `k` times the interval.
     Every {
-        /// The interval; not zero.
+        /// Time between two requests of a job; not zero.
         interval: Span,
     },
     /// With exponentially distributed intervals, the first before the first request.
     Exponential {
-        /// The mean interval.
+        /// Mean interarrival time.
         mean: Span,
     },
 }
@@ -229,21 +229,21 @@ pub enum Arrivals {
 /// What requests do: shares of requests, 0 to 1. The rest are writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// Share of reads.
+    /// Share of reads, 0 to 1.
     pub read: f64,
-    /// Share of trims.
+    /// Share of trims, 0 to 1.
     pub trim: f64,
 }
 
 impl Mix {
-    /// Only reads.
+    /// Reads only.
     pub const READ: Mix = Mix { read: 1.0, trim: 0.0 };
-    /// Only writes.
+    /// Writes only.
     pub const WRITE: Mix = Mix { read: 0.0, trim: 0.0 };
-    /// Only trims.
+    /// Trims only.
     pub const TRIM: Mix = Mix { read: 0.0, trim: 1.0 };
 
-    /// Share of writes.
+    /// Share of writes: what reads and trims leave.
     pub fn write(&self) -> f64 {
         (1.0 - self.read - self.trim).max(0.0)
     }
@@ -256,12 +256,12 @@ impl Mix {
 pub enum Addresses {
     /// One after the other, and from the start again at the end.
     Sequential {
-        /// The first address.
+        /// Where in the working set the first request goes.
         start: Start,
         /// Whether reads, writes and trims advance together or, as in fio, each by itself.
         positions: Positions,
     },
-    /// All equally often.
+    /// Uniform over the working set.
     Uniform,
     /// All once before any comes again; a request that meets a place that has been used ends before
     /// it (fio's random map).
@@ -288,7 +288,7 @@ pub enum Addresses {
     /// of neighbouring rank are scattered over the working set by a bijective hash, the
     /// same for all jobs of the flow.
     Zipf {
-        /// The exponent, 0.01 to 10.
+        /// Exponent, 0.01 to 10.
         theta: f64,
     },
 }
@@ -298,14 +298,14 @@ pub enum Addresses {
 pub enum Start {
     /// At the start of the working set.
     Beginning,
-    /// Anywhere in it.
+    /// At a random place of the working set, another for each job.
     Random,
 }
 
 /// What advances together in a mixed sequential stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Positions {
-    /// Everything.
+    /// All kinds of requests advance one position.
     Shared,
     /// Reads, writes and trims each have a position.
     EachOperation,
@@ -314,7 +314,7 @@ pub enum Positions {
 /// How long requests are, in sectors.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockSize {
-    /// All the same.
+    /// All requests of the same size.
     Fixed(u32),
     /// Normally distributed, rounded up to a sector, at least 1, at most the working set.
     Normal {
@@ -325,7 +325,7 @@ pub enum BlockSize {
     },
     /// Multiples of `min` from `min` to `max`, all equally often.
     Range {
-        /// Shortest.
+        /// Shortest size.
         min: u32,
         /// Longest; a multiple of `min`.
         max: u32,
@@ -414,7 +414,7 @@ impl Extent {
 pub struct TraceSource {
     /// The file; `-` is standard input.
     pub path: PathBuf,
-    /// Its format.
+    /// The trace's file format.
     pub format: TraceFormat,
     /// Which events count, where an I/O has several.
     pub action: TraceAction,
@@ -466,12 +466,12 @@ pub enum WorkloadError {
     /// The flow cannot run on this namespace, or contradicts itself.
     #[error("flow `{flow}`: {problem}")]
     Flow {
-        /// Its name.
+        /// The flow's name.
         flow: String,
         /// What is wrong, and how to mend it.
         problem: String,
     },
-    /// Its trace cannot be read.
+    /// The trace of a flow cannot be read.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Trace(#[from] TraceError),

@@ -208,9 +208,9 @@ flow_options! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{option} = {value}: {problem}")]
 pub struct OptionError {
-    /// Its name.
+    /// Name of the option.
     pub option: &'static str,
-    /// The value it was given.
+    /// The value, as it was written.
     pub value: String,
     /// What is wrong, and what is valid.
     pub problem: String,
@@ -267,7 +267,7 @@ const BLOCKS: [&str; 17] = [
     "occupancy",
 ];
 
-/// What `rw` says.
+/// What the value of `rw` says of a flow's accesses.
 struct Access {
     random: bool,
     mix: Option<Mix>,
@@ -886,7 +886,7 @@ impl FlowOptions {
     }
 }
 
-/// `parse`, and no zero.
+/// Wraps `parse`, and refuses 0.
 fn positive(parse: impl Fn(&str) -> Result<u64, String>) -> impl Fn(&str) -> Result<u64, String> {
     move |text| match parse(text)? {
         0 => Err("it is at least 1".into()),

@@ -3,7 +3,7 @@
 use mynah_model::io::Operation;
 use mynah_stamp::Time;
 
-/// A request of a stream.
+/// A request that a flow has drawn, before it has a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// What it does; [`Operation::Other`] of a key-value command.
@@ -31,16 +31,12 @@ pub enum KeyAction {
     Retrieve,
     /// A Retrieve and, when it has completed, a Store of a new value to the same key.
     ReadModifyWrite,
-    /// A Delete.
     Delete,
-    /// An Exist.
     Exist,
-    /// A List.
     List,
 }
 
 impl KeyAction {
-    /// All of them.
     pub const ALL: [KeyAction; 7] = [
         KeyAction::Store,
         KeyAction::Update,
@@ -51,7 +47,7 @@ impl KeyAction {
         KeyAction::List,
     ];
 
-    /// The name in mixes.
+    /// Name of the action in `kv`.
     pub const fn name(self) -> &'static str {
         match self {
             KeyAction::Store => "store",

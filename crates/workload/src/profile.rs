@@ -10,13 +10,13 @@ use mynah_model::io::Operation;
 /// units of the drive; a unit that a request only touches in part counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WriteProfile {
-    /// It never writes.
+    /// The flow writes nothing.
     None,
-    /// In order, over and over.
+    /// In order from the first unit to the last, again and again.
     Sequential {
         /// First unit.
         first_unit: u64,
-        /// How many.
+        /// Number of units.
         units: u64,
         /// The share of the units that each round leaves as they are, at random: requests that
         /// advance with its writes are no writes there.
@@ -26,14 +26,14 @@ pub enum WriteProfile {
     Uniform {
         /// First unit.
         first_unit: u64,
-        /// How many.
+        /// Number of units.
         units: u64,
     },
     /// Partly in order, partly all of a range equally often.
     Mixed {
         /// First unit.
         first_unit: u64,
-        /// How many.
+        /// Number of units.
         units: u64,
         /// The share of the writes that goes anywhere.
         random: f64,
@@ -44,9 +44,9 @@ pub enum WriteProfile {
     HotCold {
         /// First unit, of the hot range.
         first_unit: u64,
-        /// Units of both ranges.
+        /// Number of units of both ranges together.
         units: u64,
-        /// Units of the hot range.
+        /// Number of units of the hot range.
         hot_units: u64,
         /// Share of the writes that go to the hot range.
         hot_access: f64,
@@ -55,7 +55,7 @@ pub enum WriteProfile {
     Zoned {
         /// First unit.
         first_unit: u64,
-        /// Units of all of them.
+        /// Number of units of all zones together.
         units: u64,
         /// Their shares of the writes and of the units.
         zones: Zones,
@@ -65,9 +65,9 @@ pub enum WriteProfile {
     Zipf {
         /// First unit.
         first_unit: u64,
-        /// How many.
+        /// Number of units.
         units: u64,
-        /// The exponent.
+        /// Exponent of the Zipf distribution.
         theta: f64,
     },
 }

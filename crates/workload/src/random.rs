@@ -17,7 +17,7 @@ impl Bounded {
         Bounded { n, threshold: n.wrapping_neg() % n }
     }
 
-    /// `n`.
+    /// The exclusive upper bound `n`.
     #[inline]
     pub(super) fn len(&self) -> u64 {
         self.n
@@ -144,7 +144,7 @@ impl Scatter {
         }
     }
 
-    /// How many numbers it has.
+    /// The exclusive upper bound `n` of the permutation.
     pub(super) fn len(&self) -> u64 {
         self.n
     }

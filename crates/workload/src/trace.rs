@@ -25,7 +25,7 @@ pub const MAX_LINE: usize = 4096;
 /// What happens to a request outside the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Remap {
-    /// It is an error.
+    /// The trace is refused.
     #[default]
     Refuse,
     /// Its first sector is taken modulo the namespace's last sector, as MQSim does (in a recording
@@ -40,43 +40,43 @@ pub enum TraceError {
     /// The file cannot be read.
     #[error("{file}: {error}")]
     Io {
-        /// The file.
+        /// The trace file.
         file: String,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// A line is not valid.
     #[error("{file}:{line}: {problem}\n  {text}")]
     Line {
-        /// The file.
+        /// The trace file.
         file: String,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong with the line.
         problem: String,
         /// The line's text, shortened and with unprintable bytes replaced.
         text: String,
-        /// What is valid.
+        /// What a valid line looks like.
         #[help]
         help: String,
     },
-    /// It holds no requests.
+    /// The trace holds no requests.
     #[error("{file}: {problem}")]
     Nothing {
-        /// The file.
+        /// The trace file.
         file: String,
-        /// What it holds instead.
+        /// What the file holds instead.
         problem: String,
-        /// What is valid.
+        /// What would be valid.
         #[help]
         help: String,
     },
     /// The file as a whole cannot be used.
     #[error("{file}: {problem}")]
     File {
-        /// The file.
+        /// The trace file.
         file: String,
-        /// What is wrong.
+        /// What is wrong with the file.
         problem: String,
     },
 }
@@ -257,7 +257,7 @@ impl<R: Read> TraceReader<R> {
     }
 }
 
-/// Why no line could be had.
+/// Why a line could not be read.
 enum ReadFault {
     Io(std::io::Error),
     TooLong,
@@ -338,7 +338,7 @@ pub(crate) struct TraceStream {
     reader: TraceReader<Input<Source>>,
     /// Requests left in this replay.
     left: u64,
-    /// Requests of each replay.
+    /// Requests in one replay of the trace.
     each: u64,
     replays_left: u32,
     seen: u64,

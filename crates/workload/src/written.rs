@@ -148,7 +148,7 @@ fn sized(options: &mut FlowOptions, block: &BlockSize) {
     }
 }
 
-/// When requests are issued.
+/// Sets the options that stand for `mode`.
 fn arriving(options: &mut FlowOptions, mode: Mode) {
     let depth;
     match mode {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Most parts.
+/// Most zones of a distribution.
 const MOST: usize = 16;
 /// The whole, in hundredths of a per cent.
 const WHOLE: u16 = 10_000;

@@ -74,18 +74,18 @@ impl StageMap {
     }
 }
 
-/// How long a command is.
+/// Where the transfer size of a command comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BytesRule {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Constant(u64),
     /// What a field of an event says: `(field + plus) * times`.
     Field {
-        /// Its name.
+        /// Name of the field.
         name: String,
-        /// Added to it.
+        /// Added to the field's value: 1 where a field is zero-based.
         plus: u64,
-        /// It counts so many bytes.
+        /// Bytes of one unit of the field.
         times: u64,
     },
 }
@@ -158,7 +158,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
     None
 }
 
-/// A line of a trace.
+/// One parsed line of a trace.
 struct Event<'t> {
     task: u64,
     processor: u32,
@@ -204,7 +204,7 @@ fn time(text: &str) -> Option<(u64, &str)> {
     None
 }
 
-/// `12.345678` seconds.
+/// Parses seconds with a fraction, as in `12.345678`, into nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.')?;
     let digits = fraction.len();
@@ -220,13 +220,13 @@ pub(super) fn is_event(line: &str) -> bool {
     Event::parse(line).is_some()
 }
 
-/// A stage that has begun.
+/// A stage that has begun and not ended.
 struct Open {
     ns: u64,
     bytes: Option<u64>,
 }
 
-/// What was left out.
+/// Numbers of samples that were left out, by reason.
 #[derive(Default)]
 struct Left {
     again: u64,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// Standard errors: of 256 sizes one is further off by chance once in sixty fits.
 const CERTAIN: f64 = 4.0;
-/// What is nearer is met.
+/// Relative error below which a curve never counts as passing by a size.
 const CLOSE: f64 = 0.05;
 /// The most that is taken for noise where nothing was repeated.
 const NOISE_MAX: f64 = 0.05;
@@ -27,11 +27,11 @@ const LISTED: usize = 6;
 /// A size by which a curve passes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Miss {
-    /// The size.
+    /// Size in bytes.
     pub bytes: u64,
     /// The mean of what was measured, in nanoseconds.
     pub measured_ns: f64,
-    /// What the curve has.
+    /// The curve at this size, in nanoseconds.
     pub fitted_ns: f64,
     /// The curve over the mean, less one.
     pub error: f64,

@@ -34,23 +34,22 @@ use toml_edit::{Array, InlineTable, Value};
 
 /// The schema of what `--json` writes.
 pub const SCHEMA: &str = "mynah.stages/1";
-/// A curve needs so many sizes.
+/// Least number of sizes for a curve.
 const SIZES_MIN: usize = 5;
-/// And has at most so many.
+/// Largest number of sizes for a curve.
 const SIZES_MAX: usize = 256;
-/// Straight lines need so many.
+/// Least number of sizes for straight lines.
 const POINTS_MIN: usize = 2;
 /// Means that lie so far above the median are named: a few samples may have made them.
 const SKEWED: f64 = 0.1;
 
-/// What is to be fitted.
+/// Settings of a fit of stage times by size (`mynah calibrate`).
 #[derive(Clone, Debug)]
 pub struct Forward {
     /// The base drive: a shipped drive's name, or the path of a drive file.
     pub drive: String,
-    /// Changes to it.
+    /// Changes to the base drive, `KEY=VALUE` each.
     pub set: Vec<String>,
-    /// Measurements.
     pub inputs: Vec<Input>,
     /// What stands for which stage where measurements do not name stages.
     pub maps: Vec<StageMap>,
@@ -60,32 +59,31 @@ pub struct Forward {
     pub interpolate: bool,
 }
 
-/// Stages that were fitted.
+/// Result of a fit of stages.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageFits {
-    /// [`SCHEMA`].
+    /// Always [`SCHEMA`].
     pub schema: &'static str,
-    /// The base drive.
+    /// Name or path of the base drive.
     pub drive: String,
     /// [`drive::drive_hash`] of the drive with the tables.
     pub drive_hash: String,
     /// Files of measurements, and SHA-256 of each.
     pub inputs: Vec<super::Hashed>,
-    /// The stages.
     pub stages: Vec<StageFit>,
     /// What was left out, and what should be known.
     pub notes: Vec<String>,
     /// What the stages' tables do not follow.
     pub warnings: Vec<String>,
-    /// The drive file.
+    /// Text of the fitted drive file.
     #[serde(skip)]
     pub text: String,
 }
 
-/// A stage in one direction.
+/// Fit of one stage in one direction.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageFit {
-    /// Its name.
+    /// Name of the stage, of [`samples::STAGES`].
     pub stage: String,
     /// Its direction, `in` or `out`.
     pub direction: String,
@@ -118,10 +116,10 @@ enum Curve {
     Straight,
 }
 
-/// A size of a stage.
+/// Measurements and fit at one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct SizeFit {
-    /// The size.
+    /// Size in bytes.
     pub bytes: u64,
     /// How often it was measured.
     pub repeats: usize,
@@ -131,7 +129,7 @@ pub struct SizeFit {
     pub median_ns: f64,
     /// The standard deviation as a share of the mean; 0 of one sample.
     pub spread: f64,
-    /// What the curve has.
+    /// The curve at this size, in nanoseconds.
     pub fitted_ns: f64,
 }
 
@@ -246,7 +244,7 @@ fn too_short(stages: &[StageFit], error: DriveError) -> CalibrateError {
     )
 }
 
-/// Fits one stage.
+/// Fits a curve to the samples of one stage.
 fn stage(
     of: Of,
     sizes: &[(u64, Vec<f64>)],
@@ -406,7 +404,7 @@ impl StageFit {
 }
 
 impl StageFits {
-    /// As JSON.
+    /// The result as indented JSON.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a fit is plain data");
         text.push('\n');

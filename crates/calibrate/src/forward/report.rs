@@ -137,7 +137,6 @@ impl StageFits {
         out
     }
 
-    /// The fit as an HTML page.
     pub fn html(&self) -> String {
         let mut out = String::new();
         self.document(&mut out).expect("a string takes everything");

@@ -12,9 +12,9 @@ pub const STAGES: [&str; 4] = ["transport", "capsule", "block_layer", "nvme_laye
 /// Which way a command goes through a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
-    /// To the flash.
+    /// From the host to the flash.
     In,
-    /// Back to the host.
+    /// From the flash to the host.
     Out,
 }
 
@@ -33,10 +33,10 @@ impl Direction {
     }
 }
 
-/// A stage in one direction.
+/// Identifies a stage in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Of {
-    /// Its index in [`STAGES`].
+    /// Index in [`STAGES`].
     pub(super) index: usize,
     pub(super) direction: Direction,
 }
@@ -56,9 +56,9 @@ pub(super) struct Samples {
     /// The times of each size of each stage, and the first file that has any of the stage.
     all: BTreeMap<Of, BTreeMap<u64, Vec<f64>>>,
     files: BTreeMap<Of, String>,
-    /// What was left out.
+    /// Remarks about samples that were left out.
     pub(super) notes: Vec<String>,
-    /// What was read past.
+    /// Warnings about lines that were read past.
     pub(super) warnings: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl Samples {
 pub(super) enum Source {
     /// A table: stage,direction,bytes,latency_ns.
     Table,
-    /// ftrace's text.
+    /// Text output of ftrace.
     Ftrace,
     /// What `nvme read --latency` prints.
     NvmeLatency,
@@ -117,7 +117,7 @@ impl Source {
     }
 }
 
-/// Reads all files.
+/// Reads all files of measurements.
 pub(super) fn read_all(fit: &Forward, samples: &mut Samples) -> Result<(), CalibrateError> {
     if fit.bytes.len() > 1 && fit.bytes.len() != fit.inputs.len() {
         return Err(CalibrateError::asked(

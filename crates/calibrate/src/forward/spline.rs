@@ -25,7 +25,7 @@ pub(super) struct Curve {
 /// A curve that was smoothed.
 pub(super) struct Smooth {
     pub(super) curve: Curve,
-    /// λ.
+    /// The smoothing parameter λ.
     pub(super) smoothing: f64,
     /// How far curves without a point miss it, as a root mean square.
     pub(super) left_out_error: f64,

@@ -36,7 +36,7 @@ pub const EVALUATIONS: usize = 200;
 /// Commands of each run of the search by default.
 pub const REQUESTS: u64 = 20_000;
 
-/// What the search is doing.
+/// Phase of the search, for progress messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Points all over the ranges.
@@ -52,16 +52,15 @@ pub enum Phase {
 /// Told how many points have ended; returns false if the search is to end. Called by all threads.
 pub type Watch<'a> = dyn Fn(Phase, usize) -> bool + Sync + 'a;
 
-/// What is to be searched.
+/// Settings of a search for drive parameters.
 #[derive(Clone, Debug)]
 pub struct Inverse {
     /// A shipped drive's name, or the path of a drive file.
     pub drive: String,
     /// Changes to it that hold everywhere.
     pub set: Vec<String>,
-    /// Measurements.
     pub inputs: Vec<Input>,
-    /// What is searched.
+    /// Parameters that are searched, with their ranges.
     pub vary: Vec<Vary>,
     /// How far IOPS and mean latencies may be off.
     pub within: f64,
@@ -73,18 +72,18 @@ pub struct Inverse {
     pub seed: Option<u64>,
     /// The state that the drive starts from.
     pub precondition: Precondition,
-    /// Runs at a time.
+    /// Number of runs at a time.
     pub threads: usize,
     /// Whether runs share what their drives are prepared into: nothing but time and memory depend on it.
     pub share: bool,
 }
 
-/// A drive that was fitted.
+/// Result of a search for drive parameters.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fitted {
-    /// [`SCHEMA`].
+    /// Always [`SCHEMA`].
     pub schema: &'static str,
-    /// The base drive.
+    /// Name or path of the base drive.
     pub drive: String,
     /// [`drive::drive_hash`] of the drive that was found.
     pub drive_hash: String,
@@ -92,7 +91,7 @@ pub struct Fitted {
     pub inputs: Vec<Hashed>,
     /// The error of the worst of all IOPS and mean latencies.
     pub worst: Worst,
-    /// How far it may be off.
+    /// How far IOPS and mean latencies may be off, relative to what was measured.
     pub within: f64,
     /// What became of each target.
     pub targets: Vec<TargetFit>,
@@ -109,7 +108,7 @@ pub struct Fitted {
     pub refused: Option<String>,
     /// Somebody ended the search: this is the best until then.
     pub interrupted: bool,
-    /// The drive file.
+    /// Text of the fitted drive file.
     #[serde(skip)]
     pub text: String,
 }
@@ -117,11 +116,11 @@ pub struct Fitted {
 /// The figure that is furthest off, of IOPS and mean latencies.
 #[derive(Clone, Debug, Serialize)]
 pub struct Worst {
-    /// Where its target stands.
+    /// File, and row or job, of the target.
     pub target: String,
-    /// Its load.
+    /// The target's load, in fio's words.
     pub load: String,
-    /// Which figure.
+    /// Name of the figure.
     pub figure: String,
     /// Modelled over measured, less one.
     pub error: f64,
@@ -130,22 +129,21 @@ pub struct Worst {
 /// A target, measured and modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct TargetFit {
-    /// Where it stands.
+    /// File, and row or job, of the target.
     pub target: String,
     /// The load in fio's words.
     pub load: String,
-    /// Its figures.
     pub figures: Vec<FigureFit>,
 }
 
 /// A figure, measured and modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureFit {
-    /// Which.
+    /// Name of the figure.
     pub figure: String,
     /// In which unit: `1/s` or `ns`.
     pub unit: &'static str,
-    /// What was measured.
+    /// The measured value.
     pub measured: f64,
     /// What the drive that was found does.
     pub modelled: f64,
@@ -160,27 +158,27 @@ pub struct FigureFit {
 /// A parameter that was searched.
 #[derive(Clone, Debug, Serialize)]
 pub struct ParameterFit {
-    /// The key.
+    /// Key of the drive file.
     pub key: String,
     /// The range that was searched.
     pub range: [String; 2],
-    /// What was found.
+    /// The value that was found.
     pub value: String,
     /// Where it may lie at 95 %; `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// The sensitivity of the figure that it changes most; 0 if it is not known.
     pub sensitivity: f64,
-    /// That figure.
+    /// Name of that figure.
     pub changes_most: String,
 }
 
 /// Where a parameter may lie.
 #[derive(Clone, Debug, Serialize)]
 pub struct Interval {
-    /// From.
+    /// Lower end.
     pub low: String,
-    /// To. Both lie in the range that was searched.
+    /// Upper end. Both lie in the range that was searched.
     pub high: String,
     /// By what share of the value it may be off, whatever the range is; `None`: by any.
     pub share: Option<f64>,
@@ -375,7 +373,7 @@ impl Fitted {
         self.worst.error.abs() <= self.within
     }
 
-    /// As JSON.
+    /// The result as indented JSON.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a fit is plain data");
         text.push('\n');

@@ -150,7 +150,6 @@ impl Fitted {
         out
     }
 
-    /// The fit as an HTML page.
     pub fn html(&self) -> String {
         let mut out = String::new();
         self.document(&mut out).expect("a string takes everything");

@@ -41,7 +41,7 @@ pub(super) struct Bench<'a> {
 pub(super) struct Point {
     /// Where it is, in the unit cube.
     pub(super) unit: Vec<f64>,
-    /// The parameters' values.
+    /// Values of the parameters, as drive files have them.
     pub(super) values: Vec<String>,
     /// What became of each figure of each target; empty if the drive was refused.
     pub(super) modelled: Vec<Vec<f64>>,

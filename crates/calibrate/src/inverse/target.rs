@@ -21,20 +21,20 @@ pub(super) const MOST: usize = 1000;
 pub struct Target {
     /// Where it stands: a file, and a row or a job of it.
     pub place: String,
-    /// The load.
+    /// The load as a flow.
     pub flow: FlowSpec,
     /// The load in fio's words.
     pub load: String,
-    /// What was measured.
+    /// The measured figures.
     pub figures: Vec<Figure>,
 }
 
 /// One number that was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// Of which commands.
+    /// Commands that the figure is about.
     pub of: Of,
-    /// What of them.
+    /// Quantity that was measured of them.
     pub quantity: Quantity,
     /// The number: a second's commands, or nanoseconds.
     pub measured: f64,
@@ -43,18 +43,18 @@ pub struct Figure {
 /// Which commands of a load are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// All.
+    /// Reads and writes together.
     All,
-    /// Reads.
+    /// Reads alone.
     Reads,
-    /// Writes.
+    /// Writes alone.
     Writes,
 }
 
-/// What is compared.
+/// Quantities that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Commands a second.
+    /// Commands per second.
     Iops,
     /// Mean latency, in nanoseconds.
     Mean,
@@ -66,7 +66,7 @@ pub enum Quantity {
 pub const PERCENTILES: [&str; 6] = ["50", "90", "95", "99", "99.9", "99.99"];
 
 impl Quantity {
-    /// Its name in tables.
+    /// Column name in tables.
     pub fn name(self) -> String {
         match self {
             Quantity::Iops => "IOPS".to_owned(),
@@ -77,7 +77,7 @@ impl Quantity {
 }
 
 impl Figure {
-    /// Its name in tables.
+    /// Column name in tables.
     pub fn name(&self) -> String {
         let of = match self.of {
             Of::All => "",

@@ -107,7 +107,7 @@ fn five_digits(number: f64) -> f64 {
 /// A parameter that is searched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vary {
-    /// The drive's key.
+    /// Dotted key of the drive file.
     pub key: String,
     /// The ends of the range, as they were given.
     pub ends: [String; 2],
@@ -196,7 +196,7 @@ impl Vary {
         }
     }
 
-    /// Where `number` is.
+    /// Inverse of [`Vary::number`].
     fn unit(&self, number: f64) -> f64 {
         match self.logarithmic {
             true => libm::log(number / self.low) / libm::log(self.high / self.low),

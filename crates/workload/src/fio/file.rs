@@ -10,16 +10,15 @@ use super::values::Base;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Files that include one another further are a mistake.
+/// Most levels of `include`; deeper ones are taken for files that include one another.
 const INCLUDES_MAX: usize = 8;
 
-/// A file's name and text.
 pub(super) struct Text {
     pub(super) name: String,
     pub(super) text: String,
 }
 
-/// Where something stands.
+/// A place in a job file, for error messages.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) file: Arc<Text>,
@@ -32,7 +31,7 @@ impl Place {
     }
 }
 
-/// What lies outside of a job file.
+/// Access to what a job file refers to: included files and environment variables.
 pub(super) trait Surroundings {
     /// The file that the one called `from` includes as `name`: its name and text.
     fn included(&self, from: &str, name: &str) -> Result<(String, String), String>;
@@ -47,12 +46,12 @@ pub(super) struct Setting {
     pub(super) name: String,
     /// What stands behind the first `=`; `None` without one.
     pub(super) value: Option<String>,
-    /// A variable that it names and that is not there.
+    /// An environment variable that the value names and that is not set.
     pub(super) missing: Option<String>,
     pub(super) place: Place,
-    /// It stands in `[global]`.
+    /// Whether it was set in `[global]`.
     pub(super) global: bool,
-    /// What its sizes count in.
+    /// How suffixes of its sizes are read, from `kb_base`.
     pub(super) base: Base,
 }
 
@@ -100,7 +99,7 @@ pub(super) fn sections(
     Ok(sections)
 }
 
-/// A section by itself.
+/// A section without the defaults of `[global]`.
 struct Block {
     name: String,
     place: Place,

@@ -17,7 +17,7 @@ use crate::quantity::percent;
 use crate::{Extent, FlowOptions, FlowSpec};
 use mynah_stamp::Span;
 
-/// What is nothing if it is 0.
+/// Options whose value 0 stands for not set.
 const NONE_IF_ZERO: &[&str] =
     &["io_size", "number_ios", "rate_iops", "runtime", "size", "startdelay", "thinktime"];
 
@@ -25,12 +25,12 @@ const NONE_IF_ZERO: &[&str] =
 const DEFAULT_ENGINE: &str = "psync";
 /// The size of a request if none is given.
 const DEFAULT_BYTES: &str = "4096";
-/// What reads and writes.
+/// Values of `rw` that mix reads and writes.
 const MIXED: [&str; 3] = ["rw", "readwrite", "randrw"];
 /// The exponent of `zipf` if none is given (`FIO_DEF_ZIPF`).
 const DEFAULT_ZIPF: &str = "zipf:1.1";
 
-/// A job while it is read.
+/// State while a job's options are read.
 #[derive(Default)]
 struct Reading<'s> {
     options: FlowOptions,
@@ -39,30 +39,30 @@ struct Reading<'s> {
     places: Vec<(&'static str, &'s Place)>,
     /// What there is one of for reads, writes and trims each.
     each: Vec<(&'static str, Each, &'s Setting)>,
-    /// `loops`.
+    /// fio's `loops`.
     loops: u64,
-    /// `nrfiles` and `filesize`.
+    /// fio's `nrfiles` and `filesize`.
     files: (Option<u64>, Option<u64>),
-    /// Not `norandommap`.
+    /// Whether fio's random map is kept: not `norandommap`.
     keeps_map: bool,
-    /// `create_only`.
+    /// fio's `create_only`: files are laid out, and nothing is run.
     lays_out: bool,
     /// `fsync` and `fdatasync`, and where the last of them stands.
     flushes: [Option<u64>; 2],
     flushes_at: Option<&'s Place>,
-    /// `sync`, and `writefua`.
+    /// fio's `sync`, and `writefua`.
     synchronous: Option<&'s Place>,
     through: Option<&'s Place>,
     increment: Option<(Number, &'s Place)>,
     wait_for: Option<(String, &'s Place)>,
 }
 
-/// A job that was read.
+/// A job's flow, and what depends on the other jobs of the file.
 pub(super) struct Job {
     pub(super) flow: FlowSpec,
-    /// Job by job of `numjobs` its offset is so much further.
+    /// fio's `offset_increment`: added to the offset for each job of `numjobs`.
     pub(super) increment: Option<(Extent, Place)>,
-    /// It begins when the jobs of that name have ended.
+    /// fio's `wait_for`: the name of the jobs whose end it waits for.
     pub(super) wait_for: Option<(String, Place)>,
 }
 
@@ -139,9 +139,9 @@ pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<Option<Job>, F
 
 /// Why an option cannot be used.
 enum Problem {
-    /// Its value cannot be.
+    /// The option's value is not valid.
     Value(String),
-    /// It cannot be, whatever its value is.
+    /// The option is not valid, whatever its value is.
     Option(FioError),
 }
 
@@ -161,7 +161,7 @@ impl From<String> for Problem {
 const OF_THE_MACHINE: [&str; 3] = ["$ncpus", "$pagesize", "$mb_memory"];
 
 impl<'s> Reading<'s> {
-    /// Takes an option in.
+    /// Reads an option.
     fn take(&mut self, setting: &'s Setting, job: &mut FioJob) -> Result<(), Problem> {
         let Setting { name, value, missing, place, global, base } = setting;
         let name = name.as_str();
@@ -322,7 +322,6 @@ impl<'s> Reading<'s> {
         }
     }
 
-    /// Whether the job writes.
     fn writes(&self) -> bool {
         let kind = self.options.rw.as_deref().unwrap_or("read");
         matches!(kind, "write" | "randwrite") || MIXED.contains(&kind)

@@ -8,26 +8,26 @@
 use super::values::{self, Base};
 use crate::FlowOptions;
 
-/// What is limited.
+/// The quantity that an option limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rate {
-    /// `rate`: bytes a second.
+    /// fio's `rate`, in bytes per second.
     Bytes,
-    /// `rate_iops`.
+    /// fio's `rate_iops`, in requests per second.
     Requests,
 }
 
-/// What a job does.
+/// The rate limit of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Limit {
-    /// Requests a second.
+    /// Requests per second.
     pub(super) requests: u64,
     /// Share of reads, if its limits say that.
     pub(super) reads: Option<f64>,
 }
 
-/// What a job with these limits and kinds of requests does (0 reads, 1 writes, 2 trims); `None` without a
-/// limit.
+/// The rate limit of a job with these kinds of requests (0 reads, 1 writes, 2 trims); `None` if
+/// `value` limits none of them.
 pub(super) fn limit(
     rate: Rate,
     value: &str,

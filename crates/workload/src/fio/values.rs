@@ -12,7 +12,7 @@
 
 use mynah_stamp::Span;
 
-/// What sizes count in.
+/// Whether `k` and `kib` are powers of 1024 or of 1000 (fio's `kb_base`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Base {
     /// `k` is 1024 and `kib` 1000.
@@ -22,7 +22,6 @@ pub(super) enum Base {
     Decimal,
 }
 
-/// A number as fio reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     Plain(u64),

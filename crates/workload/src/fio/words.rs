@@ -46,7 +46,7 @@ pub(super) const NOT_STORAGE: &[(&str, &str)] = &[
     ("rdma", "is about a network"),
 ];
 
-/// How fio reads a value.
+/// How fio parses an option's value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Text,
@@ -56,7 +56,7 @@ pub(super) enum Kind {
     Extent,
     /// A time; a bare number counts so long.
     Time(Span),
-    /// On if it stands there.
+    /// A flag that is set by its presence.
     Set,
     /// A number that is 0 or not.
     Bool,

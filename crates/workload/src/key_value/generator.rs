@@ -30,7 +30,7 @@ pub(crate) struct DrawnKeys {
     place: Place,
     keys: Keys,
     clock: Clock,
-    /// Commands drawn.
+    /// Commands drawn so far.
     drawn: u64,
 }
 
@@ -54,11 +54,11 @@ struct Keys {
 enum Held {
     /// All from one index to before the next new key.
     From(u64),
-    /// These.
+    /// Key indices in no order, for jobs that delete keys.
     List(Vec<u64>),
 }
 
-/// How an index is chosen.
+/// How the index of a key is chosen.
 #[derive(Debug)]
 enum Place {
     Uniform(Bounded),
@@ -290,7 +290,7 @@ impl Keys {
 }
 
 impl Place {
-    /// One of `n` places.
+    /// Draws a place, of `0..n`.
     fn draw(&mut self, n: u64, rng: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Place::Uniform(places) => {

@@ -2,7 +2,7 @@
 
 use mynah_model::keys;
 
-/// The longest key.
+/// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 255;
 
 /// Writes the key with this number, of as many bytes as `key` has.
@@ -34,7 +34,7 @@ pub fn key_token(number: u64, key_bytes: u8) -> u64 {
     keys::token(key)
 }
 
-/// The golden ratio.
+/// The increment of SplitMix64: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The output of SplitMix64 in state `word`.

@@ -41,17 +41,14 @@ pub const VALUE_BYTES_MAX: u32 = 32 << 20;
 /// A flow of key-value commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyValueFlow {
-    /// When commands are issued.
     pub mode: Mode,
-    /// What they do.
+    /// Shares of the key-value commands.
     pub mix: KeyMix,
     /// How many keys there are at the beginning; at least 1.
     pub keys: u64,
-    /// How long keys are.
     pub key_size: KeySize,
-    /// How large values are.
     pub value_size: ValueSize,
-    /// Which keys are chosen.
+    /// Distribution of accesses over the keys.
     pub choice: KeyChoice,
     /// Share of the Retrieves, Exists and Deletes that go to keys that there are not, 0 to 1.
     pub misses: f64,
@@ -65,14 +62,14 @@ pub struct KeyValueFlow {
 pub struct KeyMix(pub [f64; KeyAction::ALL.len()]);
 
 impl KeyMix {
-    /// Only this.
+    /// A mix of one action alone.
     pub fn only(action: KeyAction) -> KeyMix {
         let mut mix = KeyMix([0.0; KeyAction::ALL.len()]);
         mix.0[action as usize] = 1.0;
         mix
     }
 
-    /// Share of an action.
+    /// The action's share of the commands, 0 to 1.
     pub fn share(&self, action: KeyAction) -> f64 {
         self.0[action as usize]
     }
@@ -82,7 +79,7 @@ impl KeyMix {
         self.share(KeyAction::Store) >= 1.0
     }
 
-    /// Whether keys come or go.
+    /// Whether commands of the mix add keys or delete them.
     pub fn changes_keys(&self) -> bool {
         self.share(KeyAction::Store) > 0.0 || self.share(KeyAction::Delete) > 0.0
     }
@@ -97,7 +94,7 @@ impl KeyMix {
 /// How long keys are, in bytes: 1 to 255.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySize {
-    /// All the same.
+    /// All keys of the same length.
     Fixed(u8),
     /// From the first to the second, all equally frequent. Which key is how long depends on its
     /// number alone.
@@ -105,19 +102,19 @@ pub enum KeySize {
 }
 
 impl KeySize {
-    /// The shortest.
+    /// Shortest length in bytes.
     pub fn min(self) -> u8 {
         let (KeySize::Fixed(min) | KeySize::Range(min, _)) = self;
         min
     }
 
-    /// The longest.
+    /// Longest length in bytes.
     pub fn max(self) -> u8 {
         let (KeySize::Fixed(max) | KeySize::Range(_, max)) = self;
         max
     }
 
-    /// The length of a key.
+    /// Length of the key with this number, in bytes.
     #[inline]
     pub fn of(self, number: u64) -> u8 {
         match self {
@@ -138,11 +135,11 @@ const VALUES: u64 = 0x7661_6c75_6573_2121;
 /// How large values are, in bytes: 0 to [`VALUE_BYTES_MAX`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueSize {
-    /// All the same.
+    /// All values of the same size.
     Fixed(u32),
     /// From the first to the second, all sizes equally frequent.
     Range(u32, u32),
-    /// Sizes and their weights.
+    /// Sizes in bytes, and their weights.
     Split(Vec<(u32, u32)>),
     /// Normally distributed, rounded, from 1 byte to four deviations above the mean.
     Normal {
@@ -154,11 +151,11 @@ pub enum ValueSize {
     /// The `k`-th size from `min` on in proportion to `k` to the power of `-theta`: most values are
     /// small.
     Zipf {
-        /// The exponent, 0.01 to 10.
+        /// Exponent, 0.01 to 10.
         theta: f64,
         /// The smallest and most frequent.
         min: u32,
-        /// The largest.
+        /// The largest size.
         max: u32,
     },
 }
@@ -176,7 +173,7 @@ impl ValueSize {
         }
     }
 
-    /// The mean, about.
+    /// Mean size in bytes; approximate for some distributions.
     pub fn mean(&self) -> f64 {
         match self {
             ValueSize::Fixed(bytes) => f64::from(*bytes),
@@ -199,17 +196,17 @@ impl ValueSize {
 /// Which keys commands go to, of those that exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KeyChoice {
-    /// All equally often.
+    /// Uniform over all keys.
     Uniform,
     /// The `k`-th most popular in proportion to `k` to the power of `-theta`. Popularity is
     /// scattered over the keys.
     Zipf {
-        /// The exponent, 0.01 to 10.
+        /// Exponent, 0.01 to 10.
         theta: f64,
     },
     /// The same, but the last key that was stored is the most popular, and so on.
     Latest {
-        /// The exponent.
+        /// Exponent, as in [`KeyChoice::Zipf`].
         theta: f64,
     },
     /// One after the other in the order of their numbers, and from the first again.

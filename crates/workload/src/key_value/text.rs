@@ -13,11 +13,10 @@ const LIST_KEYS: (u32, u32) = (100, 100);
 /// What a mix brings along, unless it is said.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyDefaults {
-    /// Which keys are chosen.
     pub choice: KeyChoice,
-    /// Share of misses.
+    /// Share of commands to keys that do not exist, 0 to 1.
     pub misses: f64,
-    /// Keys that a List asks for.
+    /// Keys that a List asks for: the least and the most.
     pub list_keys: (u32, u32),
 }
 
@@ -157,7 +156,7 @@ impl KeyChoice {
 }
 
 impl KeyValueFlow {
-    /// What it does, for people.
+    /// Describes the flow in a line, as results show it.
     pub fn told(&self) -> String {
         let keys = match self.mix.only_stores() {
             true => format!("{} new keys", self.keys),

@@ -20,19 +20,19 @@ pub use columns::Columns;
 use mynah_model::io::Operation;
 use mynah_stamp::Span;
 
-/// A trace file's format.
+/// A trace file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TraceFormat {
-    /// MQSim's five columns.
+    /// MQSim's ASCII traces of five columns.
     #[default]
     Mqsim,
-    /// MSR Cambridge, CSV.
+    /// CSV files of the MSR Cambridge traces.
     Msr,
-    /// blkparse's text.
+    /// Text output of blkparse(1).
     Blkparse,
-    /// fio's iolog.
+    /// fio's iolog, versions 2 and 3.
     Fio,
-    /// Columns in words.
+    /// Columns in any order, as `trace_columns` describes them.
     Columns(Columns),
 }
 
@@ -66,7 +66,7 @@ impl TraceFormat {
         matches!(self, TraceFormat::Msr | TraceFormat::Blkparse | TraceFormat::Columns(_))
     }
 
-    /// What a line looks like.
+    /// Describes a valid line, for error messages.
     pub(super) fn help(self) -> &'static str {
         match self {
             TraceFormat::Mqsim => {
@@ -117,9 +117,9 @@ pub enum TraceAction {
     /// It was given to the driver.
     #[default]
     Issued,
-    /// It was queued.
+    /// It was inserted into the queue of the block layer (`Q`).
     Queued,
-    /// It completed.
+    /// It completed (`C`).
     Completed,
 }
 
@@ -133,16 +133,15 @@ impl TraceAction {
     }
 }
 
-/// A request of a trace.
+/// A request, as a line of a trace describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
     /// Arrival, in the trace's ticks; `None` where the format has no times.
     pub arrival: Option<u64>,
-    /// First sector.
+    /// First sector, of 512 bytes.
     pub sector: u64,
     /// Sectors; 0 only for a flush.
     pub sectors: u32,
-    /// What it does.
     pub operation: Operation,
 }
 
@@ -152,9 +151,9 @@ pub enum LineFault {
     /// It has more or fewer columns than it should.
     #[error("columns: {found} instead of {wanted}")]
     Columns {
-        /// How many it has.
+        /// Number of columns in the line.
         found: usize,
-        /// How many it should have.
+        /// Number of columns that the format has.
         wanted: usize,
     },
     /// A column is not a decimal number.
@@ -174,12 +173,12 @@ pub enum LineFault {
     NotAnIolog,
 }
 
-/// What a line holds.
+/// What a line of a trace holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// Nothing, or nothing of interest by design: empty, another action, opening a file.
     Empty,
-    /// A request.
+    /// A request to replay.
     Record(TraceRecord),
     /// A request before which the drive has to have flushed.
     AfterFlush(TraceRecord),

@@ -7,9 +7,9 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Chain, Cursor, Error, ErrorKind, Read, Result};
 
-/// RFC 1952, section 2.3.1.
+/// Magic number: RFC 1952, section 2.3.1.
 const GZIP: &[u8] = &[0x1f, 0x8b];
-/// RFC 8878, section 3.1.1, as bytes in a file.
+/// Magic number: RFC 8878, section 3.1.1, in file order.
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// A frame without content: the decoder holds frames after its first to 100 MiB of window only.
 const EMPTY_FRAME: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x00];
@@ -55,7 +55,7 @@ fn refused(first: &[u8]) -> Option<Error> {
 /// The bytes as they lie there, those that were looked at first included.
 type Packed<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
-/// What is read.
+/// The file or stream that a trace is read from.
 #[derive(Debug)]
 pub(super) enum Source {
     File(File),
@@ -71,7 +71,7 @@ impl Read for Source {
     }
 }
 
-/// A trace's bytes.
+/// The bytes of a trace, decompressed if need be.
 #[derive(Debug)]
 pub(super) struct Input<R: Read> {
     /// What was looked at already.
@@ -79,7 +79,7 @@ pub(super) struct Input<R: Read> {
     rest: Unpacked<R>,
 }
 
-/// How they are packed.
+/// Decoder for the compression that the first bytes show.
 enum Unpacked<R: Read> {
     Plain(Packed<R>),
     Gzip(Box<MultiGzDecoder<Packed<R>>>),
@@ -97,7 +97,7 @@ impl<R: Read> std::fmt::Debug for Unpacked<R> {
 }
 
 impl<R: Read> Input<R> {
-    /// Looks at the first bytes.
+    /// Detects the compression from the first bytes.
     pub(super) fn new(mut source: R) -> Result<Input<R>> {
         let mut first = vec![];
         source.by_ref().take(LOOK).read_to_end(&mut first)?;

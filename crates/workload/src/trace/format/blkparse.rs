@@ -15,12 +15,12 @@
 use super::{Line, LineFault, TraceAction, TraceRecord, columns, is_space, number as whole_number};
 use mynah_model::io::Operation;
 
-/// What RWBS says.
+/// Contents of the RWBS column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Flags {
-    /// The drive flushes first.
+    /// Whether the drive flushes before the operation.
     flush: bool,
-    /// What is done then; `None`: nothing.
+    /// The operation after that; `None` if there is none.
     operation: Option<Operation>,
 }
 

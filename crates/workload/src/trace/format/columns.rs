@@ -6,7 +6,7 @@ use super::{Line, LineFault, TraceRecord, sectors};
 use mynah_model::io::Operation;
 use std::fmt;
 
-/// Most columns of a line.
+/// Most columns that a description may name.
 const MOST: usize = 32;
 
 /// What the columns of a trace are.
@@ -35,7 +35,7 @@ enum Separator {
 /// What operations that are numbers mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbered {
-    /// They are words.
+    /// Operations are words.
     No,
     /// 0 is a read, 1 a write.
     ReadIsZero,
@@ -45,7 +45,7 @@ enum Numbered {
 
 const S: u32 = 1_000_000_000;
 const US: u32 = 1_000;
-/// Units of time by name.
+/// Names of time units, and their nanoseconds.
 const UNITS: [(&str, u32); 5] =
     [("s", S), ("ms", 1_000_000), ("us", US), ("100ns", 100), ("ns", 1)];
 
