@@ -7,7 +7,7 @@
 //! left out and counted. Times are as fine as the trace has them, mostly microseconds: a stage that
 //! begins and ends in one step counts as no time, which on average is right.
 
-use super::samples::{Direction, Of, STAGES, Samples};
+use super::samples::{Direction, STAGES, Samples, StageKey};
 use super::table::{BYTES_MAX, NS_MAX};
 use crate::{CalibrateError, Input};
 use mynah_drive_file::choices;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Which functions or events a stage lies between.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageMap {
-    pub(super) of: Of,
+    pub(super) of: StageKey,
     /// From and to; `None` where the file holds nothing else.
     pub(super) between: Option<(String, String)>,
 }
@@ -55,7 +55,7 @@ impl StageMap {
             }
             Some(_) => return refused("no two names to look for".to_owned(), form.to_owned()),
         };
-        Ok(StageMap { of: Of { index, direction }, between })
+        Ok(StageMap { of: StageKey { index, direction }, between })
     }
 
     /// Refuses two of one stage.
@@ -228,7 +228,7 @@ struct Open {
 
 /// Numbers of samples that were left out, by reason.
 #[derive(Default)]
-struct Left {
+struct Skipped {
     again: u64,
     lost: u64,
     unsized_: u64,
@@ -258,13 +258,13 @@ pub(super) fn read(
             return Err(whole(format!("where in this trace is {name}?"))
                 .with_help(format!("write `--stage {name}=FROM..TO`")));
         };
-        let (left, pairs) = stage(input, map, (from, to), bytes, samples);
+        let (skipped, pairs) = stage(input, map, (from, to), bytes, samples);
         if pairs == 0 {
-            let message = match left.unsized_ {
+            let message = match skipped.unsized_ {
                 0 => format!("nothing goes from `{from}` to `{to}` on one task"),
                 many => format!("{many} times from `{from}` to `{to}`, and never a size"),
             };
-            return Err(whole(message).with_help(match left.unsized_ {
+            return Err(whole(message).with_help(match skipped.unsized_ {
                 0 => {
                     "check the names in the trace: a function's stands before `<-`, an event's \
                       before its colon"
@@ -277,10 +277,10 @@ pub(super) fn read(
         }
         let name = format!("{} {}", map.of.stage(), map.of.direction.name());
         let counts = [
-            (left.again, "began again before they had ended"),
-            (left.lost, "were open where the trace has lost events"),
-            (left.unsized_, "had no size"),
-            (left.odd, "ended before they began, or lasted over a day"),
+            (skipped.again, "began again before they had ended"),
+            (skipped.lost, "were open where the trace has lost events"),
+            (skipped.unsized_, "had no size"),
+            (skipped.odd, "ended before they began, or lasted over a day"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             let note = format!("{}: {count} of {name} {what}, and are left out", input.name);
@@ -297,15 +297,15 @@ fn stage(
     (from, to): (&str, &str),
     bytes: &BytesRule,
     samples: &mut Samples,
-) -> (Left, u64) {
-    let mut left = Left::default();
+) -> (Skipped, u64) {
+    let mut skipped = Skipped::default();
     let mut pairs = 0;
     // By task, or of task 0 by processor.
     let mut open: BTreeMap<(u64, u32), Open> = BTreeMap::new();
     for line in input.text.lines() {
         let Some(event) = Event::parse(line) else {
             if line.contains("[LOST ") && line.contains("EVENTS]") {
-                left.lost += open.len() as u64;
+                skipped.lost += open.len() as u64;
                 open.clear();
             }
             continue;
@@ -321,7 +321,7 @@ fn stage(
             && let Some(begun) = open.remove(&who)
         {
             let Some(size) = begun.bytes else {
-                left.unsized_ += 1;
+                skipped.unsized_ += 1;
                 continue;
             };
             match event.ns.checked_sub(begun.ns).filter(|ns| *ns as f64 <= NS_MAX) {
@@ -329,14 +329,14 @@ fn stage(
                     samples.add(&input.name, map.of, size, ns as f64);
                     pairs += 1;
                 }
-                None => left.odd += 1,
+                None => skipped.odd += 1,
             }
         } else if event.name == from {
             let begun = Open { ns: event.ns, bytes: bytes.of(event.fields) };
-            left.again += u64::from(open.insert(who, begun).is_some());
+            skipped.again += u64::from(open.insert(who, begun).is_some());
         }
     }
-    (left, pairs)
+    (skipped, pairs)
 }
 
 #[cfg(test)]

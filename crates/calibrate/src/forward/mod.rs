@@ -28,7 +28,7 @@ use mynah_drive_file::input::FileError;
 use mynah_drive_file::units::Duration;
 use mynah_drive_file::{self as drive, DriveError};
 use mynah_stamp::Span;
-use samples::{Of, Samples};
+use samples::{Samples, StageKey};
 use serde::Serialize;
 use toml_edit::{Array, InlineTable, Value};
 
@@ -246,7 +246,7 @@ fn too_short(stages: &[StageFit], error: DriveError) -> CalibrateError {
 
 /// Fits a curve to the samples of one stage.
 fn stage(
-    of: Of,
+    of: StageKey,
     sizes: &[(u64, Vec<f64>)],
     samples: &Samples,
     interpolate: bool,
@@ -302,7 +302,7 @@ fn stage(
 }
 
 /// A stage as a smooth curve.
-fn smooth(of: Of, mut fits: Vec<SizeFit>) -> Option<StageFit> {
+fn smooth(of: StageKey, mut fits: Vec<SizeFit>) -> Option<StageFit> {
     let x: Vec<f64> = fits.iter().map(|fit| libm::log(fit.bytes as f64)).collect();
     let y: Vec<f64> = fits.iter().map(|fit| libm::log(fit.mean_ns)).collect();
     let repeats = fits.iter().map(|fit| fit.repeats as f64);
@@ -331,7 +331,7 @@ fn smooth(of: Of, mut fits: Vec<SizeFit>) -> Option<StageFit> {
 }
 
 /// A stage as its means are, with straight lines between.
-fn straight(of: Of, fits: Vec<SizeFit>) -> StageFit {
+fn straight(of: StageKey, fits: Vec<SizeFit>) -> StageFit {
     let table: Vec<(u64, f64)> = fits.iter().map(|fit| (fit.bytes, fit.mean_ns)).collect();
     let missed = |three: &[(u64, f64)]| {
         let between = points::between(three[0], three[2], three[1].0 as f64);

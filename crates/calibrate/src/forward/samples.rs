@@ -35,13 +35,13 @@ impl Direction {
 
 /// Identifies a stage in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Of {
+pub(super) struct StageKey {
     /// Index in [`STAGES`].
     pub(super) index: usize,
     pub(super) direction: Direction,
 }
 
-impl Of {
+impl StageKey {
     pub(super) fn stage(self) -> &'static str {
         STAGES[self.index]
     }
@@ -54,8 +54,8 @@ pub(super) type Sizes = Vec<(u64, Vec<f64>)>;
 #[derive(Default)]
 pub(super) struct Samples {
     /// The times of each size of each stage, and the first file that has any of the stage.
-    all: BTreeMap<Of, BTreeMap<u64, Vec<f64>>>,
-    files: BTreeMap<Of, String>,
+    all: BTreeMap<StageKey, BTreeMap<u64, Vec<f64>>>,
+    files: BTreeMap<StageKey, String>,
     /// Remarks about samples that were left out.
     pub(super) notes: Vec<String>,
     /// Warnings about lines that were read past.
@@ -64,7 +64,7 @@ pub(super) struct Samples {
 
 impl Samples {
     /// Adds what one command took, in nanoseconds.
-    pub(super) fn add(&mut self, file: &str, of: Of, bytes: u64, ns: f64) {
+    pub(super) fn add(&mut self, file: &str, of: StageKey, bytes: u64, ns: f64) {
         self.files.entry(of).or_insert_with(|| file.to_owned());
         self.all.entry(of).or_default().entry(bytes).or_default().push(ns);
     }
@@ -74,7 +74,7 @@ impl Samples {
     }
 
     /// Every stage with its sizes in order, and the times of each.
-    pub(super) fn by_size(&self) -> Vec<(Of, Sizes)> {
+    pub(super) fn by_size(&self) -> Vec<(StageKey, Sizes)> {
         let sizes = |sizes: &BTreeMap<u64, Vec<f64>>| {
             sizes.iter().map(|(bytes, times)| (*bytes, times.clone())).collect()
         };
@@ -82,7 +82,7 @@ impl Samples {
     }
 
     /// What is wrong with all samples of a stage.
-    pub(super) fn whole(&self, of: Of, message: String) -> FileError {
+    pub(super) fn whole(&self, of: StageKey, message: String) -> FileError {
         FileError::whole(self.files.get(&of).map_or("", String::as_str), message)
     }
 }

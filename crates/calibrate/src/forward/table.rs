@@ -1,7 +1,7 @@
 //! Tables of stages' times: `stage,direction,bytes,latency_ns`, a line a sample. A size that is there
 //! several times was measured so often.
 
-use super::samples::{Direction, Of, STAGES, Samples};
+use super::samples::{Direction, STAGES, Samples, StageKey};
 use crate::{Input, Row, table_rows};
 use mynah_drive_file::choices;
 use mynah_drive_file::input::{FileError, Text};
@@ -85,6 +85,6 @@ fn sample(
         let error = text.error(time.0, format!("`{}` is no time that a stage takes", time.1));
         return Err(error.with_help("a number of nanoseconds above 0; leave failed samples out"));
     };
-    samples.add(text.name, Of { index, direction }, size, ns);
+    samples.add(text.name, StageKey { index, direction }, size, ns);
     Ok(())
 }

@@ -76,7 +76,7 @@ fn curves_are_near_the_truth() {
 fn wide_samples_do_not_bend_the_mean() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut samples = Samples::default();
-    let of = Of { index: 0, direction: Direction::Out };
+    let of = StageKey { index: 0, direction: Direction::Out };
     for bytes in sizes() {
         for _ in 0..400 {
             // Half of the time 1 us, half 3 us.
@@ -129,7 +129,7 @@ CPU:1 [LOST 12 EVENTS]
 ";
     let map = "transport.in=recv..init";
     let samples = read(&forward(&[("t", trace)], &[map], "(len+1)*512")).unwrap();
-    let of = Of { index: 0, direction: Direction::In };
+    let of = StageKey { index: 0, direction: Direction::In };
     let sizes = vec![(4096, vec![3000.0]), (8192, vec![5000.0]), (16384, vec![5000.0])];
     assert_eq!(samples.by_size(), vec![(of, sizes)]);
     assert_eq!(samples.notes.len(), 2, "{:?}", samples.notes);
@@ -150,7 +150,7 @@ CPU:1 [LOST 12 EVENTS]
 fn nvme_cli_gives_a_size_a_file() {
     let files = [("a", "read: Success\n latency: read: 85 us\n"), ("b", " latency: read: 90 us\n")];
     let samples = read(&forward(&files, &["transport.in"], "4k,8k")).unwrap();
-    let of = Of { index: 0, direction: Direction::In };
+    let of = StageKey { index: 0, direction: Direction::In };
     let sizes = vec![(4096, vec![85_000.0]), (8192, vec![90_000.0])];
     assert_eq!(samples.by_size(), vec![(of, sizes)]);
     let said = |maps: &[&str], bytes: &str, what: &str| {
@@ -211,7 +211,7 @@ fn too_few_sizes_are_refused() {
 #[test]
 fn slow_samples_that_make_the_mean_are_named() {
     let mut samples = Samples::default();
-    let of = Of { index: 1, direction: Direction::In };
+    let of = StageKey { index: 1, direction: Direction::In };
     for bytes in sizes() {
         (0..10).for_each(|n| samples.add("t", of, bytes, if n == 0 { 9000.0 } else { 1000.0 }));
     }

@@ -5,7 +5,7 @@
 //! apart. Along a direction with the singular value `s` the parameters are known to `noise / s`, where
 //! the noise is what the fit leaves over, and at least what drives differ from themselves.
 
-use super::simulate::{Bench, Done, Memory, Point};
+use super::simulate::{Bench, Evaluation, Memory, Point};
 use super::{Combination, Interval, Phase};
 use crate::CalibrateError;
 use mynah_result::confidence::student_t;
@@ -48,8 +48,8 @@ pub(super) fn determined(
         }
     }
     let points = match bench.points(&units, Phase::Around, memory)? {
-        Done::Whole(points) => points,
-        Done::Interrupted => return Ok(None),
+        Evaluation::Whole(points) => points,
+        Evaluation::Interrupted => return Ok(None),
     };
     let errors = bench.errors(&best.modelled);
     let mut sensitivity = vec![vec![0.0; bench.vary.len()]; errors.len()];

@@ -236,12 +236,12 @@ impl Inverse {
         let mut known = None;
         if !interrupted {
             match long.points(std::slice::from_ref(&best.unit), Phase::Around, &mut longer)? {
-                simulate::Done::Whole(points) => {
+                simulate::Evaluation::Whole(points) => {
                     shown = points.into_iter().next().unwrap_or(best);
                     known = determined::determined(&long, &shown, &mut longer)?;
                     interrupted = known.is_none();
                 }
-                simulate::Done::Interrupted => interrupted = true,
+                simulate::Evaluation::Interrupted => interrupted = true,
             }
         }
         let text = self.text(&base.text, &shown)?;

@@ -5,7 +5,7 @@
 //! begun again elsewhere if it ends early, since the first place may be a hollow of its own.
 
 use super::Phase;
-use super::simulate::{Bench, Done, Memory, Point, REFUSED};
+use super::simulate::{Bench, Evaluation, Memory, Point, REFUSED};
 use crate::CalibrateError;
 use basin::{
     Bobyqa, BoxBounds, ConstraintDescription, ConstraintSet, Constraints, CostFunction, Executor,
@@ -26,7 +26,7 @@ const APART: f64 = 0.2;
 const EXACT: f64 = 1e-10;
 
 /// Outcome of the search.
-pub(super) struct Found {
+pub(super) struct SearchOutcome {
     /// The best point; `None` if it was interrupted before there was any.
     pub(super) best: Option<Point>,
     pub(super) interrupted: bool,
@@ -46,7 +46,7 @@ pub(super) fn search(
     bench: &Bench<'_>,
     evaluations: usize,
     memory: &mut Memory,
-) -> Result<Found, CalibrateError> {
+) -> Result<SearchOutcome, CalibrateError> {
     let parameters = bench.vary.len();
     let first = hypercube(spread(evaluations, parameters), parameters);
     let mut all: Vec<Point> = Vec::new();
@@ -54,15 +54,17 @@ pub(super) fn search(
     // In portions, so that what was done by then is there when somebody ends it.
     for portion in first.chunks(bench.threads.max(1) * 2) {
         match bench.points(portion, Phase::Spread, memory)? {
-            Done::Whole(points) => all.extend(points),
-            Done::Interrupted => {
+            Evaluation::Whole(points) => all.extend(points),
+            Evaluation::Interrupted => {
                 interrupted = true;
                 break;
             }
         }
     }
     all.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-    let Some(mut best) = all.first().cloned() else { return Ok(Found { best: None, interrupted }) };
+    let Some(mut best) = all.first().cloned() else {
+        return Ok(SearchOutcome { best: None, interrupted });
+    };
     if best.cost >= REFUSED && !interrupted {
         let why = memory.refused.clone().unwrap_or_else(|| "no load has figures".to_owned());
         let message = format!("none of {} drives in these ranges is possible: {why}", all.len());
@@ -86,7 +88,7 @@ pub(super) fn search(
             }
         }
     }
-    Ok(Found { best: Some(best), interrupted })
+    Ok(SearchOutcome { best: Some(best), interrupted })
 }
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {
@@ -126,7 +128,7 @@ struct Cost<'a, 'b> {
 /// The search ends: somebody has ended it, something has failed, or no evaluations are left.
 #[derive(Debug, thiserror::Error)]
 #[error("the search ends")]
-struct Ended;
+struct SearchEnded;
 
 impl Constraints for &Cost<'_, '_> {
     type Set = ConstraintSet<BoxBounds<Vec<f64>>>;
@@ -139,16 +141,16 @@ impl Constraints for &Cost<'_, '_> {
 impl CostFunction for &Cost<'_, '_> {
     type Param = Vec<f64>;
     type Output = f64;
-    type Error = Ended;
+    type Error = SearchEnded;
 
-    fn cost(&self, unit: &Vec<f64>) -> Result<f64, Ended> {
-        let Some(left) = self.left.get().checked_sub(1) else { return Err(Ended) };
+    fn cost(&self, unit: &Vec<f64>) -> Result<f64, SearchEnded> {
+        let Some(left) = self.left.get().checked_sub(1) else { return Err(SearchEnded) };
         self.left.set(left);
         let unit: Vec<f64> = unit.iter().map(|at| at.clamp(0.0, 1.0)).collect();
         let mut memory = self.memory.borrow_mut();
         match self.bench.points(&[unit], Phase::Descent, &mut memory) {
-            Ok(Done::Whole(points)) => {
-                let Some(point) = points.into_iter().next() else { return Err(Ended) };
+            Ok(Evaluation::Whole(points)) => {
+                let Some(point) = points.into_iter().next() else { return Err(SearchEnded) };
                 let cost = point.cost;
                 let mut best = self.best.borrow_mut();
                 if best.as_ref().is_none_or(|best| cost < best.cost) {
@@ -156,13 +158,13 @@ impl CostFunction for &Cost<'_, '_> {
                 }
                 Ok(cost.sqrt())
             }
-            Ok(Done::Interrupted) => {
+            Ok(Evaluation::Interrupted) => {
                 self.interrupted.set(true);
-                Err(Ended)
+                Err(SearchEnded)
             }
             Err(error) => {
                 *self.failed.borrow_mut() = Some(error);
-                Err(Ended)
+                Err(SearchEnded)
             }
         }
     }

@@ -59,7 +59,7 @@ pub(super) struct Memory {
 }
 
 /// Whether what was asked for was done.
-pub(super) enum Done<T> {
+pub(super) enum Evaluation<T> {
     Whole(T),
     Interrupted,
 }
@@ -86,7 +86,7 @@ impl Bench<'_> {
         units: &[Vec<f64>],
         phase: Phase,
         memory: &mut Memory,
-    ) -> Result<Done<Vec<Point>>, CalibrateError> {
+    ) -> Result<Evaluation<Vec<Point>>, CalibrateError> {
         let mut fresh: Vec<(Vec<String>, Vec<f64>)> = Vec::new();
         for unit in units {
             let values = self.values(unit);
@@ -120,7 +120,7 @@ impl Bench<'_> {
             let mut refused = None;
             for run in runs.by_ref().take(self.targets.len()) {
                 match run {
-                    None => return Ok(Done::Interrupted),
+                    None => return Ok(Evaluation::Interrupted),
                     Some(Ok(figures)) => modelled.push(figures),
                     Some(Err(CalibrateError::Drive(error))) => {
                         refused = Some(CalibrateError::Drive(error).to_string());
@@ -138,7 +138,7 @@ impl Bench<'_> {
         }
         let found = units.iter().map(|unit| memory.points.get(&self.values(unit)).cloned());
         let found: Vec<Point> = found.flatten().collect();
-        Ok(Done::Whole(found))
+        Ok(Evaluation::Whole(found))
     }
 
     /// The figures of target `target` on the drive of `values`; `None` if it was interrupted.
