@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-/// Does `run` for items by their numbers as long as there are any and it does not return `None`; what it
-/// returned goes to `done`.
+/// Calls `run` for the next item's number until there are none left or `run` returns `None`, and
+/// hands each result to `done`.
 fn work<T>(
     next: &AtomicUsize,
     items: usize,
@@ -27,9 +27,9 @@ fn work<T>(
     }
 }
 
-/// Does `run` for every item, on so many threads; what it returned, in the order of the
-/// items. Where `run` returns `None` no further items are begun, and those that were not
-/// begun are `None`, too.
+/// Calls `run` for every item, on `threads` threads, and returns the results in the order of the
+/// items. After `run` has returned `None` no further item is begun; items that were not begun are
+/// `None`, too.
 pub fn run<I: Sync, T: Send>(
     items: &[I],
     threads: usize,
@@ -54,7 +54,7 @@ pub fn run<I: Sync, T: Send>(
     done.into_inner().unwrap_or_default()
 }
 
-/// How often it is looked whether to leave.
+/// Interval at which [`run_until`] asks whether to leave.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The same for so many items by their numbers, for a program that is about to end: when `leaves` says

@@ -189,7 +189,7 @@ pub fn flow(
     Ok(ExperimentFlow { spec, own_namespace: own })
 }
 
-/// The words of a flow as they are written shortest; those given if options cannot say it exactly.
+/// The shortest words that describe the same flow; `words` themselves if no options are exact.
 ///
 /// # Errors
 /// As [`flow`].
@@ -243,7 +243,7 @@ fn problem_of(option: &'static str, value: &str, problem: impl Into<String>) -> 
     DescriptionError::Option(OptionError { option, value, problem })
 }
 
-/// What is said about the run as a whole, read.
+/// Settings of the run, parsed.
 #[derive(Default)]
 struct Settings {
     seed: Option<u64>,
@@ -316,7 +316,7 @@ impl Settings {
     }
 }
 
-/// The settings of `simulation` that are not at their default.
+/// Settings of `simulation` that differ from their defaults.
 fn settings_of(simulation: &Simulation) -> Words {
     let options = &simulation.options;
     let default = RunOptions::default();
@@ -349,8 +349,8 @@ fn settings_of(simulation: &Simulation) -> Words {
     said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// The same of an experiment that may have said a seed: the default one is another than none, for
-/// drives have seeds of their own.
+/// Like [`settings_of`], for an experiment with or without a seed. Writing the default seed is not
+/// the same as writing none, for drives have seeds of their own.
 fn settings_with(simulation: &Simulation, seed: Option<u64>) -> Words {
     let mut settings = settings_of(simulation);
     if let Some(seed) = seed

@@ -17,7 +17,8 @@ use mynah_stamp::Span;
 use mynah_workload::history;
 use std::path::{Path, PathBuf};
 
-/// Share of the accesses of the past that are writes: nobody knows.
+/// Assumed share of writes among the accesses before the drive is served: the real one is not
+/// known.
 const WRITE_SHARE: f64 = 0.5;
 
 /// A drive that is to be served, and the state it starts in.

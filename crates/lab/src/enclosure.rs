@@ -22,7 +22,8 @@ pub struct Enclosure {
 }
 
 impl Enclosure {
-    /// So many drives behind a switch; else which of the three cannot be, and what could.
+    /// An enclosure with these parameters; the error names the parameter that is out of range, and
+    /// the range.
     pub(crate) fn new(
         drives: u64,
         uplink_bits_per_s: Option<u64>,
@@ -89,7 +90,7 @@ impl Uplink {
         *free + self.enclosure.latency
     }
 
-    /// How long it was busy, towards the drives and towards the hosts.
+    /// Time that the uplink was busy, towards the drives and towards the hosts.
     pub(crate) fn busy(&self) -> [Span; 2] {
         self.busy
     }

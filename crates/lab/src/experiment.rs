@@ -239,7 +239,7 @@ struct Raw {
     flow: Vec<Spanned<RawFlow>>,
     #[serde(default)]
     sweep: BTreeMap<Spanned<String>, Spanned<Value>>,
-    /// What a sweep lays over `set`.
+    /// Overrides of the sweep's point, applied after `set`.
     #[serde(skip)]
     more: Vec<Override>,
 }
@@ -418,7 +418,7 @@ impl ExperimentFlow {
     }
 }
 
-/// What is wrong with the flows together, and with which it is.
+/// Checks how flows go together; the error has the index of the flow at fault, and what is wrong.
 pub(crate) fn check_flows(flows: &[ExperimentFlow]) -> Result<(), (usize, String)> {
     for (index, flow) in flows.iter().enumerate() {
         if index == 0 && flow.spec.after_previous {
@@ -467,7 +467,7 @@ fn enclosure(
     })
 }
 
-/// Whether this is an experiment at all: of another file every key would be wrong.
+/// Checks the schema first, because in a file of another kind every key would be reported as wrong.
 fn check_schema(file: &Text<'_>) -> Result<(), ExperimentError> {
     #[derive(Deserialize)]
     struct Version {

@@ -22,8 +22,8 @@ impl KeySpace {
         KeySpace { namespace, sizes, table: KeyTable::default() }
     }
 
-    /// Hands the keys to `sink`: how many; number, pair and bytes of the value of each, in order; and
-    /// the names that are free.
+    /// Serialises the keys into `sink`: their count; number, pair and value size of each, in order;
+    /// the count of free names, and these.
     pub(crate) fn save(&self, sink: &mut dyn FnMut(&[u8])) {
         let KeyTable { keys, free, .. } = &self.table;
         sink(&keys.to_le_bytes());
@@ -36,7 +36,7 @@ impl KeySpace {
         free.iter().for_each(|name| sink(&name.to_le_bytes()));
     }
 
-    /// Takes what [`KeySpace::save`] wrote; `drive` has the pairs already.
+    /// Reads what [`KeySpace::save`] wrote; `drive` has been restored with its pairs already.
     ///
     /// # Errors
     /// What is wrong, if that are not the keys of these pairs.
@@ -93,13 +93,12 @@ pub(crate) struct StoredPair {
     pub(crate) value: u32,
 }
 
-/// Keys of neighbouring numbers lie together; what is left of numbers that nobody uses any more
-/// takes no room.
+/// Keys per chunk of the table. Chunks without keys are freed.
 const CHUNK: u64 = 4096;
 
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The pair's name and one more; 0: there is no such key.
+    /// Name of the pair plus one; 0 if there is no such key.
     name: u32,
     value: u32,
 }
@@ -114,7 +113,7 @@ struct Chunk {
 pub(crate) struct KeyTable {
     chunks: Vec<Option<Chunk>>,
     keys: u64,
-    /// Names of pairs that are gone, and the first that has never been given.
+    /// Names of deleted pairs, for reuse; and the first name that was never used.
     free: Vec<u32>,
     next: u32,
 }
@@ -132,7 +131,7 @@ impl KeyTable {
         name.checked_sub(1).map(|pair| StoredPair { pair: PairId(pair), value })
     }
 
-    /// A name for a new pair, which is taken.
+    /// Allocates a name for a new pair.
     pub(crate) fn take_name(&mut self) -> PairId {
         PairId(self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -140,12 +139,12 @@ impl KeyTable {
         }))
     }
 
-    /// A name that has been taken is not needed.
+    /// Returns a name that was allocated and not used.
     pub(crate) fn give_back(&mut self, pair: PairId) {
         self.free.push(pair.0);
     }
 
-    /// There is a key with this number, or it has this value now.
+    /// Inserts the key with this number, or updates its pair.
     pub(crate) fn put(&mut self, number: u64, known: StoredPair) {
         let place = (number / CHUNK) as usize;
         if place >= self.chunks.len() {
@@ -163,7 +162,7 @@ impl KeyTable {
         *entry = Entry { name: known.pair.0 + 1, value: known.value };
     }
 
-    /// There is no key with this number any more; its pair's name is free.
+    /// Removes the key with this number, and frees the name of its pair.
     pub(crate) fn remove(&mut self, number: u64) {
         let Some(Some(chunk)) = self.chunks.get_mut((number / CHUNK) as usize) else { return };
         let entry = &mut chunk.entries[(number % CHUNK) as usize];
@@ -179,7 +178,7 @@ impl KeyTable {
         }
     }
 
-    /// The keys there are: numbers and what is known of them.
+    /// All keys, in the order of their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u64, StoredPair)> + '_ {
         let chunks = self.chunks.iter().enumerate();
         let chunks = chunks.filter_map(|(place, chunk)| Some((place, chunk.as_ref()?)));

@@ -77,7 +77,7 @@ pub struct Import {
     pub seed: u64,
     /// Whether MQSim's results are asked for rather than the drive's.
     pub as_mqsim: bool,
-    /// What was read and has no effect.
+    /// Warnings about tags that were read and have no effect.
     pub warnings: Vec<String>,
 }
 
@@ -187,7 +187,7 @@ struct Idle {
 #[derive(Default)]
 struct Warnings {
     idle: Vec<Idle>,
-    /// The text with the place of its first occasion, and how many there were.
+    /// Text with the place of the first occurrence, and the number of occurrences.
     said: Vec<(String, usize)>,
     /// Where in `said` a tag and message are.
     index: FxHashMap<String, usize>,

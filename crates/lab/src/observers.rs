@@ -26,7 +26,7 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// When one of them wants to look at the drive.
+    /// When the next output is due to sample the drive; [`Time::MAX`] if none is.
     pub(crate) fn next(&self) -> Time {
         let sampler = self.sampler.as_ref().map(Sampler::next);
         let timeline = self.timeline.as_ref().map(Timeline::next);
@@ -125,7 +125,7 @@ impl Observers {
         Ok(())
     }
 
-    /// The ramp is over, and the drive is about to count anew.
+    /// Called at the end of the ramp, before the drive's counters restart.
     pub(crate) fn ramp_ends(&mut self, drive: &Drive, now: Time) -> Result<(), OutputError> {
         match &mut self.sampler {
             Some(sampler) => sampler.ramp_ends(drive, now),

@@ -59,7 +59,7 @@ impl ProfileLog {
         begun.map_err(|error| file.error(error))
     }
 
-    /// An I/O has completed, and moved `bytes`.
+    /// Appends the record of a completed I/O that transferred `bytes`.
     pub(crate) fn record(
         &mut self,
         flow: usize,

@@ -74,18 +74,18 @@ const MAGIC: &[u8; 8] = b"MYNAHREC";
 const RECORD_BYTES: usize = 32;
 /// Most commands that one doorbell write announces: a queue has no more entries.
 const RING_MAX: u32 = 1 << 16;
-/// In the code of an access of the past: its flow writes as fast as the drive lets it.
+/// Flag in the code of a [`Kind::Past`] record: the flow writes as fast as the drive lets it.
 const SATURATED: u8 = 0x80;
-/// In the code of a queue's creation: its commands come complete, off the link or over the network
-/// of an Ethernet drive.
+/// Flags in the code of a [`Kind::CreateQueue`] record: commands arrive complete, off the link or
+/// over the network of an Ethernet drive.
 const FETCHED: u8 = 0x80;
 const NETWORK: u8 = 0x40;
-/// In the code of a command: it is no host's I/O.
+/// Flag in the code of a [`Kind::Command`] record: the command is not I/O of a host.
 const NOBODYS: u8 = 0x80;
-/// Longest header that is read.
+/// Longest header that is read, in bytes.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
 
-/// What a recording was made of.
+/// Header of a recording: the drive, its preparation, and the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -139,20 +139,20 @@ pub struct OccupancyRange {
     pub units: u64,
     /// Share of the namespace's writes that go to this range.
     pub weight: f64,
-    /// Which share of them goes from the range's start to its end, and round again.
+    /// Share of these writes that go from the range's start to its end, and round again.
     #[serde(default)]
     pub in_order: f64,
-    /// Which share of the units each such round leaves as they are.
+    /// Share of the units that each such round does not write.
     #[serde(default)]
     pub passed_over: f64,
     /// Share of accesses that are writes.
     pub write_share: f64,
     /// Whether it is written as fast as the drive takes it.
     pub saturated: bool,
-    /// Units that are written in a second, if that was known.
+    /// Mapping units written per second; 0 if that was not known.
     #[serde(default)]
     pub units_per_s: f64,
-    /// Units that are written together.
+    /// Mapping units that are written together, and so are placed together.
     #[serde(default = "one")]
     pub together: u32,
     /// Units that are trimmed for each that is written.
@@ -170,8 +170,8 @@ pub const SCHEMA: &str = "mynah.recording/2";
 /// The schema of recordings of drives with key-value namespaces.
 pub const SCHEMA_PAIRS: &str = "mynah.recording/3";
 
-/// The schema before that, which is read as well: without what warmed the data cache, which was
-/// empty.
+/// The first schema, which is still read. It has no accesses that warmed the data cache, which
+/// began empty.
 pub const SCHEMA_COLD: &str = "mynah.recording/1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +239,7 @@ impl Record {
         }
     }
 
-    /// Of a queue's creation, and of a load's end: whose it is.
+    /// Of a queue's creation, or of the end of a flow's load: the flow.
     fn flow(&self) -> FlowId {
         FlowId(self.namespace as u16)
     }
@@ -249,7 +249,7 @@ impl Record {
         self.code & (FETCHED | NETWORK) != 0
     }
 
-    /// What it says about the run, if it is nothing for the drive.
+    /// The event of a record that is about the run and not an input of the drive.
     fn remark(&self) -> Replayed<'static> {
         match self.kind {
             Kind::RampEnds => Replayed::RampEnds(self.at),
@@ -264,12 +264,12 @@ impl Record {
         matches!(self.kind, Kind::Pair | Kind::KeyCommand | Kind::Decided)
     }
 
-    /// Of a command: whether it is no host's I/O.
+    /// Of a command: whether it is not I/O of a host.
     fn is_nobodys(&self) -> bool {
         self.code & NOBODYS != 0
     }
 
-    /// The command that was handed over.
+    /// The command that the record holds.
     fn request(&self) -> Result<Request, FeedError> {
         Ok(Request {
             tag: Tag(self.tag),
@@ -280,7 +280,7 @@ impl Record {
         })
     }
 
-    /// The access that warmed the data cache.
+    /// The access of a [`Kind::Past`] record.
     fn access(&self) -> Result<Access, FeedError> {
         let access = Access {
             flow: FlowId(self.queue),
@@ -506,7 +506,7 @@ impl Tape {
         self.write(Record::of_pair(namespace, pair))
     }
 
-    /// The host handed over a key-value command.
+    /// Records a key-value command that was handed to the drive.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -519,7 +519,7 @@ impl Tape {
         self.write(Record::of_key_command(at, queue, request))
     }
 
-    /// The drive was told what a key-value command is about.
+    /// Records the decision about a key-value command.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -527,7 +527,7 @@ impl Tape {
         self.write(Record::of_decision(at, tag, decision))
     }
 
-    /// The host rang.
+    /// Records a doorbell write.
     ///
     /// # Errors
     /// If the file cannot be written; likewise below.
@@ -535,7 +535,7 @@ impl Tape {
         self.write(Record { queue: queue.0, tag: count, ..Record::new(at, Kind::Ring) })
     }
 
-    /// The host handed over a command.
+    /// Records a command that was handed to the drive.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -543,7 +543,7 @@ impl Tape {
         self.write(Record::of_command(at, queue, request))
     }
 
-    /// The drive was given a command that is no host's I/O.
+    /// Records a command that is not I/O of a host.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -552,7 +552,7 @@ impl Tape {
         self.write(Record { code: record.code | NOBODYS, ..record })
     }
 
-    /// A write's data was taken.
+    /// Records that a write's data has arrived at the drive.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -560,7 +560,7 @@ impl Tape {
         self.write(Record { tag: tag.0, ..Record::new(at, Kind::DataArrived) })
     }
 
-    /// Completion queue entries were freed.
+    /// Records that the host has freed completion queue entries.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -568,7 +568,7 @@ impl Tape {
         self.write(Record { queue: queue.0, tag: count, ..Record::new(at, Kind::CqFreed) })
     }
 
-    /// Something happened to the drive or a queue.
+    /// Records a control input, such as a queue's creation or a reset.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -602,7 +602,7 @@ impl Tape {
         })
     }
 
-    /// A command completed.
+    /// Records a completion.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -619,7 +619,7 @@ impl Tape {
         })
     }
 
-    /// The ramp is over, and the drive is about to count anew.
+    /// Records the end of the ramp, before the drive's counters restart.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -627,7 +627,7 @@ impl Tape {
         self.write(Record::new(at, Kind::RampEnds))
     }
 
-    /// The ramp of a flow that waited for others is over.
+    /// Records the end of the ramp of a flow that waited for others.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -635,7 +635,7 @@ impl Tape {
         self.write(Record { namespace: flow.0.into(), ..Record::new(at, Kind::RampOf) })
     }
 
-    /// A run that lasts until something is known was looked at.
+    /// Records the end of a batch of a run that ends when its figures are known.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -643,7 +643,7 @@ impl Tape {
         self.write(Record::new(at, Kind::BatchEnds))
     }
 
-    /// The load of `flow` went on until then; it is `at` now.
+    /// Records, at time `at`, that the load of `flow` went on until `until`.
     ///
     /// # Errors
     /// See [`Tape::ring`].
@@ -713,7 +713,8 @@ pub struct Recording {
     path: PathBuf,
     header: Header,
     reader: BufReader<Box<dyn Read>>,
-    /// Records of what was before the run that have been read, and the record behind them.
+    /// Number of records about the time before the run that have been read, and the record after
+    /// them.
     past: u64,
     behind_past: Option<Record>,
     keys: KeysReplayed,
@@ -838,7 +839,7 @@ impl Recording {
         RecordingError::Outside { path: self.path.clone(), problem, help }
     }
 
-    /// What the run leaves of pairs on `drive`; `None` if it has used none.
+    /// The pairs on `drive` at the end of the run; `None` if the run uses none.
     pub fn pairs_seen(&self, drive: &Drive) -> Option<PairsSeen> {
         self.keys.seen(drive)
     }
@@ -947,7 +948,7 @@ impl Recording {
         given
     }
 
-    /// Gives all there is to `drive`. How many requests were beyond its end.
+    /// Gives all records to `drive`; returns the number of requests beyond its end.
     fn give_to(
         &mut self,
         host: &mut Rehost,
@@ -982,7 +983,7 @@ impl Recording {
         Ok(host.remapped)
     }
 
-    /// Why the drive cannot take what came at `at`.
+    /// The error for an input at `at` that the drive refuses.
     fn unfit(&self, at: Time, error: FeedError) -> RecordingError {
         let problem = format!("the drive cannot take what came at {at}: {error}");
         let help = match error {

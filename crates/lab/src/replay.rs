@@ -244,7 +244,7 @@ fn begin_other(
     Ok((device, (found, None)))
 }
 
-/// Takes down what happens during a replay.
+/// Records the events of a replay, as a runner records those of a run.
 struct Listener {
     header: Header,
     recorder: Recorder,
@@ -390,7 +390,7 @@ impl Listener {
         }
     }
 
-    /// If a command that has completed is one of the slowest: what did it wait for?
+    /// Records what a completed command has waited for, if it is one of the slowest.
     fn explain_if_slow(
         &mut self,
         device: &mut Drive,
@@ -414,7 +414,7 @@ impl Listener {
         self.completed += 1;
     }
 
-    /// A command has completed at `now`; whether to go on.
+    /// Counts a completion at `now`; false if the replay is to stop.
     fn goes_on(&mut self, now: Time, watch: &mut dyn FnMut(Step<'_>) -> bool) -> bool {
         let completed = self.completed;
         let progress = Progress { done: 0.0, now, completed };
@@ -496,8 +496,8 @@ impl Listener {
     }
 }
 
-/// The write amplification that was computed for what the recorded run writes. What random writes
-/// before it amount to says nothing of it.
+/// The write amplification that was computed for the recorded run's own writes; `None` after a
+/// preconditioning with random writes, which is of other writes.
 fn expected_waf(header: &Header, prepared: Option<&Preconditioned>) -> Option<f64> {
     let own = header.precondition != Precondition::SteadyRandom.name();
     prepared.filter(|_| own).and_then(|found| found.expected_waf)

@@ -108,8 +108,8 @@ impl Default for RunOptions {
 }
 
 impl RunOptions {
-    /// What lies beyond what flows say is occupied. Who wants the drive not to settle takes it as
-    /// the flows describe it, and who fills it, too.
+    /// What preconditioning assumes beyond the ranges that flows occupy. Without settling, and with
+    /// `fill`, there is nothing beyond them.
     pub fn beyond(&self) -> Beyond {
         match self.precondition == Precondition::Fill || self.starts_as_said() {
             true => Beyond::Nothing,
@@ -210,7 +210,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of several drives, whose counts are nobody's.
+    /// The outcome of several drives: without counters, which belong to single drives.
     fn of_many(
         recorder: Recorder,
         blame_before: Vec<Blame>,
@@ -292,21 +292,21 @@ pub struct Runner {
     ended_in_ramp: bool,
     /// When the power fails, so that a step does not pass over the time without it.
     power_cut: Time,
-    /// When it is looked at whether anything is completed at all.
+    /// Detects that nothing is completed any more.
     patience: Patience,
-    /// A load that its runtime ends lasts until then, though nothing more is issued.
+    /// End of the longest runtime: the load lasts until then, though nothing more is issued.
     lasts_until: Time,
     /// A step does not pass over this time: the power cut, the end of the ramp or of the load, or
     /// when somebody wants to look.
     horizon: Time,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
-    /// The random writes that have aged the drive, if it was not the flows.
+    /// The random writes that preconditioning was computed for, if not the flows' own.
     aged_by: Option<Vec<FlowSpec>>,
     trace_writes: Vec<TraceWrites>,
     settle: Settle,
     settled: Option<Settled>,
-    /// Its flows' requests were performed on the drive, without time, or its collections ended.
+    /// Before the run requests were performed on the drive without time, or collections ended.
     readied: bool,
     /// The drive is to be written before anything else.
     to_be_written: bool,
@@ -314,7 +314,7 @@ pub struct Runner {
     /// Preconditioning took more than ranges to describe.
     scattered: bool,
     rounds: Option<Box<Rounds>>,
-    /// When the flows end that last until something is known.
+    /// Decides when flows with `runtime = "auto"` end.
     search: Option<Box<Search>>,
     save: Option<(PendingFile, String)>,
     notes: Vec<String>,
@@ -455,7 +455,8 @@ impl Runner {
         Ok(runner)
     }
 
-    /// The drive starts from a steady state, of which this write amplification is known now.
+    /// Sets the write amplification that was computed for the steady state that the drive starts
+    /// from.
     fn expects(&mut self, waf: Option<f64>) {
         if let Some(found) = &mut self.preconditioned {
             found.expected_waf = waf.or(found.expected_waf);
@@ -466,7 +467,7 @@ impl Runner {
         }
     }
 
-    /// Puts flows in front of a drive, as it is; they draw what is theirs then.
+    /// Puts flows in front of a prepared drive, and creates their jobs.
     fn on(
         drive: Drive,
         flows: &[FlowSpec],
@@ -562,7 +563,7 @@ impl Runner {
         self.save = Some((file, name));
     }
 
-    /// Lets everything end that is under way. What is dirty stays in the cache.
+    /// Waits for all commands and collections to end. Dirty data stays in the cache.
     fn bring_to_rest(&mut self) -> Result<(), RunError> {
         self.drain()?;
         self.drive.control(self.drive.now(), Control::Reset)?;
@@ -632,8 +633,8 @@ impl Runner {
         jobs.filter_map(|job| Some((job.flow as usize, until(job)?))).collect()
     }
 
-    /// Time has come to the horizon, or passed it after a power cut; whether a search for the
-    /// steady state has ended.
+    /// Called when the drive's clock has reached the horizon, or passed it after a power cut; true
+    /// if a search for the steady state has ended.
     #[cold]
     #[inline(never)]
     fn reach_horizon(&mut self) -> Result<bool, RunError> {
@@ -814,7 +815,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Nothing is outstanding, and nothing more comes: whether the load is over, too.
+    /// Called when nothing is outstanding or to come: whether the load is over, too.
     #[cold]
     fn is_over(&mut self) -> bool {
         let ends = self.jobs.iter().filter_map(Job::ended_by_runtime);
@@ -1141,7 +1142,7 @@ impl Runner {
         }
     }
 
-    /// A closed loop's pause is over.
+    /// Called at the end of a closed loop's pause.
     fn resume(&mut self, at: u32) -> Result<(), Box<RunError>> {
         for _ in 0..self.jobs[at as usize].wake() {
             self.submit_next(at)?;
@@ -1155,7 +1156,7 @@ impl Runner {
         }
     }
 
-    /// An open loop's request arrives.
+    /// Called when an open loop's request arrives.
     fn arrive(&mut self, at: u32, now: Time) -> Result<(), Box<RunError>> {
         let job = &mut self.jobs[at as usize];
         if job.depth.is_some() {
@@ -1181,8 +1182,8 @@ impl Runner {
         }
     }
 
-    /// There is room for the request that waits; the next one may have arrived meanwhile, and
-    /// waits then. However far arrivals are ahead of the drive, only one is held.
+    /// Submits the open-loop request that waits in the host, as the queue has room. If the next one
+    /// has arrived meanwhile, it waits then: however far arrivals are ahead, only one is held.
     #[inline(never)]
     fn submit_waiting(&mut self, at: u32, now: Time) -> Result<(), Box<RunError>> {
         self.submit_arrived(at)?;
@@ -1251,7 +1252,7 @@ impl Runner {
     }
 }
 
-/// Whether the flows' namespaces are there, and queues of the depths that they want.
+/// Checks that the flows' namespaces exist, and that queues are deep enough for them.
 fn check_queues(config: &Config, flows: &[FlowSpec]) -> Result<(), RunError> {
     let (count, entries) = (config.namespaces.len(), config.queues.entries);
     for flow in flows {

@@ -46,7 +46,7 @@ pub struct StateHeader {
     /// The drive file. Files of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_text: Option<String>,
-    /// What it was saved after, for people.
+    /// Describes the run after which it was saved.
     pub after: String,
     /// Key-value namespaces whose keys it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -329,7 +329,7 @@ pub fn header_of(path: &Path) -> Result<StateHeader, SavedStateError> {
     take_header(path, &mut body)
 }
 
-/// Takes what every state begins with; whether the model's bytes are deflated.
+/// Reads the magic; true if the model's bytes are compressed.
 fn take_magic(path: &Path, body: &mut Body<impl Read>) -> Result<bool, SavedStateError> {
     let mut magic = [0; MAGIC.len()];
     let begun = body.take(&mut magic);

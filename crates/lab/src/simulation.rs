@@ -210,11 +210,11 @@ pub struct Simulation {
     pub enclosure: Option<Enclosure>,
     /// Whether each flow also runs by itself, for slowdown, fairness and weighted speedup.
     pub alone: bool,
-    /// A result of a drive that is not at rest, or of which that cannot be said, is not trusted.
+    /// Whether a result is marked as untrusted unless the drive was found in steady state.
     pub require_steady: bool,
     /// Where every completed request is to be written.
     pub request_log: Option<PathBuf>,
-    /// Who takes every completed request as a row.
+    /// Receives every completed request as a row.
     pub rows: Option<RowSink>,
     /// Where the profile is to be written: a record for every completed request.
     pub profile: Option<PathBuf>,
@@ -236,7 +236,7 @@ pub struct Simulation {
     source: Option<(String, Vec<String>)>,
 }
 
-/// A simulation as two files' texts.
+/// A simulation as the texts of a drive file and an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulationFiles {
     /// The drive file.
@@ -347,7 +347,7 @@ impl Simulation {
         self
     }
 
-    /// Says what state the drive starts in; steady if this is not called.
+    /// Sets the state that the drive starts in; the default is [`Precondition::Steady`].
     #[must_use]
     pub fn precondition(mut self, precondition: Precondition) -> Simulation {
         self.options.precondition = precondition;
@@ -651,7 +651,7 @@ impl Simulation {
         Ok(measured)
     }
 
-    /// Lets those watch the run who were asked to.
+    /// Opens the outputs that were asked for, and attaches them to the run.
     fn observe(
         &self,
         runner: &mut Runner,
@@ -734,7 +734,8 @@ impl Simulation {
         Ok(Some(alone))
     }
 
-    /// A saved state has nothing in its cache: where that takes much of what a run writes, it is said.
+    /// A note for runs from a saved state, whose write cache is empty, if the cache took much of
+    /// the run's writes.
     fn note_of_empty_cache(&self, outcome: &Outcome) -> Option<String> {
         self.options.load_state.as_ref()?;
         let room = self.config.cache.as_ref().map_or(0, |cache| cache.bytes);

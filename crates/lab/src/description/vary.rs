@@ -25,10 +25,10 @@ pub struct Base {
     pub description: Description,
 }
 
-/// What an experiment file cannot say of a run as a whole.
+/// Settings of a run that an experiment file cannot hold.
 const UNSAID: [&str; 4] = ["until_steady", "load_state", "alone", "require_steady"];
 
-/// A point of a sweep, in words and as it runs.
+/// A point of a sweep, as a description and as a simulation.
 #[derive(Clone, Debug)]
 pub struct Varied {
     /// The base with this point's values applied.
@@ -89,8 +89,8 @@ impl Base {
         text
     }
 
-    /// The points of the sweep over `axes`; the last varies fastest. Messages show its text, which they
-    /// call `name`.
+    /// The points of the sweep over `axes`; the last axis varies fastest. Error messages quote the
+    /// experiment file's text, and call it `name`.
     ///
     /// # Errors
     /// If it cannot be run.

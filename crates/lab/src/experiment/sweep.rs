@@ -13,7 +13,7 @@ pub(super) struct Axis {
     pub(super) span: Range<usize>,
     /// Keys that change together.
     keys: Vec<String>,
-    /// Its values: where each stands, and the value of every key.
+    /// For each point of the axis the value of every key, and the place of each point in the file.
     pub(super) values: Vec<Vec<Value>>,
     value_span: Range<usize>,
 }

@@ -92,7 +92,7 @@ fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
-/// A small whole number as one, anything else as text.
+/// Writes a small integer as a TOML integer, anything else as a string.
 fn scalar(value: &str) -> String {
     match value.parse::<i64>() {
         Ok(number) if number.to_string() == value => value.to_owned(),

@@ -42,7 +42,7 @@ pub(super) struct Drive<'d> {
 }
 
 impl Drive<'_> {
-    /// Refuses what is missing and matters, warns of the rest.
+    /// Refuses settings that the model lacks if they matter for `usage`, and warns of the others.
     pub(super) fn check(&self, usage: &Use, warnings: &mut Warnings) -> Result<(), MqsimError> {
         for Missing { element, message, matters } in &self.missing {
             if matters(usage) {

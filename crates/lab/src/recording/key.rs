@@ -46,7 +46,7 @@ impl KeyDone {
         };
     }
 
-    /// Whether it found no key, decided so.
+    /// Whether the command found no key, given its decision.
     pub(super) fn misses(&self, decision: Decision) -> bool {
         match self.request.operation {
             KeyOperation::Store | KeyOperation::StoreIf => false,
@@ -57,7 +57,7 @@ impl KeyDone {
     }
 }
 
-/// A namespace and a key's length in one number. Drives have 1024 namespaces at most.
+/// Packs a namespace and a key's length into one number. Drives have at most 1024 namespaces.
 fn place(namespace: NamespaceId, key_bytes: u8) -> u32 {
     namespace.0 & NAMESPACE | u32::from(key_bytes) << NAMESPACE_BITS
 }
@@ -96,7 +96,7 @@ impl Record {
         Record { code, tag: tag.0, namespace: pair, sectors: bytes, ..new }
     }
 
-    /// Of a pair or a key-value command: whose it is.
+    /// Of a pair or a key-value command: its namespace.
     pub(super) fn key_namespace(&self) -> NamespaceId {
         NamespaceId(self.namespace & NAMESPACE)
     }
@@ -111,7 +111,7 @@ impl Record {
         }
     }
 
-    /// The key-value command that was handed over.
+    /// The command of a [`Kind::KeyCommand`] record.
     pub(super) fn key_request(&self) -> Result<KeyRequest, FeedError> {
         let operation = [
             KeyOperation::Store,
@@ -150,8 +150,8 @@ impl Record {
 pub struct PairsSeen {
     /// Pairs, and what they take, of all of them together.
     pub counts: PairCounts,
-    /// Bytes of all keys and values at the end; `None`: it does not say what was there at the
-    /// beginning, or what a power cut took.
+    /// Bytes of all keys and values at the end; `None` if the recording does not say what was there
+    /// at the beginning, or after a power cut.
     pub live_bytes: Option<u64>,
     /// Commands that found no key, since the ramp.
     pub misses: u64,
@@ -202,7 +202,8 @@ impl Pairs {
         self.put(namespace, pair.token, known);
     }
 
-    /// The run begins on `drive`: it may have pairs of which nothing is said.
+    /// Called when the run begins on `drive`, which may have pairs that the recording does not
+    /// list.
     pub(super) fn begin(&mut self, drive: &Drive) {
         let ids = (1..=drive.config().namespaces.len() as u32).map(NamespaceId);
         self.unknown.extend(ids.filter(|id| {
@@ -216,7 +217,7 @@ impl Pairs {
         self.spaces.get(&namespace)?.pairs.get(&token).copied()
     }
 
-    /// A name for a new pair, which is taken.
+    /// Allocates a name for a new pair.
     pub(super) fn take_name(&mut self, namespace: NamespaceId) -> PairId {
         let space = self.spaces.entry(namespace).or_default();
         PairId(space.free.pop().unwrap_or_else(|| {
@@ -225,7 +226,7 @@ impl Pairs {
         }))
     }
 
-    /// A name that was taken is not needed.
+    /// Returns a name that was allocated and not used.
     pub(super) fn give_back(&mut self, namespace: NamespaceId, pair: PairId) {
         self.spaces.entry(namespace).or_default().free.push(pair.0);
     }
@@ -237,7 +238,7 @@ impl Pairs {
         space.bytes -= space.pairs.insert(token, known).map_or(0, StoredPair::bytes);
     }
 
-    /// The drive has agreed to this. The name that is free now, if one is.
+    /// Applies a decision that the drive has accepted; returns the name that it frees, if any.
     pub(super) fn decided(&mut self, request: &KeyRequest, decision: Decision) -> Option<PairId> {
         let KeyRequest { operation, namespace, token, .. } = *request;
         match (operation, decision) {
@@ -262,7 +263,7 @@ impl Pairs {
         }
     }
 
-    /// A power cut has taken these, or their latest values: how large what is left is nobody knows.
+    /// Applies the losses of a power cut. The sizes of older values that came back are not known.
     pub(super) fn lose(&mut self, lost: &[LostPair]) {
         self.unknown.extend(lost.iter().map(|pair| pair.namespace));
         for (&namespace, space) in &mut self.spaces {
@@ -288,7 +289,7 @@ impl Pairs {
         known.then(|| self.spaces.values().map(|space| space.bytes).sum())
     }
 
-    /// What there is on `drive` now, which has missed so many keys; `None` if no pairs are used.
+    /// The pairs on `drive` now, with this count of misses; `None` if the run uses no pairs.
     fn seen(&self, drive: &Drive, misses: u64) -> Option<PairsSeen> {
         let used = self.spaces.keys();
         let counts = sum_of(used.filter_map(|&id| drive.pair_counts(id)))?;
@@ -306,7 +307,7 @@ pub(super) struct KeysReplayed {
 }
 
 impl KeysReplayed {
-    /// Hands a recorded command over.
+    /// Hands a recorded command to the drive.
     pub(super) fn command(&mut self, drive: &mut Drive, record: &Record) -> Result<(), FeedError> {
         let request = record.key_request()?;
         drive.key_command(record.at, QueueId(record.queue), request)?;
@@ -315,7 +316,7 @@ impl KeysReplayed {
         Ok(())
     }
 
-    /// Tells the drive what it was told.
+    /// Gives the recorded decision to the drive.
     pub(super) fn decided(&mut self, drive: &mut Drive, record: &Record) -> Result<(), FeedError> {
         let (tag, decision) = (Tag(record.tag), record.decision()?);
         let Some(done) = self.commands.get_mut(&tag.0) else {
@@ -340,7 +341,7 @@ impl KeysReplayed {
         self.commands.remove(&tag)
     }
 
-    /// What there is on `drive` now; `None` if the run has used no pairs.
+    /// The pairs on `drive` now; `None` if the run has used none.
     pub(super) fn seen(&self, drive: &Drive) -> Option<PairsSeen> {
         self.pairs.seen(drive, self.misses)
     }

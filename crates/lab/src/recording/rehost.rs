@@ -54,7 +54,7 @@ struct Requeue {
     fetched: bool,
     /// Commands that were read and have not been fetched.
     waiting: VecDeque<Record>,
-    /// All that came of it has been read.
+    /// All recorded completions of the queue's commands have been read.
     complete: bool,
     /// Commands that the recorded drive has answered, as far as it is read, and this drive has not.
     owed: u32,
@@ -128,8 +128,8 @@ impl Rehost {
         Ok(())
     }
 
-    /// Takes a record that has been read: puts this drive's numbers into it. Whether anything
-    /// happens at its time.
+    /// Replaces the queue and tag of a record by this drive's numbers; true if it is an input for
+    /// its time.
     fn take(&mut self, record: &mut Record) -> Result<bool, FeedError> {
         match record.kind {
             Kind::CreateQueue => self.take_creation(record)?,
@@ -326,7 +326,7 @@ impl Rehost {
         Ok(())
     }
 
-    /// Brings a request that reaches beyond its namespace into it, if that is wanted.
+    /// Folds a request that reaches beyond its namespace into it, or refuses it, as `remap` says.
     fn fit(&mut self, drive: &Drive, request: &mut Request) -> Result<(), FeedError> {
         let Some(capacity) = drive.namespace_sectors(request.namespace) else {
             return Err(FeedError::NoNamespace(request.namespace.0));
@@ -421,7 +421,7 @@ impl Rehost {
         Ok(drive.control(at, Control::DeleteQueue(QueueId(number)))?)
     }
 
-    /// The commands of a queue will not be answered.
+    /// Drops the commands of a queue: they will never be answered.
     fn forget_commands(&mut self, number: u16) {
         self.commands.retain(|_, command| command.queue != number);
     }

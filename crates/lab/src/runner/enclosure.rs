@@ -60,7 +60,7 @@ struct Node {
     inputs: BinaryHeap<Reverse<(Time, u64, Input)>>,
     /// When hosts see what is on its way to them: nothing new comes to the drive before.
     answers: BinaryHeap<Reverse<Time>>,
-    /// Whether its outputs are waited for.
+    /// Whether the drive has outputs, and an event for them is scheduled.
     has_outputs: bool,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn run(
     Ok(run.outcome(interrupted))
 }
 
-/// What an enclosure cannot do is refused.
+/// Refuses flows and options that an enclosure does not support.
 fn suits(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError> {
     let refuse = |what: String| Err(RunError::Enclosure(what));
     for flow in flows {
@@ -219,7 +219,7 @@ impl Run {
         Ok(())
     }
 
-    /// A job's next request leaves its host now, if there is one.
+    /// Sends a job's next request from its host now, if there is one.
     fn issue(&mut self, at: usize, number: u32) {
         let now = self.now;
         let node = &mut self.nodes[at];
@@ -323,7 +323,7 @@ impl Run {
         self.nodes[at].inputs.push(Reverse((arrived, order, Input::Data { tag })));
     }
 
-    /// A host has an answer, and issues the next request.
+    /// Called when a completion has arrived at its host, which issues the next request.
     fn answered(&mut self, at: usize, tag: u32) {
         let now = self.now;
         let node = &mut self.nodes[at];
@@ -351,7 +351,7 @@ impl Run {
         self.issue(at, pending.job);
     }
 
-    /// Until nothing more happens; whether it was interrupted.
+    /// Runs until nothing more happens; true if `watch` has interrupted it.
     fn go(
         &mut self,
         flows: &[FlowSpec],
@@ -395,7 +395,7 @@ impl Run {
         shares.fold(1.0, f64::min)
     }
 
-    /// What was measured; and what is to be said of the switch.
+    /// The measurements, and a remark about the switch's load.
     fn outcome(self, interrupted: bool) -> (Outcome, Vec<String>) {
         let of_uplink = self.uplink.busy().map(|busy| {
             let all = self.now.as_secs_f64().max(f64::MIN_POSITIVE);

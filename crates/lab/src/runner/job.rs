@@ -42,14 +42,14 @@ pub(super) struct Job {
     pub(super) depth: Option<u32>,
     /// Requests that an open loop may have outstanding.
     pub(super) most: u32,
-    /// What a closed loop does beside issuing whenever it can.
+    /// Start, bursts and pauses of a closed loop; `None` if it issues whenever it can.
     gate: Option<Box<Gate>>,
 }
 
 /// Pauses and bursts of a closed loop.
 struct Gate {
     schedule: Schedule,
-    /// The job issues nothing from then on.
+    /// From then on the job issues nothing.
     stops_at: Time,
     /// Requests since the last pause, and when that ends.
     issued: u32,
@@ -98,7 +98,7 @@ impl Job {
         self.keep_to(spec);
     }
 
-    /// Issues when `spec` says so.
+    /// Takes start, runtime and pauses from `spec`.
     fn keep_to(&mut self, spec: &FlowSpec) {
         let runtime = spec.limits.runtime;
         let stops_at =
@@ -139,8 +139,8 @@ impl Job {
         self.exhausted = true;
     }
 
-    /// The job's runtime is over at `end`, which is about to come. Whatever of it waits for its
-    /// time comes later than that, and has to be forgotten.
+    /// Ends the job's runtime at `end`, which lies ahead. Requests that were drawn for `end` or
+    /// later are dropped.
     pub(super) fn end_at(&mut self, end: Time) {
         if self.depth.is_none() {
             let ahead = &self.ahead[self.next_ahead..];
@@ -239,7 +239,7 @@ impl Job {
         self.draw_at(drive.now(), drive, arrivals)
     }
 
-    /// The same of a host whose clock is at `now`.
+    /// Like [`Job::draw_now`], for a host whose clock is at `now`.
     #[inline(always)]
     pub(super) fn draw_at(
         &mut self,

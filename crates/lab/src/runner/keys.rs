@@ -131,7 +131,7 @@ impl Keys {
         self.spaces.iter()
     }
 
-    /// Lays down what the flows find on the drive: all keys in order.
+    /// Stores the initial keys of the flows on the drive, in order and without time.
     pub(super) fn fill(&mut self, drive: &mut Drive, flows: &[FlowSpec]) -> Result<(), RunError> {
         for KeySpace { namespace, sizes, table } in &mut self.spaces {
             let here = flows.iter().filter(|flow| flow.namespace == *namespace);
@@ -198,8 +198,8 @@ impl Keys {
         request
     }
 
-    /// The drive asks about a command: what it finds. What it does is so when the drive has agreed
-    /// ([`Keys::agreed`]).
+    /// The decision about a command that the drive asks for. It takes effect when the drive has
+    /// accepted it ([`Keys::agreed`]).
     fn decide(&mut self, tag: u32) -> Option<Decision> {
         let pending = self.pending.get_mut(tag as usize)?.as_mut()?;
         let space = &mut self.spaces[pending.space];
@@ -232,7 +232,7 @@ impl Keys {
         })
     }
 
-    /// The drive has taken a decision, or has no room for what it asks.
+    /// Applies a decision that the drive has accepted, or refused for want of room.
     fn agreed(&mut self, tag: u32, decision: Decision, done: bool) {
         let Some(pending) = self.pending.get(tag as usize).copied().flatten() else { return };
         let table = &mut self.spaces[pending.space].table;
@@ -280,8 +280,8 @@ impl Keys {
         self.spaces.iter().map(|space| space.namespace)
     }
 
-    /// All commands are gone, and the drive has lost these pairs. What is as it was before is
-    /// there.
+    /// Called after a power cut: commands in flight are gone, and the drive has lost these pairs or
+    /// their latest values.
     pub(super) fn stopped(&mut self, lost: &[LostPair]) {
         self.pending.clear();
         self.misses = 0;

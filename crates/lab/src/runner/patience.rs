@@ -4,9 +4,11 @@ use crate::run_error::RunError;
 use mynah_model::config::{Config, PageTimes};
 use mynah_stamp::{Span, Time};
 
-/// So many pages are programmed for no command: more than any waits for.
+/// Pages programmed without a completion after which a run is given up: no command waits for so
+/// many.
 const PAGES: u64 = 1_000_000;
-/// Looks while they are, so that who wants to end such a run need not wait for that.
+/// Looks while [`PAGES`] are programmed: more than one, so that a user can interrupt such a run
+/// earlier.
 const LOOKS: u64 = 8;
 
 /// Detects runs that would never end: the drive stays busy with itself, and completes nothing.
@@ -15,11 +17,11 @@ pub(super) struct Patience {
     span: Span,
     /// Time of the next look.
     pub(super) until: Time,
-    /// What commands have waited for since some look.
+    /// State at the look since which nothing was completed.
     waits: Option<Waits>,
 }
 
-/// The state of a run when nothing had been completed since.
+/// State of a run at a look since which nothing was completed.
 struct Waits {
     since: Time,
     /// Commands completed by then, and pages programmed.

@@ -10,7 +10,7 @@ use mynah_stamp::{Span, Time};
 use mynah_workload::FlowSpec;
 use std::cmp::Reverse;
 
-/// Whether the flows can last until something is known, where some are to.
+/// Checks the flows and options of a run that is to end when its figures are known.
 pub(crate) fn check_ends(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError> {
     let Some(auto) = flows.iter().find(|flow| flow.limits.auto) else { return Ok(()) };
     if options.until_steady.is_some() {
@@ -47,7 +47,8 @@ impl Runner {
         self.set_horizon();
     }
 
-    /// It is time to look at what is known.
+    /// Called at the end of a batch: looks at the figures' precision, and ends the flows if it
+    /// suffices.
     pub(super) fn end_batch(&mut self) -> Result<(), RunError> {
         let now = self.drive.now();
         if let Some(tape) = &mut self.drive.tape {

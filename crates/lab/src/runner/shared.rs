@@ -32,13 +32,14 @@ pub struct SharedStates(Arc<Mutex<States>>);
 
 #[derive(Default)]
 struct States {
-    /// What was asked for once: a state that is never asked for again is not worth its memory.
+    /// States that were asked for once. Only those that are asked for again are kept, to save
+    /// memory.
     seen: Vec<Key>,
     kept: Vec<Arc<(Key, Prepared, Preconditioned)>>,
     taken: u64,
 }
 
-/// What a state follows from.
+/// All that a prepared state depends on.
 struct Key {
     config: Config,
     how: How,
@@ -79,7 +80,7 @@ impl SharedStates {
         SharedStates::default()
     }
 
-    /// How often a drive was given a state that another had been prepared into.
+    /// How often a drive took a kept state instead of being prepared.
     pub fn taken(&self) -> u64 {
         self.lock().taken
     }

@@ -41,7 +41,8 @@ impl RecordedDrive {
         self.drive
     }
 
-    /// Puts a request where the drive reads it by itself. Of that there is no recording.
+    /// Puts a request into the submission queue from which the drive fetches by itself. Not used
+    /// while recording.
     #[inline]
     pub(super) fn submit(
         &mut self,
@@ -75,7 +76,7 @@ impl RecordedDrive {
         self.checked(done)
     }
 
-    /// The same of a key-value command. Of that there is no recording, either.
+    /// Like [`RecordedDrive::submit`], for a key-value command. Not used while recording.
     pub(super) fn submit_key(
         &mut self,
         at: Time,
@@ -100,7 +101,7 @@ impl RecordedDrive {
         self.checked(done)
     }
 
-    /// Says what a command is about; whether the drive agrees.
+    /// Gives the drive the decision about a command; false if the drive does not accept it.
     pub(super) fn decided(&mut self, tag: Tag, decision: Decision) -> Result<bool, Box<RunError>> {
         let now = self.drive.now();
         if let Some(tape) = &mut self.tape {

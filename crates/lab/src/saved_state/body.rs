@@ -5,13 +5,13 @@ use flate2::read::ZlibDecoder;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read, Take, Write};
 
-/// Bytes that pass, and their checksum.
+/// Computes the checksum of all bytes that are read or written through it.
 #[derive(Debug)]
 pub(super) struct Summed<T> {
     inner: T,
     bytes: u64,
     checksum: Sha256,
-    /// What the system said, if it did not give what is there.
+    /// The system's error, if reading failed.
     error: Option<io::Error>,
 }
 
@@ -20,7 +20,7 @@ impl<T> Summed<T> {
         Summed { inner, bytes: 0, checksum: Sha256::new(), error: None }
     }
 
-    /// What is below, and the checksum of all that has passed.
+    /// The underlying reader or writer, and the checksum of all bytes.
     pub(super) fn end(self) -> (T, Checksum) {
         (self.inner, self.checksum.finalize().into())
     }
@@ -60,7 +60,7 @@ impl<R: Read> Read for Summed<R> {
 #[derive(Debug)]
 pub(super) enum Body<R> {
     Plain(Summed<Take<R>>),
-    /// Deflated from that byte on.
+    /// Compressed from this byte offset on.
     Deflated(Box<ZlibDecoder<Summed<Take<R>>>>, u64),
 }
 
@@ -70,7 +70,7 @@ impl<R: Read> Body<R> {
         Body::Plain(Summed::new(input.take(bytes)))
     }
 
-    /// The same if what follows is deflated.
+    /// Continues as a compressed body, from the current position.
     pub(super) fn inflated(self) -> Body<R> {
         match self {
             Body::Plain(input) => {
@@ -81,7 +81,7 @@ impl<R: Read> Body<R> {
         }
     }
 
-    /// Fills `bytes`; whether there were as many.
+    /// Fills `bytes`; false if the body ends before.
     pub(super) fn take(&mut self, bytes: &mut [u8]) -> bool {
         let read = match self {
             Body::Plain(input) => input.read_exact(bytes),
@@ -90,7 +90,7 @@ impl<R: Read> Body<R> {
         read.is_ok()
     }
 
-    /// What the system said, if it did not give what is there.
+    /// The system's error, if reading failed.
     pub(super) fn error(&mut self) -> Option<io::Error> {
         match self {
             Body::Plain(input) => input.error.take(),

@@ -8,7 +8,8 @@ use mynah_result::timeline::Window;
 use mynah_result::{Flow, Result as RunResult, Side};
 use mynah_stamp::{Span, Time};
 
-/// What there is to say of a run that ended then, in which so many flash operations failed.
+/// Notes about settings that had no effect in a run that ended at this time with this count of
+/// failed flash operations.
 pub(super) fn notes(
     window: Option<Window>,
     faults: &[Fault],
@@ -29,7 +30,7 @@ pub(super) fn notes(
     notes
 }
 
-/// What happened in a run, as far as settings depend on it.
+/// What happened in a run, to tell which settings had an effect.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Happened {
     /// Commands that read, write, trim and flush.

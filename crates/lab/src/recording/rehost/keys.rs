@@ -60,7 +60,7 @@ impl KeysRehosted {
         self.decisions.remove(&tag);
     }
 
-    /// What a command finds here.
+    /// The decision about a command on this drive.
     fn choose(&mut self, request: &KeyRequest, recorded: Option<Decision>) -> Decision {
         let KeyRequest { operation, namespace, token, bytes: room, .. } = *request;
         let found = self.pairs.find(namespace, token);
@@ -88,7 +88,7 @@ impl KeysRehosted {
         }
     }
 
-    /// Tells the drive what a command is about.
+    /// Gives the drive the decision about a command.
     fn decide(&mut self, drive: &mut Drive, at: Time, done: &mut KeyDone) -> Result<(), FeedError> {
         let request = done.request;
         let existed = self.pairs.find(request.namespace, request.token).is_some();
@@ -118,8 +118,8 @@ impl Rehost {
         self.keys.misses = 0;
     }
 
-    /// The drive asks what a command is about; what was decided about it is read for that, if it has
-    /// to be known.
+    /// Answers the drive's request for a decision. Reads the recording ahead if the recorded
+    /// decision is needed for that.
     pub(super) fn decide(
         &mut self,
         recording: &mut Recording,
