@@ -414,7 +414,7 @@ impl Listener {
         self.completed += 1;
     }
 
-    /// Counts a completion at `now`; false if the replay is to stop.
+    /// Calls the watcher every [`WATCH_EVERY`] completions; false if the replay is to stop.
     fn goes_on(&mut self, now: Time, watch: &mut dyn FnMut(Step<'_>) -> bool) -> bool {
         let completed = self.completed;
         let progress = Progress { done: 0.0, now, completed };

@@ -186,7 +186,7 @@ fn write_latency(
     writeln!(out, "{indent}  {}", percentiles.join(", "))
 }
 
-/// What a host says of a drive it does not see into.
+/// Writes the summary of a host's measurement, which does not know the drive's inside.
 fn write_host(out: &mut String, result: &Result, host: &Host) -> std::fmt::Result {
     let time = duration(result.simulated_ns);
     writeln!(out, "drive {} at {}, seed {}, {time}:", result.drive, host.target, result.seed)?;
@@ -428,7 +428,7 @@ fn trim_line(out: &mut String) {
 struct Waiting<'a> {
     resource: &'a str,
     wait_ns: f64,
-    /// Those who held the resource, the longest wait first.
+    /// Blame of this resource, the longest wait first.
     holders: Vec<&'a BlameEntry>,
 }
 

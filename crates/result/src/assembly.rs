@@ -29,7 +29,7 @@ pub struct Parts<'a> {
     pub blame: &'a [Blame],
     /// Each flow's mean latency when it ran alone ([`Recorder::mean_latency_ns`] of that run).
     pub alone: Option<&'a [Option<f64>]>,
-    /// What depends on the machine.
+    /// The part of the result that depends on the machine that ran it.
     pub run: Run,
 }
 
@@ -96,7 +96,7 @@ impl Result {
 }
 
 impl KeySides {
-    /// Those of a flow; `None` if it has none.
+    /// Key-value results of a flow; `None` if it has no key-value commands.
     fn of(recorder: &Recorder, flow: usize) -> Option<Box<KeySides>> {
         let all = KeySides::from_kinds(|kind| recorder.side(flow, kind));
         all.any().then(|| Box::new(all))
@@ -105,7 +105,7 @@ impl KeySides {
 
 /// What [`KeyValueCounts`] is made of.
 pub struct KeyValueParts<'a> {
-    /// What there is, of all namespaces together.
+    /// Pair counts of all namespaces together.
     pub counts: PairCounts,
     /// Bytes of keys and values, where that is known.
     pub live_bytes: Option<u64>,

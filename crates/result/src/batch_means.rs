@@ -14,16 +14,16 @@
 
 use crate::confidence::student_t;
 
-/// Batches from which something is said.
+/// Least number of batches for an estimate.
 pub(crate) const BATCHES_MIN: usize = 16;
-/// Batches that are joined to half as many.
+/// Number of batches at which neighbours are merged, to half as many.
 const BATCHES_MAX: usize = 2 * BATCHES_MIN;
 /// Correlation of neighbouring batches from which on they are too short to say anything (the limit
 /// of A. M. Law and J. S. Carson, *A Sequential Procedure for Determining the Length of a
 /// Steady-State Simulation*, Operations Research 27, 1979).
 const CORRELATION_MAX: f64 = 0.4;
 
-/// What a quantity has come to since the measurement began: it is `sum` over `weight`.
+/// Running total of a quantity since the measurement began: its value is `sum` over `weight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ratio {
     pub(crate) sum: u128,

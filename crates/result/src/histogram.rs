@@ -167,7 +167,7 @@ impl Histogram {
         self.squares += offset * offset;
     }
 
-    /// Counts one duration so many times.
+    /// Counts a duration `times` times.
     pub fn record_many(&mut self, span: Span, times: u64) {
         if times == 0 {
             return;

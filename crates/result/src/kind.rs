@@ -3,7 +3,7 @@
 use mynah_model::io::{Operation, Status};
 use mynah_model::keys::KeyOperation;
 
-/// What commands are told apart by in results.
+/// Kinds of commands that results report separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// What a key-value command counts as whose Store found its key, or not.
+    /// The kind of a key-value command; `existed` tells an update from a store.
     pub const fn of_key(operation: KeyOperation, existed: bool) -> Kind {
         match operation {
             KeyOperation::Store | KeyOperation::StoreIf if existed => Kind::Update,

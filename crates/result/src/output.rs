@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::NamedTempFile;
 
-/// What temporary names end with, and random characters before it.
+/// Ending of temporary names, and the number of random characters before it.
 const ENDING: &str = ".partial";
 const RANDOM: usize = 6;
 
 /// Mode bits of files: who may read, write and execute them.
 const MODE: u32 = 0o777;
-/// Everybody, as far as the umask lets them.
+/// Read and write for everybody, as far as the umask permits.
 const BY_UMASK: u32 = 0o666;
 /// Read and write for the owner alone.
 const PRIVATE: u32 = 0o600;
@@ -86,7 +86,7 @@ impl PendingFile {
         PendingFile::with_mode(path, BY_UMASK)
     }
 
-    /// The same for what only its owner should read and change.
+    /// Like [`PendingFile::create`], with permissions for the owner alone.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -126,7 +126,7 @@ impl PendingFile {
         &self.path
     }
 
-    /// What to write to until then: a pipe waits here for somebody who reads it.
+    /// The open file. For a pipe this blocks until somebody reads it.
     ///
     /// # Errors
     /// If the system has no descriptor left, or the place cannot be opened.
@@ -193,7 +193,7 @@ pub fn remove_left_over(path: &Path) {
     }
 }
 
-/// A new file beside `path`, with a name that nobody knows before.
+/// Creates a temporary file beside `path`, with an unpredictable name.
 fn temporary(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let (prefix, folder) = place_of(path);
     let mut options = File::options();

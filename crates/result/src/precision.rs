@@ -36,17 +36,17 @@ pub const EVENTS_MAX: u64 = 20_000_000;
 /// Time on the drive's clock after which a run ends by itself: of a load of one request in a minute
 /// little would be known by then, and it will not be soon.
 pub const TIME_MAX: Span = Span::from_secs(24 * 3600);
-/// How far a run of a repetition may lie off, unless more was asked for: wider intervals are of runs
-/// so short that they hold less often.
+/// Widest relative interval that one of several repeated runs is allowed. Intervals of very short
+/// runs hold less often than their confidence level says.
 const ALLOWED_MAX: f64 = 0.1;
 
-/// How precisely something is asked for.
+/// A requested precision: half the confidence interval, and over how many runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
     /// Half the confidence interval, relative to the mean.
     pub share: f64,
-    /// So many runs together are to reach it.
+    /// Number of runs that are to reach it together.
     pub runs: u32,
 }
 
@@ -74,13 +74,14 @@ impl fmt::Display for Goal {
 }
 
 impl Goal {
-    /// What one run may lie off: the mean of `n` independent runs lies off by the root of `n` less.
+    /// The half-width that one run is allowed: the mean of `n` independent runs is more precise by
+    /// the root of `n`.
     fn allowed(&self) -> f64 {
         (self.share * f64::from(self.runs).sqrt()).min(self.share.max(ALLOWED_MAX))
     }
 }
 
-/// What a run is to find out, and of what.
+/// When a run with `runtime = "auto"` ends: precision, and the flows that go on until then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -94,7 +95,7 @@ pub struct Plan {
     pub steady: bool,
 }
 
-/// A run, as far as it is known.
+/// Estimates the figures of a run while it goes on, and ends it when they are precise enough.
 pub struct Search {
     plan: Plan,
     /// The write amplification that was computed.
@@ -102,8 +103,8 @@ pub struct Search {
     names: Vec<String>,
     /// None before the first batch begins.
     means: Option<BatchMeans>,
-    /// When it begins, or the batch ends; the end of time before the measurement begins, and after
-    /// the end.
+    /// When the first batch begins, or the current one ends; [`Time::MAX`] before the measurement
+    /// and after the end.
     until: Time,
     batch: Span,
     /// When the first batch began, and the drive's events by then.
@@ -119,7 +120,7 @@ struct Assessment {
     batches: usize,
     batch: Span,
     requests: u64,
-    /// How far in time, and how much of the way by precision.
+    /// Measured time at that look, and the share of the needed measurement that it is.
     passed: Span,
     share: f64,
     reached: bool,
@@ -168,7 +169,7 @@ impl Search {
         }
     }
 
-    /// That time has come; when the flows end, if it is now.
+    /// Called at [`Search::next`]; returns when the flows end, if they end now.
     pub fn look(&mut self, recorder: &Recorder, drive: &Drive) -> Option<Time> {
         let (end, totals) = (self.until, self.totals(recorder, drive));
         let Some(means) = &mut self.means else {
@@ -227,7 +228,7 @@ impl Search {
         by_bounds.into_iter().fold(known, f64::max).min(0.99)
     }
 
-    /// What is known at the end of the run.
+    /// The precision that was reached, for the result.
     pub fn finish(self) -> Precision {
         let Assessment { estimates, batches, batch, requests, reached, bound_reached, .. } =
             self.assessment;
@@ -254,7 +255,7 @@ impl Search {
         self.until = now + self.batch;
     }
 
-    /// What all quantities have come to, the drive's first; those without commands, too.
+    /// Totals of all quantities, the drive's first, including those without commands.
     fn totals(&self, recorder: &Recorder, drive: &Drive) -> Vec<Ratio> {
         let counters = drive.counters();
         let mut totals = vec![Ratio {
@@ -275,7 +276,7 @@ impl Search {
         flows.flat_map(|&flow| Kind::ALL.into_iter().map(move |kind| (flow, kind)))
     }
 
-    /// How well each quantity is known that there is.
+    /// Estimates of all quantities that have values.
     fn estimates(&self, recorder: &Recorder, drive: &Drive) -> Vec<Estimate> {
         let Some(means) = &self.means else { return Vec::new() };
         let mut all = Vec::new();

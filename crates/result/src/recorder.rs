@@ -32,9 +32,9 @@ type LatencyBuckets = Buckets<4>;
 #[derive(Clone, Copy, Default)]
 struct Slice {
     count: u64,
-    /// What the sums of the stages would be if they could not pass 64 bits.
+    /// Sums of the stages in picoseconds, modulo 2^64.
     sums_ps: [u64; Stage::COUNT],
-    /// How often they passed them.
+    /// How often each sum has overflowed.
     carries: [u32; Stage::COUNT],
 }
 
@@ -93,7 +93,7 @@ impl Breakdown {
         completion.stages.for_each_spent(add);
     }
 
-    /// More stages of a command that is counted.
+    /// Adds the stages on an Ethernet link of a command that was counted before.
     fn record_link(&mut self, latency: Span, link: &LinkSpans) {
         let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
         for (stage, span) in link.iter().filter(|(_, span)| !span.is_zero()) {
@@ -116,8 +116,7 @@ impl Breakdown {
         }
     }
 
-    /// How many of `all` commands spent time in `stage`, and what `percentile` per cent of
-    /// them did not exceed.
+    /// How many of `all` commands spent time in `stage`, and the given percentile of that time.
     fn stage_percentile(&self, stage: Stage, percentile: f64, all: u64) -> (u64, f64) {
         let counts = &self.stage_counts[stage as usize];
         let passed: u64 = counts.iter().sum();
@@ -183,7 +182,8 @@ impl Breakdown {
 struct Record {
     bytes: u64,
     lat: Histogram,
-    /// `None` while no command has waited in the host, since then it is `lat`.
+    /// Latency from the request's creation; `None` while no command has waited in the host, when it
+    /// equals `lat`.
     e2e: Option<Histogram>,
     breakdown: Breakdown,
 }
@@ -346,7 +346,7 @@ impl Recorder {
         self.gone_less_come_ps = self.gone_less_come_ps.wrapping_sub(come_ps);
     }
 
-    /// Commands go; those that nobody saw come do not count.
+    /// Counts commands as no longer outstanding, except those whose issue was not recorded.
     #[inline]
     fn go(&mut self, commands: u64, now: Time) {
         self.changed = self.changed.max(now);
@@ -473,7 +473,7 @@ impl Recorder {
         self.failed_ps += u128::from(at.since(rung).as_ps());
     }
 
-    /// A command of `flow` has ended, one way or the other.
+    /// Counts the end of a command of `flow`, whether it succeeded or failed.
     #[inline(always)]
     fn ended(&mut self, flow: usize, (created, rung, at): (Time, Time, Time)) -> &mut FlowRecord {
         self.go(1, at);
@@ -618,7 +618,7 @@ impl Recorder {
         self.outstanding
     }
 
-    /// What results say about one kind of command of a flow.
+    /// The results of one kind of command of a flow.
     pub fn side(&self, flow: usize, kind: Kind) -> Side {
         let seconds = self.flow_interval(flow).as_secs_f64();
         let flow = &self.flows[flow];

@@ -23,14 +23,14 @@ use std::path::Path;
 
 /// Most points that are kept in memory.
 pub const POINTS_MAX: usize = 400;
-/// The interval of [`Series`] that nobody asked for, as they start.
+/// First interval of a [`Series`] whose interval adapts to the run.
 const FIRST_INTERVAL: Span = Span::from_us(100);
 /// The interval of a CSV if it is not given.
 pub const DEFAULT_INTERVAL: Span = Span::from_ms(10);
 
 type Spread = Buckets<4>;
 
-/// What happened in one interval.
+/// One interval of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     pub start: Time,
@@ -112,7 +112,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// A flow in the interval that goes on.
+/// Counts of a flow in the current interval.
 #[derive(Clone, Default)]
 struct Current {
     /// Latencies of reads, and of writes.
@@ -462,7 +462,7 @@ pub const COLUMNS: [(&str, Holds); 41] = [
     ("waf_expected", Holds::Number),
 ];
 
-/// How many of them a flow has, too.
+/// Number of columns that rows of single flows fill, too.
 const SHARED: usize = 24;
 
 /// The CSV rows of one interval: one for each flow, and one for all.
@@ -529,7 +529,7 @@ impl Rows<'_> {
         )
     }
 
-    /// The columns that flows have, too.
+    /// Writes the columns that rows of single flows have, too.
     fn begin(
         &self,
         out: &mut impl Write,

@@ -11,7 +11,7 @@ use mynah_stamp::{LinkSpans, Span, Stage, Time};
 /// How many commands results have.
 const COMMANDS: usize = 10;
 
-/// What took longest of all that was offered, the longest first.
+/// The items with the longest durations of all that were offered, the longest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Longest<T> {
     most: usize,
@@ -99,7 +99,7 @@ fn waits_of(stage: Stage) -> &'static [Resource] {
 /// The slowest commands that have succeeded.
 #[derive(Clone, Debug)]
 pub(crate) struct Slowest {
-    /// What is not longer is not kept.
+    /// Only commands with a longer latency are kept.
     least: Span,
     longest: Longest<Slow>,
 }
@@ -117,7 +117,7 @@ impl Slowest {
         all > self.least
     }
 
-    /// Takes one that is: whose, of which kind, how many bytes.
+    /// Adds a command that is one of the slowest: flow, kind, and bytes.
     pub(crate) fn take(
         &mut self,
         (flow, kind, bytes): (usize, Kind, u32),
@@ -155,7 +155,7 @@ impl Slowest {
         self.least = self.longest.least().unwrap_or(Span::ZERO);
     }
 
-    /// Adds those of the time right after this.
+    /// Adds the commands of the time right after this.
     pub(crate) fn append(&mut self, other: Slowest) {
         for (span, slow) in other.longest.entries {
             self.longest.offer(span, || slow);
@@ -163,7 +163,7 @@ impl Slowest {
         self.least = self.longest.least().unwrap_or(Span::ZERO);
     }
 
-    /// For results; flows by name.
+    /// The slowest commands as results have them.
     pub(crate) fn told(&self, names: &[String]) -> Vec<SlowCommand> {
         self.longest.iter().map(|(all, slow)| slow.told(*all, names)).collect()
     }

@@ -74,7 +74,7 @@ pub struct SteadyWindow {
     pub recorder: Recorder,
     /// The drive's counters when the window began.
     pub counters: Counters,
-    /// Who had delayed whom by then.
+    /// The drive's blame when the window began.
     pub blame: Vec<Blame>,
     /// Turnover when the window began; `None` if no round was completed.
     pub from: Option<Turnover>,
@@ -145,7 +145,7 @@ impl Rounds {
             && slope <= SLOPE_MAX
     }
 
-    /// What the window holds; without a whole round, what was recorded.
+    /// The measurement window; without a completed round, what `recorder` has.
     pub fn finish(self, recorder: Recorder) -> SteadyWindow {
         let window = &self.iops[self.iops.len().saturating_sub(WINDOW)..];
         let (excursion, slope) = spread(window);
@@ -170,7 +170,7 @@ impl Rounds {
 }
 
 impl Steady {
-    /// Why it was not found; `unrest` says why the drive was not at rest, if it was not.
+    /// Why no steady state was found; `unrest` says why the drive was not at rest, if so.
     pub fn why_not(&self, unrest: Option<&str>) -> String {
         match (self.even, unrest) {
             _ if self.rounds < WINDOW as u64 => format!(

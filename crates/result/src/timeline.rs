@@ -19,7 +19,7 @@ use mynah_stamp::{LinkSpans, Span, Stage, Time};
 use std::path::Path;
 use trace::{Trace, track_of};
 
-/// How often the counters are looked at.
+/// Sampling interval of the counters.
 const COUNT_EVERY: Span = Span::from_us(20);
 
 const DIES: u64 = 1;
@@ -27,7 +27,7 @@ const CHANNELS: u64 = 2;
 const DRIVE: u64 = 3;
 const FIRST_FLOW: u64 = 16;
 
-/// What is counted, and in what.
+/// Names and units of the counter tracks.
 const COUNTERS: [(&str, &str); 5] = [
     ("free blocks", "blocks"),
     ("free blocks, least of a plane", "blocks"),
@@ -207,7 +207,7 @@ impl Timeline {
         self.trace.finish()
     }
 
-    /// What dies and channels did.
+    /// Draws the operations of dies and channels.
     fn draw(&mut self, activities: Vec<Activity>) {
         for Activity { kind, index, holder, start, end } in activities {
             if start < self.window.from || end > self.window.to {

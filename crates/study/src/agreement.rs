@@ -10,7 +10,7 @@
 use mynah_result::kind::Kind;
 use mynah_result::{Latency, Result};
 
-/// What nine of ten commands may be late by, and medians may differ by: this part of the median.
+/// Share of the median by which nine of ten commands may be late, and by which medians may differ.
 const PART: f64 = 0.1;
 
 /// Which latencies of a served drive can be compared with its simulation's.
@@ -40,7 +40,7 @@ impl Missed {
     }
 }
 
-/// One kind of command in both.
+/// One kind of command, as simulated and as served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     pub kind: Kind,
@@ -56,16 +56,16 @@ impl Pair {
         self.served.percentiles.p50 / self.predicted.percentiles.p50 - 1.0
     }
 
-    /// Whether its median is long beside what was missed.
+    /// Whether its median is so long that the lateness does not matter.
     fn bears(&self, missed: Missed) -> bool {
         missed.most_ns() <= PART * self.predicted.percentiles.p50
     }
 }
 
-/// What comes of laying both side by side.
+/// The comparison of a served drive with its simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
-    /// What of them can be compared.
+    /// Which latencies can be compared.
     pub comparable: Comparable,
     /// By how much drive and host missed real time.
     pub missed: Missed,
@@ -74,7 +74,8 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Of one flow: as it was predicted, as the drive served it, and as its host saw it.
+    /// Compares results of one flow: as simulated, as the drive served it, and as the host measured
+    /// it.
     pub fn new(predicted: &Result, served: &Result, host: &Result) -> Agreement {
         let missed = Missed { drive_ns: drive_missed(served), host_ns: host_missed(host) };
         let mut pairs = pairs(predicted, served);
@@ -93,7 +94,7 @@ impl Agreement {
         self.pairs.iter().map(|pair| pair.difference().abs()).reduce(f64::max)
     }
 
-    /// Whether those differ by no more than what real time may be missed by; `None` if there are none.
+    /// Whether the medians differ by no more than a tenth; `None` if none can be compared.
     pub fn agrees(&self) -> Option<bool> {
         self.difference().map(|difference| difference <= PART)
     }
@@ -107,7 +108,8 @@ fn drive_missed(served: &Result) -> f64 {
     p90(served.lateness_ns) + p90(served.arrival_uncertainty_ns)
 }
 
-/// From when commands were due to when they were sent: what the latencies from either lie apart.
+/// How late the host sent its commands: the difference of latencies from when they were due and
+/// from when they were sent.
 fn host_missed(host: &Result) -> f64 {
     let sides = host.flows.iter().flat_map(|flow| flow.sides());
     let missed = sides.map(|(_, side)| (p90(side.e2e_ns) - p90(side.lat_ns)).max(0.0));

@@ -22,7 +22,7 @@ use mynah_result::kind::Kind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What is known of one drive.
+/// Published measurements of one drive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
@@ -55,9 +55,9 @@ enum Schema {
 pub struct Measurement {
     /// The load, in fio's words: `rw=randread bs=4k iodepth=8`.
     pub load: String,
-    /// How much of it is simulated: `number_ios=100000`.
+    /// Limit of the simulated load, as in `number_ios=100000`.
     pub length: String,
-    /// What is left out at the beginning, of what is simulated.
+    /// Simulated time at the beginning that is left out.
     #[serde(default)]
     pub ramp_time: Option<Duration>,
     /// The state that the drive starts from.
@@ -110,8 +110,8 @@ impl Start {
     }
 }
 
-/// What is compared. Of a load that reads and writes, latencies are those of its reads, rates those
-/// of everything.
+/// A figure that is compared. In mixed loads latencies are those of reads, and rates those of all
+/// commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Figure {
@@ -123,9 +123,9 @@ pub enum Figure {
     Mean,
     /// Median latency, in nanoseconds.
     P50,
-    /// Latency that one in a hundred exceeds.
+    /// 99th percentile of the latency, in nanoseconds.
     P99,
-    /// Latency that one in a thousand exceeds.
+    /// 99.9th percentile of the latency, in nanoseconds.
     #[serde(rename = "p99.9")]
     P999,
 }
@@ -198,7 +198,7 @@ impl Published {
     }
 }
 
-/// How far one figure is off.
+/// A published figure beside that of the shipped drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     pub figure: Figure,
@@ -221,7 +221,7 @@ impl Compared {
         }
     }
 
-    /// Whether it is near enough.
+    /// Whether the deviation is within the tolerance.
     pub fn holds(&self) -> bool {
         self.deviation().abs() <= self.tolerance
     }
@@ -282,7 +282,7 @@ impl Evidence {
 }
 
 impl Measurement {
-    /// What the load makes of the drive.
+    /// Runs the load on the drive, and returns the flow's result.
     fn run(&self, name_or_path: &str, changes: &[String]) -> Result<Flow, SimulationError> {
         let changes: Vec<String> = self.set.iter().chain(changes).cloned().collect();
         let mut simulation = Simulation::on_changed(name_or_path, &changes)?
@@ -299,7 +299,7 @@ impl Measurement {
         words.rev().find(|(option, _)| *option == name).map(|(_, value)| value)
     }
 
-    /// What the load is beside `option`.
+    /// The load's words without those of `option`.
     fn without(&self, option: &str) -> String {
         let is_it = |word: &&str| word.split_once('=').is_some_and(|(name, _)| name == option);
         let rest: Vec<&str> = self.load.split_whitespace().filter(|word| !is_it(word)).collect();

@@ -143,19 +143,19 @@ impl LedgerError {
     }
 }
 
-/// What a ledger has the runs of.
+/// What the runs of a ledger belong to.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// Identifies a sweep; `None`: any runs whatever.
     pub sweep: Option<String>,
     /// What to call it, as in `18 runs varying flow.writer.iodepth`.
     pub title: String,
-    /// What lies beside the runs, for people and to go on from: names and texts.
+    /// Names and texts of files that are written beside the runs, to continue from.
     pub files: Vec<(String, String)>,
 }
 
 impl Contents {
-    /// What the runs with these keys are, together.
+    /// The contents of a ledger of the sweep with these runs.
     pub fn of_sweep(keys: &[Key], title: String, files: Vec<(String, String)>) -> Contents {
         Contents { sweep: Some(key::of_all(keys)), title, files }
     }
@@ -206,7 +206,7 @@ struct ReadLine {
     entry: Entry,
 }
 
-/// How every line of a run begins, before and after its key.
+/// The bytes of a run's line before its key, and after it.
 const BEFORE_KEY: &[u8] = b"{\"key\":\"";
 const AFTER_KEY: &[u8] = b"\",\"";
 const FAILED: &[u8] = b"failed\"";
@@ -306,7 +306,7 @@ impl Ledger {
         self.runs.get(key).map(|run| run.failed)
     }
 
-    /// What became of a run.
+    /// The entry of a run; `None` if the ledger does not have it.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -341,8 +341,8 @@ impl Ledger {
     }
 }
 
-/// Opens a file of a ledger's, or makes it. It is written to, so it is the folder's own: a symbolic
-/// link may lead to a file of somebody else's.
+/// Opens or creates a file of a ledger for writing. Symbolic links are refused, for they may lead
+/// to files of others.
 fn open_own(path: &Path) -> Result<File, LedgerError> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
@@ -356,7 +356,7 @@ fn open_own(path: &Path) -> Result<File, LedgerError> {
     })
 }
 
-/// What comes before a line's checksum, and behind it.
+/// The bytes of a line before its checksum, and after it.
 const BEFORE_SUM: &[u8] = b",\"crc32\":\"";
 const AFTER_SUM: &[u8] = b"\"}";
 /// Hexadecimal digits of a CRC-32.
@@ -368,7 +368,7 @@ fn plain(value: &impl Serialize) -> String {
     String::from_utf8(summed(line.as_bytes())).expect("a checksum is text")
 }
 
-/// A line with its checksum, if it has the end of one: without, it is no line of a ledger.
+/// Appends a checksum to a line that ends as a JSON object does; other lines stay as they are.
 pub(crate) fn summed(line: &[u8]) -> Vec<u8> {
     let body = line.strip_suffix(b"\n").unwrap_or(line);
     let Some(text) = body.strip_suffix(b"}") else { return line.to_vec() };
@@ -377,7 +377,7 @@ pub(crate) fn summed(line: &[u8]) -> Vec<u8> {
     [text, BEFORE_SUM, sum.as_bytes(), AFTER_SUM, end].concat()
 }
 
-/// Whether a line is as it was written: JSON's own form would let a digit be another.
+/// Checks a line's checksum: a changed digit would still be valid JSON.
 fn check_sum(line: &[u8]) -> Result<(), String> {
     let rest = line.strip_suffix(AFTER_SUM);
     let digits = rest.and_then(|rest| rest.split_last_chunk::<SUM_DIGITS>());
@@ -395,7 +395,7 @@ fn check_sum(line: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The same of a line that is as it was written.
+/// Like [`kept_run`], after checking the line's checksum.
 fn whole_run(line: &[u8]) -> Result<(Key, bool), String> {
     let run = kept_run(line)?;
     check_sum(line)?;
@@ -416,7 +416,7 @@ fn kept_run(line: &[u8]) -> Result<(Key, bool), &'static str> {
     Ok((key, rest.starts_with(FAILED)))
 }
 
-/// Refuses what these contents are not.
+/// Refuses a ledger whose header does not match these contents.
 fn check(folder: &Path, file: &Path, contents: &Contents, line: &[u8]) -> Result<(), LedgerError> {
     #[derive(Deserialize)]
     struct Format {

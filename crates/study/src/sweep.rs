@@ -55,7 +55,8 @@ impl Row {
         }
     }
 
-    /// How well it is known, and what is known least where that is not as well as was asked.
+    /// The precision that was reached; where it is worse than asked for, the quantity that is known
+    /// least.
     fn precision(&self) -> String {
         match &self.confidence.precision {
             None => String::new(),
@@ -106,7 +107,7 @@ impl Column {
 /// How long the bar of the largest value is.
 const BAR: usize = 12;
 
-/// What the column is called that says how well a point is known.
+/// Name of the column with the precision of a point.
 const KNOWN: &str = "known to";
 
 /// How a quantity's numbers are written.
@@ -120,7 +121,7 @@ fn written(name: &str, value: f64) -> String {
     }
 }
 
-/// What the table for people leaves to the others.
+/// Whether the text table leaves a quantity out.
 fn is_detail(name: &str) -> bool {
     ["bw_bytes_per_s", "lat_ns p50", "lat_ns p99.9"].iter().any(|end| name.ends_with(end))
 }
@@ -134,7 +135,7 @@ pub fn groups(results: &[Result], repeats: usize) -> Vec<Confidence> {
 }
 
 impl Sweep {
-    /// The sweep over `axes`, by what its points' runs say together.
+    /// The sweep over `axes`, with the means of each point's runs.
     pub fn new(axes: Vec<String>, points: Vec<Confidence>) -> Sweep {
         let mut names: Vec<String> = Vec::new();
         let mut rows = Vec::new();
@@ -150,7 +151,7 @@ impl Sweep {
         Sweep { axes, rows, names, runs: None }
     }
 
-    /// The same, which also says what its results are of.
+    /// Adds what was run: the drives, the seeds and the command.
     #[must_use]
     pub fn with_runs(self, results: &[Result]) -> Sweep {
         let Some(first) = results.first() else { return self };
@@ -170,7 +171,7 @@ impl Sweep {
         Sweep { runs: Some(runs), ..self }
     }
 
-    /// What the runs of each point say together.
+    /// Means and confidence intervals of each point.
     pub fn confidence(&self) -> Vec<Confidence> {
         self.rows.iter().map(|row| row.confidence.clone()).collect()
     }
@@ -190,7 +191,7 @@ impl Sweep {
         self.rows.iter().any(|row| row.confidence.precision.is_some())
     }
 
-    /// What is to be said where points are not known as well as was asked.
+    /// A remark on points that are less precise than asked for.
     fn missed(&self) -> Option<String> {
         let all: Vec<_> =
             self.rows.iter().filter_map(|row| row.confidence.precision.as_ref()).collect();
@@ -584,7 +585,7 @@ fn line_of(colour: usize, mut metrics: Vec<(f64, &Metric)>) -> Line {
     line
 }
 
-/// Whose a quantity is, and which.
+/// Splits the name of a quantity into the flow and the rest.
 fn split(name: &str) -> (String, String) {
     const KINDS: [&str; 4] = [" read ", " write ", " trim ", " flush "];
     for kind in KINDS {

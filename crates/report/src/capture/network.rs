@@ -36,7 +36,8 @@ impl Ip {
         }
     }
 
-    /// Fills in a checksum. What is longer than a header can say cannot be: MTUs are at most 9216.
+    /// Fills in a UDP checksum. The computation cannot fail, as packets are at most an MTU of 9216
+    /// bytes.
     pub(super) fn check_udp(&self, udp: &mut UdpHeader, payload: &[u8]) {
         let sum = match self {
             Ip::V4(ip) => udp.calc_checksum_ipv4(ip, payload),

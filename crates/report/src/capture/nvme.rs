@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 const SECTOR_BYTES: u32 = 512;
 /// Most blocks of one command.
 const BLOCKS_MAX: u32 = 1 << 16;
-/// What no command of the NVM command set is: vendor specific, without data.
+/// Opcode of requests that are no command of the NVM Command Set: vendor specific, without data.
 const VENDOR_SPECIFIC: u8 = 0x80;
 /// SGLs describe the data (Base 2.0, section 3.3.3.1, PSDT).
 const FLAGS_SGL: u8 = 1 << 6;
@@ -79,7 +79,7 @@ pub(super) fn command(request: &Request, data: Data, data_bytes: u32) -> Submiss
     entry
 }
 
-/// The range of a request that deallocates.
+/// The Dataset Management range of a deallocation.
 pub(super) fn range(request: &Request) -> DatasetRange {
     DatasetRange {
         attributes: 0.into(),
@@ -152,7 +152,7 @@ pub(super) fn data_pdu(kind: Kind, request: &Request, tells_of_success: bool) ->
     data.as_bytes().to_vec()
 }
 
-/// The wish for all of a command's data.
+/// The R2T PDU that asks for all of a command's data.
 pub(super) fn request_pdu(request: &Request) -> Vec<u8> {
     let wish = pdu::ReadyToTransfer {
         common: header(Kind::ReadyToTransfer, 0, 0),
@@ -165,8 +165,7 @@ pub(super) fn request_pdu(request: &Request) -> Vec<u8> {
     wish.as_bytes().to_vec()
 }
 
-/// A stretch of a message whose first bytes are `head` and whose last are `tail`, with zeros
-/// between.
+/// Part of a message that begins with `head` and ends with `tail`, with zeros between.
 pub(super) fn stretch(head: &[u8], tail: &[u8], offset: u32, length: u32, of: u32) -> Vec<u8> {
     let mut bytes = vec![0; length as usize];
     let start = (of as usize).saturating_sub(tail.len());

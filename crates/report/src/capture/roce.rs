@@ -58,7 +58,7 @@ struct Marks {
 struct Pair {
     /// The next packet sequence number (PSN) in each direction.
     next: [u32; 2],
-    /// Messages that have come whole.
+    /// Complete messages in each direction (MSN).
     messages: [u32; 2],
     marks: BTreeMap<u32, Marks>,
 }
@@ -70,14 +70,14 @@ impl Pair {
         number
     }
 
-    /// A message of one end has been sent whole; `packet` was its last.
+    /// Counts a message that has been sent; `packet` was its last.
     fn end(&mut self, direction: usize, packet: u32) -> Mark {
         self.messages[direction] = self.messages[direction].wrapping_add(1) & NUMBERS;
         Mark { packet, message: self.messages[direction] }
     }
 }
 
-/// What comes behind the base transport header.
+/// Contents of a packet's base transport header, and what follows it.
 struct Transport {
     opcode: u8,
     number: u32,
@@ -131,7 +131,7 @@ impl Roce {
     }
 }
 
-/// How messages become packets.
+/// Settings of the link by which messages are cut into packets.
 struct Sender {
     acks: bool,
     invalidate: bool,
@@ -227,7 +227,7 @@ impl Sender {
         Transport { opcode, number, asks_for_ack: self.acks, extended, payload }
     }
 
-    /// What a capsule begins with: a command, and a range if it has one.
+    /// The first bytes of a capsule: the command, and a deallocation's range.
     fn capsule(&self, packet: &Packet, inline: u32) -> Vec<u8> {
         let request = &packet.request;
         let bytes = if inline > 0 { inline } else { nvme::data_bytes(request) };
@@ -265,7 +265,7 @@ impl Marks {
     }
 }
 
-/// Whose requests are counted.
+/// Index of the host's direction.
 const HOST: usize = 0;
 const DRIVE: usize = 1;
 /// Numbers of queue pairs, of the queue's number each.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The IANA port of NVMe/TCP.
 const DRIVE_PORT: u16 = 4420;
-/// A picosecond clock's ticks in one of timestamps: a millisecond, as Linux has it.
+/// Picoseconds per tick of the timestamp option: a millisecond, as in Linux.
 const TIMESTAMP_PS: u64 = 1_000_000_000;
 
 /// A connection: what the next byte of each direction is, and the last timestamp that came.

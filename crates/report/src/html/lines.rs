@@ -5,11 +5,11 @@ use quick_xml::escape::escape;
 use std::fmt::Write;
 
 pub struct Line {
-    /// Which of the report's colours.
+    /// Index of the colour in the style sheet.
     pub colour: usize,
     /// Points from left to right. A gap is where the height is not a number.
     pub points: Vec<(f64, f64)>,
-    /// Half of an interval around points: place, height, half.
+    /// Confidence intervals: place, height and half-width of each.
     pub errors: Vec<(f64, f64, f64)>,
 }
 
@@ -19,7 +19,7 @@ impl Line {
         Line { colour, points, errors: vec![] }
     }
 
-    /// Of points that are not joined.
+    /// Draws the points without lines between them.
     pub fn apart(self) -> Line {
         let points = self.points.into_iter().flat_map(|(x, y)| [(x, y), (x, f64::NAN)]).collect();
         Line { points, ..self }
@@ -51,7 +51,7 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 
-/// One axis: from numbers to places.
+/// An axis, which maps values to coordinates.
 struct Axis {
     low: f64,
     high: f64,
@@ -76,7 +76,7 @@ impl Axis {
         Axis { low, high, logarithmic, from, to }
     }
 
-    /// Heights begin at zero and leave some air above.
+    /// The vertical axis: from zero to a little above the largest value.
     fn of_heights(values: impl Iterator<Item = f64>, logarithmic: bool) -> Axis {
         let axis = Axis::new(values, logarithmic, HEIGHT - BOTTOM, TOP);
         match axis.logarithmic {

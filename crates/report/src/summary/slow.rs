@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The longest name of a flow and a kind of command.
 const NAME: usize = 18;
 
-/// Writes the slowest commands of a drive that is seen into.
+/// Writes the slowest commands, with their causes, of a simulated drive.
 pub(super) fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     let Some(first) = result.slowest.first().filter(|_| result.device.is_some()) else {
         return Ok(());

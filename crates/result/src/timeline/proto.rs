@@ -1,7 +1,7 @@
 //! As much of protobuf's wire format as a trace takes: varints, doubles, strings and nested
 //! messages (protobuf.dev, "Encoding").
 
-/// A message being put together.
+/// A protobuf message, while it is encoded.
 #[derive(Default)]
 pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
@@ -27,12 +27,12 @@ impl Message {
         self
     }
 
-    /// A field that is a floating-point number.
+    /// Appends a `double` field.
     pub(super) fn double(&mut self, field: u32, value: f64) -> &mut Message {
         self.fixed(field, value.to_bits())
     }
 
-    /// A field that is a number of eight bytes.
+    /// Appends a `fixed64` field.
     pub(super) fn fixed(&mut self, field: u32, value: u64) -> &mut Message {
         self.key(field, 1);
         self.bytes.extend_from_slice(&value.to_le_bytes());
@@ -44,7 +44,7 @@ impl Message {
         self.nested(field, value.as_bytes())
     }
 
-    /// A field that is a message.
+    /// Appends a field that is a message itself.
     pub(super) fn message(&mut self, field: u32, value: &Message) -> &mut Message {
         self.nested(field, &value.bytes)
     }

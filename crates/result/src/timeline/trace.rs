@@ -84,7 +84,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// All of it is written.
+    /// Writes what is left, and gives the file its name.
     ///
     /// # Errors
     /// If the file could not be written.
@@ -96,7 +96,7 @@ impl Trace {
         }
     }
 
-    /// Something begins on a track.
+    /// Begins a slice on a track.
     pub fn begin(
         &mut self,
         track: u64,
@@ -123,14 +123,14 @@ impl Trace {
         self.event(at, &event);
     }
 
-    /// What began last on a track ends.
+    /// Ends the innermost slice of a track.
     pub fn end(&mut self, track: u64, at: Time) {
         let mut event = Message::default();
         event.number(EVENT_TYPE, END).number(TRACK, track);
         self.event(at, &event);
     }
 
-    /// Something that has nothing in it.
+    /// A slice without nested ones.
     pub(crate) fn slice(&mut self, track: u64, name: &str, start: Time, end: Time) {
         self.begin(track, name, start, &[], &[]);
         self.end(track, end);
@@ -144,7 +144,7 @@ impl Trace {
         self.event(at, &event);
     }
 
-    /// The number that stands for an event's name.
+    /// The interned identifier of an event's name.
     fn name(&mut self, name: &str) -> u64 {
         if let Some(&id) = self.names.get(name) {
             return id;
@@ -155,7 +155,7 @@ impl Trace {
         id
     }
 
-    /// The same for what an event has with it.
+    /// The interned identifier of a debug annotation's name.
     fn annotation(&mut self, name: &'static str) -> u64 {
         if let Some(&id) = self.annotations.get(name) {
             return id;

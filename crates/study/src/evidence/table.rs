@@ -5,7 +5,7 @@ use mynah_result::figures::{count, duration};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// How a row that misses is shown: what stands before and after it.
+/// Text around rows that miss their tolerance, such as colour escapes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Paint {
     /// Printed before the row, such as a colour escape.
@@ -130,7 +130,7 @@ fn number(figure: Figure, value: f64) -> String {
     }
 }
 
-/// The same for programs: everything that the files say, and what came of it.
+/// The same as JSON: all that the files say, and the deviations.
 pub fn json(checks: &[Checks<'_>], hash: impl Fn(&str) -> Option<String>) -> Value {
     let figure = |compared: &Compared| {
         json!({

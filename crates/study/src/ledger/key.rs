@@ -63,12 +63,12 @@ impl Key {
         Ok(Key(hash.finalize().into()))
     }
 
-    /// The key of what somebody makes of this run: `what` says who, and which version of it.
+    /// The key of a value derived from this run; `what` names the derivation and its version.
     pub fn of_value(&self, what: &str) -> Key {
         Key(Sha256::new().chain_update(self.0).chain_update(what).finalize().into())
     }
 
-    /// The key that is written so.
+    /// Parses a key in hexadecimal; `None` if it is none.
     pub fn parse(text: &str) -> Option<Key> {
         if text.len() != DIGITS || !text.is_ascii() {
             return None;
@@ -91,20 +91,20 @@ impl fmt::Display for Key {
     }
 }
 
-/// Identifies runs together, in their order.
+/// Hash over the keys of several runs, in order.
 pub(super) fn of_all(keys: &[Key]) -> String {
     let mut hash = Sha256::new();
     keys.iter().for_each(|key| hash.update(key.0));
     Key(hash.finalize().into()).to_string()
 }
 
-/// What is in files that runs read. Each is read once, unless it has changed since.
+/// Cached hashes of the files that runs read. A file is read again if it has changed.
 #[derive(Debug, Default)]
 pub struct Files {
     digests: BTreeMap<PathBuf, (Stamp, String)>,
 }
 
-/// What says whether a file has changed: its device and number, its length, when it was written.
+/// Metadata that shows whether a file has changed: device, inode, length and modification time.
 type Stamp = [i128; 5];
 
 impl Files {

@@ -33,7 +33,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Lines<S> {
     storage: S,
-    /// Where the whole lines end.
+    /// Offset of the end of the last complete line.
     end: u64,
 }
 
@@ -42,8 +42,8 @@ impl<S: Storage> Lines<S> {
         Ok(Lines { storage, end: 0 })
     }
 
-    /// Shows every whole line to `see` until that returns false. If it does not, what follows the
-    /// last whole line is cut off.
+    /// Calls `see` for every complete line until it returns false. If it never does, an incomplete
+    /// line at the end is cut off.
     pub(super) fn scan(&mut self, see: &mut dyn FnMut(Place, &[u8]) -> bool) -> io::Result<()> {
         self.storage.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::with_capacity(1 << 20, &mut self.storage);
@@ -68,7 +68,7 @@ impl<S: Storage> Lines<S> {
         Ok(())
     }
 
-    /// Cuts off what the first line would follow.
+    /// Truncates the file, so that the first line can be written.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.end = 0;
         self.storage.set_len(0)
@@ -94,7 +94,7 @@ impl<S: Storage> Lines<S> {
         Ok(place)
     }
 
-    /// A line that was seen or appended.
+    /// Reads a line that was seen or appended.
     pub(super) fn read(&mut self, place: Place) -> io::Result<Vec<u8>> {
         self.storage.seek(SeekFrom::Start(place.at))?;
         let mut line = Vec::new();

@@ -16,7 +16,8 @@ const NAME: &str = "lock";
 /// Most bytes that are read of the holder's description.
 const HOLDER_MAX: u64 = 1000;
 
-/// The folders that this process has, and who in it; a child of a fork has none of its parent's.
+/// Folders that this process has locked, with the process identifier and the holder. Entries of a
+/// parent do not count in a forked child.
 static OURS: Mutex<BTreeMap<PathBuf, (u32, String)>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl Drop for Lock {
     }
 }
 
-/// What this machine is called.
+/// The machine's host name.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "this machine".to_owned() } else { name.trim().to_owned() }

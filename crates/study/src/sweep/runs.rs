@@ -6,8 +6,8 @@ use mynah_lab::simulation::Simulation;
 use mynah_result::output::named;
 use mynah_result::{FailedRun, Result as RunResult, Results};
 
-/// Every run of these points, in order: each point so many times, with seeds that follow one another
-/// and files of its own.
+/// All runs of these points, in order: each point `repeats` times, with consecutive seeds and with
+/// output files of its own.
 pub fn repetitions(points: &[Simulation], repeats: u32) -> Vec<Simulation> {
     let each = |point| (0..repeats).map(move |number| repetition(point, number, repeats));
     points.iter().flat_map(each).collect()
@@ -77,7 +77,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Puts together what became of each run; `None`: it was not run.
+    /// Collects the outcomes of all runs; `None` for a run that was not made.
     pub fn of(runs: Vec<Option<Ended>>, repeats: usize) -> Ends {
         let mut all = Ends::default();
         let mut runs = runs.into_iter().peekable();

@@ -12,7 +12,7 @@ const GAP: usize = 2;
 pub(super) struct Column {
     pub(super) header: String,
     pub(super) cells: Vec<String>,
-    /// Whether the table is none without it.
+    /// Whether the column is never left out.
     pub(super) needed: bool,
 }
 
