@@ -134,10 +134,10 @@ struct Row<'t> {
 
 /// How far down the line with the names of a table's columns is looked for.
 const HEAD_WITHIN: usize = 100;
-/// So many names of columns make it that.
+/// Least number of column names in the header line.
 const HEAD_NAMES: usize = 2;
 
-/// Whether these cells are names of columns, by what is one.
+/// Whether a row is the header, judged by `is_column`.
 fn is_head(row: &Row<'_>, is_column: &dyn Fn(&str) -> bool) -> bool {
     row.cells.iter().filter(|(_, cell)| is_column(cell)).count() >= HEAD_NAMES
 }

@@ -7,7 +7,7 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
 /// The source of what `--set` has set.
 const BY_HAND: &str = "set on the command line, with --set";
 
-/// The text of a drive file, to be changed.
+/// A drive file that is edited with its comments and layout kept.
 pub(super) struct DriveText {
     document: DocumentMut,
 }
@@ -71,7 +71,7 @@ impl DriveText {
         }
     }
 
-    /// What had sources of their own below `path` is no more.
+    /// Removes the sources of values below `path`, which have been replaced.
     fn forget_sources_below(&mut self, path: &str) {
         let below = format!("{path}.");
         let Some(sources) = self.document.get_mut("sources").and_then(Item::as_table_like_mut)

@@ -4,7 +4,7 @@ use crate::random::exponential;
 use mynah_stamp::Time;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What says when the next one arrives.
+/// The arrival process of a job's requests.
 #[derive(Debug)]
 pub(crate) enum Clock {
     /// In a closed loop: at once.

@@ -87,7 +87,7 @@ impl FioError {
     }
 }
 
-/// The machine: files beside the job file, and the environment.
+/// Surroundings of a job file on disk: files beside it, and the process's environment.
 struct Machine;
 
 impl Surroundings for Machine {
@@ -106,7 +106,7 @@ impl Surroundings for Machine {
     }
 }
 
-/// Nothing lies around a text.
+/// Surroundings of a text alone: no files, and no environment.
 struct Nowhere;
 
 impl Surroundings for Nowhere {
@@ -119,7 +119,7 @@ impl Surroundings for Nowhere {
     }
 }
 
-/// The jobs of a flow with an `offset_increment`, each with its own offset.
+/// Splits the jobs of a flow with an `offset_increment` into flows, each with its own offset.
 fn apart(flow: FlowSpec, increment: Option<(Extent, Place)>) -> Result<Vec<FlowSpec>, FioError> {
     let Some((by, place)) = increment.filter(|_| flow.jobs > 1) else { return Ok(vec![flow]) };
     let job = |number: u32| {
@@ -228,7 +228,7 @@ impl FioJob {
         Ok(job)
     }
 
-    /// `exitall` ends all jobs when one of them does.
+    /// Handles `exitall`, which ends all jobs when one of them ends.
     fn end_together(&self, sections: &[Section]) -> Result<(), FioError> {
         let mut settings = sections.iter().flat_map(|section| &section.settings);
         let on = |setting: &&Setting| {
@@ -244,7 +244,7 @@ impl FioJob {
         }
     }
 
-    /// fio's jobs may have one name; results call each flow by its own.
+    /// Makes the flows' names unique, as fio's jobs may share one.
     fn tell_apart(&mut self) {
         let mut taken: Vec<String> = Vec::new();
         let given: Vec<String> = self.flows.iter().map(|flow| flow.name.clone()).collect();

@@ -4,7 +4,7 @@
 use crate::fio::FioJob;
 use crate::trace::{LineParser, TraceAction, TraceFormat, TraceReader};
 
-/// Reads a trace in every format.
+/// Fuzz target: reads a trace in every format.
 pub fn trace_line(data: &[u8]) {
     for (_, format) in TraceFormat::ALL {
         let mut parser = LineParser::new(format, TraceAction::Issued);

@@ -46,21 +46,21 @@ impl When {
 pub struct Generator {
     remaining: u64,
     remaining_sectors: u64,
-    /// How many sectors there were, [`u64::MAX`] without that limit.
+    /// Limit of sectors at the beginning; [`u64::MAX`] without one.
     sectors: u64,
     runtime: Option<Span>,
     ends_at: Time,
-    /// It has ended because what came next would have come after `ends_at`.
+    /// It has ended because its next request would arrive after `ends_at`.
     is_over: bool,
     /// How times of the stream become times of the run, if they differ.
     schedule: Option<Schedule>,
-    /// What makes writes stable, if anything does: hardly any flow has it, and each request pays for
-    /// what is asked of it.
+    /// Flushes or write-through, if the flow has them. Boxed, and looked at only if there: most
+    /// flows have neither, and the check is on the path of each request.
     stable: Option<Box<Stable>>,
     stream: Stream,
 }
 
-/// How a flow sees to it that what it writes is stable.
+/// How a flow makes its writes durable.
 #[derive(Debug)]
 struct Stable {
     /// Writes are sent with Force Unit Access.
@@ -80,8 +80,7 @@ impl Stable {
             .then(|| Box::new(Stable { write_through, flush_every, unflushed: 0, arrived: None }))
     }
 
-    /// The flush after a write, if it is its turn. It is none of the requests that limits count, as in
-    /// fio.
+    /// The flush after a write, if it is due. Limits do not count flushes, as in fio.
     fn flush(&mut self) -> Option<Planned> {
         if self.flush_every == 0 || self.unflushed < self.flush_every {
             return None;
@@ -118,17 +117,17 @@ struct Drawn {
     span: u64,
     align: u64,
     clock: Clock,
-    /// What a request depends on beside chance, if it does: hardly any stream's do, and each pays for
-    /// what is asked of each request.
+    /// State for requests that depend on others. Boxed, as hardly any stream has it, and the check
+    /// is on the path of each request.
     depends: Option<Box<Depends>>,
 }
 
-/// What the place and the length of a request depend on beside chance.
+/// State by which places and lengths of requests depend on earlier requests or on the kind.
 #[derive(Debug)]
 struct Depends {
     /// Reads, writes and trims are aligned by their own sizes.
     aligns: Option<[u64; 3]>,
-    /// Which blocks have had a request, if none is to have two.
+    /// Blocks that have been used, if none is to be used twice.
     once: Option<Once>,
 }
 
@@ -176,12 +175,12 @@ enum Place {
         hot: Bounded,
         cold: Bounded,
     },
-    /// Up to which number, where it begins, and what is drawn there.
+    /// Per zone: upper bound of the draw that chooses it, its first place, and the draw within it.
     Zoned(Vec<(u64, u64, Bounded)>),
     Zipf(Zipf, Scatter),
 }
 
-/// Which requests of a mixed stream go anywhere.
+/// Which requests of a mixed stream are random.
 #[derive(Debug)]
 enum Turn {
     Chance(u64),
@@ -210,7 +209,8 @@ impl FlowSpec {
         self.generator_when(When::Run, capacity_sectors, run_seed, flow_index, job_index)
     }
 
-    /// The same, of the run or of what went before it: other draws, from the same distributions.
+    /// Like [`FlowSpec::generator`], for the run or for the time before it, which has streams of
+    /// its own.
     pub fn generator_when(
         &self,
         when: When,
@@ -501,7 +501,7 @@ impl FlowSpec {
     }
 }
 
-/// Up to which number each part of the places is chosen, where it begins, and what is drawn there.
+/// Per zone: upper bound of the draw that chooses it, its first place, and the draw within it.
 fn parts(zones: &Zones, positions: u64) -> Vec<(u64, u64, Bounded)> {
     let mut access = 0.0;
     let parts = zones.of(positions).into_iter().map(|(first, count, share)| {
@@ -601,7 +601,7 @@ impl Generator {
         Some(planned)
     }
 
-    /// When the flow's runtime was over, if that is what has ended the stream.
+    /// When the flow's runtime ended, if that has ended the stream.
     pub fn ended_by_runtime(&self) -> Option<Time> {
         self.is_over.then_some(self.ends_at)
     }
@@ -633,7 +633,7 @@ impl Generator {
         (self.remaining, self.remaining_sectors)
     }
 
-    /// What ended the stream before its time, if anything did.
+    /// The error that has ended the stream early, if one has.
     pub fn take_error(&mut self) -> Option<WorkloadError> {
         match &mut self.stream {
             Stream::Synthetic(_) | Stream::Keys(_) => None,
@@ -641,7 +641,7 @@ impl Generator {
         }
     }
 
-    /// What was done to a trace beside reading it.
+    /// What was changed about the trace's requests.
     pub fn mended(&self) -> Mended {
         match &self.stream {
             Stream::Synthetic(_) | Stream::Keys(_) => Mended::default(),

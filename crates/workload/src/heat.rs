@@ -180,7 +180,7 @@ pub fn mean_sectors(synthetic: &Synthetic) -> u64 {
     (mean.round() as u64).max(1)
 }
 
-/// Where a weight belongs among those of all magnitudes: a quarter of an octave each.
+/// Index of the logarithmic bucket of a weight, four to an octave.
 fn bucket(weight: f32) -> usize {
     // The exponent and the two highest bits of the mantissa.
     (weight.to_bits() >> 21) as usize & 0x3ff

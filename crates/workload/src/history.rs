@@ -11,8 +11,8 @@ use mynah_model::config::Config;
 use mynah_model::io::{FlowId, NamespaceId, Operation};
 use mynah_model::warm::Access;
 
-/// Accesses of a mapping unit that are looked at to warm the data cache, if that does not fill it
-/// before: so many for each unit of its capacity, and at least and at most so many.
+/// Accesses of mapping units that are generated to warm the data cache, unless it is full before:
+/// so many for each unit of its capacity, within these bounds.
 const ROUNDS: u64 = 16;
 const LEAST: u64 = 1 << 14;
 const MOST: u64 = 1 << 25;
@@ -34,17 +34,17 @@ pub struct History {
     saturated: bool,
     /// Where a sequential flow is: it has just come round to where it begins.
     round: Option<Round>,
-    /// What a trace writes and trims, to be done over and over, and what of it is next.
+    /// Writes and trims of a trace, to be repeated for ever, and the index of the next one.
     once: Vec<(Operation, u64, u32)>,
     next: usize,
     /// Requests by turns with other flows.
     pub turns: u32,
 }
 
-/// What the past of a flow depends on, beside the flow.
+/// Properties of the drive and the load that the past of a flow depends on.
 #[derive(Clone, Copy)]
 pub struct Pace {
-    /// How far back it goes at least.
+    /// Least number of sectors that the past accesses.
     pub cache_sectors: u64,
     /// It writes as fast as the drive takes it.
     pub saturated: bool,
@@ -150,7 +150,7 @@ impl History {
         Ok(History { flow, spec, generator, saturated, round: None, turns, once, next: 0 })
     }
 
-    /// What ended it, if it was an error.
+    /// The error that has ended it, if one has.
     pub fn take_error(&mut self) -> Option<WorkloadError> {
         self.generator.take_error()
     }

@@ -66,9 +66,9 @@ pub struct FlowSpec {
     /// It, and those after it, begin when all flows before it have ended (fio's
     /// `wait_for_previous`). `schedule` says at which time of the run at the earliest.
     pub after_previous: bool,
-    /// A flush follows so many writes of each job (fio's `fsync`); 0: none does.
+    /// Number of writes of each job after which a flush follows (fio's `fsync`); 0 for none.
     pub flush_every: u64,
-    /// Its writes are done when they are on flash (FUA), as those of fio's `sync`.
+    /// Whether writes complete only when they are on flash (Force Unit Access, fio's `sync`).
     pub write_through: bool,
     /// Takes the place of the flow's index in the derivation of its streams' seeds, so that
     /// a flow keeps its stream when flows are added before it.
@@ -80,15 +80,15 @@ pub struct FlowSpec {
 /// When a flow may issue requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// It begins so long after the run (fio's `startdelay`).
+    /// Delay from the start of the run (fio's `startdelay`).
     pub start: Span,
-    /// It is on and off by turns, on first.
+    /// On and off phases, the on phase first; `None`: always on.
     pub burst: Option<Burst>,
-    /// Each job pauses after so many requests. Closed loops only.
+    /// Pauses of each job; closed loops only.
     pub think: Option<Think>,
 }
 
-/// Turns of issuing requests and of silence. An open loop's clock stands still in silence.
+/// On and off phases of a flow. An open loop's arrival clock stands still in off phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// How long requests are issued; not zero.
@@ -102,12 +102,12 @@ pub struct Burst {
 pub struct Think {
     /// How long nothing is issued.
     pub time: Span,
-    /// After how many requests; at least 1.
+    /// Requests between two pauses; at least 1.
     pub requests: u32,
 }
 
 impl Schedule {
-    /// The moment at which the flow has been active for so long.
+    /// When the flow has been active for `active` in all.
     pub fn moment(&self, active: Time) -> Time {
         let active = active.as_ps();
         let silent = self.burst.map_or(0, |burst| {
@@ -152,15 +152,15 @@ pub struct Limits {
     /// Time on the drive's clock from the flow's start. Streams with arrival times end by
     /// themselves; a closed loop's runner must stop issuing at this time.
     pub runtime: Option<Span>,
-    /// Until as much is known as the run asks for (`runtime = "auto"`): when that is, the runner
-    /// finds out. Without other limits.
+    /// Ends when the run's figures are as precise as asked for (`runtime = "auto"`), which the
+    /// runner decides. Excludes the other limits.
     pub auto: bool,
 }
 
 /// Amount of data that a job issues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// So many bytes; the request that reaches them is issued whole.
+    /// A number of bytes; the request that reaches it is issued whole.
     Bytes(u64),
     /// This share of the flow's working set (0 to 1), in whole blocks of the smallest size.
     WorkingSet(f64),
@@ -254,7 +254,7 @@ impl Mix {
 /// back to the last place at which it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Addresses {
-    /// One after the other, and from the start again at the end.
+    /// Sequential, and from the start again at the end.
     Sequential {
         /// Where in the working set the first request goes.
         start: Start,
@@ -263,26 +263,26 @@ pub enum Addresses {
     },
     /// Uniform over the working set.
     Uniform,
-    /// All once before any comes again; a request that meets a place that has been used ends before
-    /// it (fio's random map).
+    /// Random without repetition until all blocks have been used; a request that meets a used block
+    /// ends before it (fio's random map).
     Once,
-    /// Some in sequence, the others anywhere. The sequence goes on where its last request
-    /// ended, and wraps at the end.
+    /// Partly sequential, partly random. Sequential requests continue where the last sequential one
+    /// ended, and wrap at the end.
     Mixed {
-        /// Share of the requests that go anywhere, 0 to 1.
+        /// Share of random requests, 0 to 1.
         random: f64,
-        /// In turns of so many requests the first ones go anywhere, and the rest is in
-        /// sequence; `None`: each request is one or the other by chance.
+        /// Length of a turn in requests: the first ones of each turn are random, the others
+        /// sequential. `None`: each request is random or sequential by chance.
         turn: Option<u64>,
     },
-    /// Some more often than others.
+    /// Two parts, one accessed more often than the other.
     HotCold {
         /// Share of the requests that go to the hot part, 0 to 1.
         hot_access: f64,
         /// Share of the working set that is hot, from its start on, 0 to 1.
         hot_space: f64,
     },
-    /// In each of several parts as often as it says there, and within it all equally often.
+    /// Several parts, each with its share of the requests, and uniform within each.
     Zoned(Zones),
     /// The `k`-th most popular place in proportion to `k` to the power of `-theta`. Places
     /// of neighbouring rank are scattered over the working set by a bijective hash, the
@@ -302,7 +302,7 @@ pub enum Start {
     Random,
 }
 
-/// What advances together in a mixed sequential stream.
+/// Whether kinds of requests share one position in a mixed sequential stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Positions {
     /// All kinds of requests advance one position.
@@ -332,7 +332,7 @@ pub enum BlockSize {
     },
     /// Lengths with their weights.
     Split(Vec<(u32, u32)>),
-    /// Those of reads, writes and trims, each of their own; none of them is such three again.
+    /// Separate distributions for reads, writes and trims; not nested.
     Each(Box<[BlockSize; 3]>),
 }
 
@@ -416,17 +416,16 @@ pub struct TraceSource {
     pub path: PathBuf,
     /// The trace's file format.
     pub format: TraceFormat,
-    /// Which events count, where an I/O has several.
+    /// The event that counts, in formats with several events per I/O.
     pub action: TraceAction,
-    /// What one tick of its clock is.
+    /// Duration of one tick of the trace's clock.
     pub tick: Span,
-    /// How much faster than it was recorded it is replayed; above 0.
+    /// Replay speed relative to the recorded one; above 0.
     pub speed: f64,
     /// Replays it as fast as the drive takes it, with so many requests outstanding, in place
     /// of its times.
     pub depth: Option<u32>,
-    /// How its writes are distributed, for preconditioning by its own writes; `None`: it is read
-    /// for that.
+    /// Assumed distribution of its writes, for preconditioning; `None`: the trace is read for that.
     pub writes: Option<Addresses>,
     /// What happens to addresses outside the namespace.
     pub remap: Remap,
@@ -487,7 +486,7 @@ pub fn stages(flows: &[FlowSpec]) -> impl Iterator<Item = usize> {
 }
 
 impl Source {
-    /// Whether it may ever write.
+    /// Whether any of its requests may be a write.
     fn writes(&self) -> bool {
         match self {
             Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
@@ -517,7 +516,7 @@ impl FlowSpec {
         }
     }
 
-    /// What the flow does, if it is one of key-value commands.
+    /// The key-value flow, if it is one.
     pub fn key_value(&self) -> Option<&KeyValueFlow> {
         match &self.source {
             Source::KeyValue(flow) => Some(flow),

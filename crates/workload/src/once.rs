@@ -9,7 +9,8 @@
 pub(super) struct Once {
     blocks: u64,
     used: u64,
-    /// Bit by bit, from the blocks up; a bit above says that a word below is full.
+    /// Bitmaps: the lowest level has a bit per block; a bit of a higher level is set when the word
+    /// below it is full.
     levels: Vec<Vec<u64>>,
 }
 
@@ -31,7 +32,7 @@ impl Once {
         once
     }
 
-    /// Bits behind the last are never free.
+    /// Marks bits beyond the last block as used.
     fn close(&mut self) {
         let mut bits = self.blocks;
         for level in &mut self.levels {

@@ -22,20 +22,20 @@ pub enum WriteProfile {
         /// advance with its writes are no writes there.
         passed_over: f64,
     },
-    /// All of a range equally often.
+    /// Uniform over a range.
     Uniform {
         /// First unit.
         first_unit: u64,
         /// Number of units.
         units: u64,
     },
-    /// Partly in order, partly all of a range equally often.
+    /// Partly sequential, partly uniform over a range.
     Mixed {
         /// First unit.
         first_unit: u64,
         /// Number of units.
         units: u64,
-        /// The share of the writes that goes anywhere.
+        /// Share of random writes, 0 to 1.
         random: f64,
         /// The share of the units that each round leaves as they are.
         passed_over: f64,
@@ -51,7 +51,7 @@ pub enum WriteProfile {
         /// Share of the writes that go to the hot range.
         hot_access: f64,
     },
-    /// Several ranges, one after the other, all of each equally often.
+    /// Several adjacent ranges, uniform within each.
     Zoned {
         /// First unit.
         first_unit: u64,

@@ -154,8 +154,8 @@ impl Scatter {
         self.place_below(rank, self.n)
     }
 
-    /// The same of `0..n`, with fewer numbers than there are. Most places stay what they are when
-    /// there are a few more.
+    /// The place of `rank` in a permutation of `0..n`, for `n` below the full size. Most places
+    /// stay the same when `n` grows a little.
     #[inline]
     pub(super) fn place_below(&self, rank: u64, n: u64) -> u64 {
         let mut x = rank;

@@ -81,7 +81,7 @@ pub enum TraceError {
     },
 }
 
-/// What was done to a trace beside reading it.
+/// Changes that were made to the requests of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mended {
     /// Requests outside the namespace that were folded into it.
@@ -101,7 +101,7 @@ impl Mended {
         self.skipped += other.skipped;
     }
 
-    /// What is to be said about it.
+    /// Remarks about the changes, for the user.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.remapped > 0 {
@@ -134,7 +134,7 @@ pub struct TraceReader<R> {
     line: u64,
     format: TraceFormat,
     parser: LineParser,
-    /// What follows the flush that was read last, from the same line.
+    /// The request that follows the flush that was read last, from the same line.
     after_flush: Option<TraceRecord>,
     /// The first arrival, where times count from it.
     first: Option<u64>,

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Most zones of a distribution.
 const MOST: usize = 16;
-/// The whole, in hundredths of a per cent.
+/// 100 %, in hundredths of a per cent.
 const WHOLE: u16 = 10_000;
 
 /// Parts of a working set, one after the other from its start.

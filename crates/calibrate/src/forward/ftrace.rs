@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageMap {
     pub(super) of: StageKey,
-    /// From and to; `None` where the file holds nothing else.
+    /// Names of the first and last event; `None` where the file holds only this stage.
     pub(super) between: Option<(String, String)>,
 }
 
@@ -290,7 +290,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Finds one stage; what was left out, and how many samples there are.
+/// Extracts the samples of one stage; returns what was left out, and the number of samples.
 fn stage(
     input: &Input,
     map: &StageMap,

@@ -9,15 +9,15 @@
 use super::{SizeFit, spline};
 use serde::Serialize;
 
-/// Standard errors: of 256 sizes one is further off by chance once in sixty fits.
+/// In standard errors: with 256 sizes, one is further off by chance in one fit of sixty.
 const CERTAIN: f64 = 4.0;
 /// Relative error below which a curve never counts as passing by a size.
 const CLOSE: f64 = 0.05;
 /// The most that is taken for noise where nothing was repeated.
 const NOISE_MAX: f64 = 0.05;
-/// Standard deviations in the median distance of what is normally distributed.
+/// Standard deviation of a normal distribution over its median absolute deviation.
 const OF_MEDIAN: f64 = 1.4826;
-/// A spread from so many repeats is taken as it is; one from fewer is at least that of all sizes.
+/// Repeats from which a size's own spread is used; with fewer it is at least that of all sizes.
 const REPEATS: usize = 8;
 /// Places at which the curve is looked at between two sizes.
 const BETWEEN: u32 = 8;
@@ -33,7 +33,7 @@ pub struct Miss {
     pub measured_ns: f64,
     /// The curve at this size, in nanoseconds.
     pub fitted_ns: f64,
-    /// The curve over the mean, less one.
+    /// Relative error of the curve: curve over mean, less one.
     pub error: f64,
     /// The standard error of the mean, as a share of it.
     pub noise: f64,

@@ -83,7 +83,7 @@ pub struct StageFits {
 /// Fit of one stage in one direction.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageFit {
-    /// Name of the stage, of [`samples::STAGES`].
+    /// Name of the stage, of [`STAGES`].
     pub stage: String,
     /// Its direction, `in` or `out`.
     pub direction: String,
@@ -91,11 +91,12 @@ pub struct StageFit {
     pub sizes: Vec<SizeFit>,
     /// Whether the curve is straight lines between the means.
     pub interpolated: bool,
-    /// How much it was smoothed: what bends weigh beside what is left of the points.
+    /// Smoothing parameter of the spline: the weight of curvature against residuals.
     pub smoothing: f64,
     /// What the curve does not follow.
     pub misses: Misses,
-    /// How far the curve without a size is off there, as a root mean square over all sizes.
+    /// Cross-validation error: root mean square, over all sizes, of how far the curve fitted
+    /// without a size is off there.
     pub left_out_error: f64,
     /// How far the curve is off the means, as a root mean square.
     pub residual: f64,
@@ -107,10 +108,10 @@ pub struct StageFit {
     curve: Curve,
 }
 
-/// What a stage takes between the sizes.
+/// The curve between the measured sizes.
 #[derive(Clone, Debug)]
 enum Curve {
-    /// The logarithm of the mean over that of the size.
+    /// A spline of the logarithm of the time over the logarithm of the size.
     Smooth(spline::Curve),
     /// Straight lines between the table's points.
     Straight,
@@ -224,8 +225,8 @@ pub(crate) fn read_any(input: Input) {
     }
 }
 
-/// What a drive says of tables that end before its longest command does, in the words of what was
-/// measured.
+/// Explains a drive's refusal of tables that end before its longest command, in terms of the
+/// measurements.
 fn too_short(stages: &[StageFit], error: DriveError) -> CalibrateError {
     let short = |fit: &&StageFit| {
         let key = format!("`link.target.{}.{}` does not reach", fit.stage, fit.direction);
@@ -376,7 +377,7 @@ impl StageFit {
         self.at_place(bytes as f64)
     }
 
-    /// The same between two sizes that there are.
+    /// Like [`StageFit::at`], between two sizes.
     fn at_place(&self, bytes: f64) -> f64 {
         match &self.curve {
             Curve::Smooth(curve) => libm::exp(curve.at(libm::log(bytes))),

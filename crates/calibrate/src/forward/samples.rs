@@ -50,7 +50,7 @@ impl StageKey {
 /// Sizes in their order, and the times of each.
 pub(super) type Sizes = Vec<(u64, Vec<f64>)>;
 
-/// Everything that was measured.
+/// All samples that were read.
 #[derive(Default)]
 pub(super) struct Samples {
     /// The times of each size of each stage, and the first file that has any of the stage.
@@ -81,13 +81,13 @@ impl Samples {
         self.all.iter().map(|(of, all)| (*of, sizes(all))).collect()
     }
 
-    /// What is wrong with all samples of a stage.
+    /// An error about all samples of a stage.
     pub(super) fn whole(&self, of: StageKey, message: String) -> FileError {
         FileError::whole(self.files.get(&of).map_or("", String::as_str), message)
     }
 }
 
-/// What a file is. A profile of a kernel's target would be another.
+/// Format of a file of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A table: stage,direction,bytes,latency_ns.
@@ -99,7 +99,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What the file seems to be.
+    /// Detects the format of a file; `None` if it is unknown.
     pub(super) fn of(input: &Input) -> Option<Source> {
         let mut lines = input.text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.clone().find(|line| !line.starts_with('#'))?;

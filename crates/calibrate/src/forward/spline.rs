@@ -10,7 +10,8 @@
 /// λ is tried from 10 to the first of these to 10 to the second, in quarters of a decade.
 const DECADES: (i32, i32) = (-7, 5);
 const EACH: i32 = 4;
-/// Points that have more than this of themselves are not left out: nothing else says where they are.
+/// Leverage above which a point is not left out in cross-validation: no other point determines the
+/// curve there.
 const OWN: f64 = 1.0 - 1e-9;
 
 /// A natural cubic spline through points.
@@ -18,7 +19,7 @@ const OWN: f64 = 1.0 - 1e-9;
 pub(super) struct Curve {
     x: Vec<f64>,
     y: Vec<f64>,
-    /// Second derivatives; none at the ends.
+    /// Second derivatives at the points; zero at the ends.
     bend: Vec<f64>,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct Smooth {
     pub(super) curve: Curve,
     /// The smoothing parameter λ.
     pub(super) smoothing: f64,
-    /// How far curves without a point miss it, as a root mean square.
+    /// Leave-one-out cross-validation error, as a root mean square.
     pub(super) left_out_error: f64,
 }
 

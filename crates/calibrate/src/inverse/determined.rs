@@ -10,15 +10,14 @@ use super::{Combination, Interval, Phase};
 use crate::CalibrateError;
 use mynah_result::confidence::student_t;
 
-/// How far drives differ from themselves from run to run, and simulations by chance: reads of one
-/// drive repeat to 0.3 %.
+/// Relative noise of measurements from run to run: reads of one drive repeat to 0.3 %.
 const NOISE: f64 = 0.003;
 /// A parameter that may be off by more than this share of itself is not determined.
 const KNOWN: f64 = 0.25;
 /// Parts of a direction below this are left out when it is named.
 const PART: f64 = 0.3;
 
-/// What the surroundings of the best point say.
+/// Sensitivities and confidence intervals around the best point.
 pub(super) struct Determined {
     /// `d ln figure / d ln parameter`: for every figure a row.
     pub(super) sensitivity: Vec<Vec<f64>>,
@@ -98,7 +97,7 @@ pub(super) fn determined(
 struct Judged {
     /// By what share each parameter may be off, at 95 %.
     half_widths: Vec<f64>,
-    /// The parameters in each direction that is not known.
+    /// For each direction that the data do not determine: the parameters in it.
     loose: Vec<Vec<usize>>,
 }
 

@@ -29,7 +29,7 @@ use simulate::{Bench, Memory, Point};
 
 /// The schema of what `--json` writes.
 pub const SCHEMA: &str = "mynah.calibration/1";
-/// How much longer runs are that figures and sensitivities come from.
+/// Factor by which the final runs, for figures and sensitivities, are longer.
 pub const LONGER: u64 = 5;
 /// Points that are simulated by default.
 pub const EVALUATIONS: usize = 200;
@@ -45,7 +45,7 @@ pub enum Phase {
     Descent,
     /// Steps around what was found, and the figures there.
     Around,
-    /// A run goes on; nothing has ended.
+    /// A run is in progress, and no further point has ended.
     Inside,
 }
 
@@ -93,20 +93,20 @@ pub struct Fitted {
     pub worst: Worst,
     /// How far IOPS and mean latencies may be off, relative to what was measured.
     pub within: f64,
-    /// What became of each target.
+    /// Each target, measured and modelled.
     pub targets: Vec<TargetFit>,
-    /// What became of each parameter.
+    /// Each parameter's value and confidence interval.
     pub parameters: Vec<ParameterFit>,
-    /// What the data do not tell apart.
+    /// Combinations of parameters that the data do not determine.
     pub undetermined: Vec<Combination>,
     /// Points that were simulated.
     pub evaluations: usize,
-    /// What is to be known of the measurements.
+    /// Warnings about the measurements.
     pub warnings: Vec<String>,
-    /// Of a point whose drive is not possible: why not.
+    /// Why the drive of some point was refused, if one was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// Somebody ended the search: this is the best until then.
+    /// Whether the search was interrupted: the result is the best point until then.
     pub interrupted: bool,
     /// Text of the fitted drive file.
     #[serde(skip)]
@@ -145,7 +145,7 @@ pub struct FigureFit {
     pub unit: &'static str,
     /// The measured value.
     pub measured: f64,
-    /// What the drive that was found does.
+    /// The value that the fitted drive has in the simulation.
     pub modelled: f64,
     /// Modelled over measured, less one.
     pub error: f64,
@@ -184,7 +184,7 @@ pub struct Interval {
     pub share: Option<f64>,
     /// Whether the data determine it.
     pub determined: bool,
-    /// The value is the upper (true) or lower (false) end of what was searched.
+    /// Whether the value is the upper (true) or lower (false) end of the range; `None`: neither.
     pub at_end: Option<bool>,
 }
 
@@ -266,7 +266,7 @@ impl Inverse {
         Ok(Some(fitted))
     }
 
-    /// How many points there will be about, for a bar.
+    /// Approximate number of points that will be simulated, for a progress bar.
     pub fn expected(&self) -> usize {
         self.evaluations + 2 * self.vary.len() + 1
     }

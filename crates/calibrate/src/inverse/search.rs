@@ -20,7 +20,7 @@ const SPREAD: f64 = 0.3;
 const SPREAD_EACH: usize = 4;
 /// How far BOBYQA looks at first and at last, in units of the ranges.
 const RADIUS: [f64; 2] = [0.1, 5e-5];
-/// Places nearer to one another than this are one.
+/// Distance in the unit cube (maximum norm) below which two starts of a descent count as one.
 const APART: f64 = 0.2;
 /// Errors below this, as a mean square, are of no interest: a thousandth of a per cent.
 const EXACT: f64 = 1e-10;
@@ -32,7 +32,7 @@ pub(super) struct SearchOutcome {
     pub(super) interrupted: bool,
 }
 
-/// How many points there are at first, of so many evaluations.
+/// Number of points in the initial Latin hypercube, of `evaluations` in all.
 pub(super) fn spread(evaluations: usize, parameters: usize) -> usize {
     let share = (evaluations as f64 * SPREAD).ceil() as usize;
     share.max(SPREAD_EACH * parameters).min(evaluations).max(1)
@@ -113,7 +113,7 @@ fn hypercube(points: usize, parameters: usize) -> Vec<Vec<f64>> {
     all
 }
 
-/// What BOBYQA is given: the square root of the cost, which grows evenly.
+/// The objective of BOBYQA: the square root of the cost, which is nearly linear in the errors.
 struct Cost<'a, 'b> {
     bench: &'a Bench<'b>,
     memory: RefCell<&'a mut Memory>,

@@ -15,7 +15,7 @@ use mynah_lab::simulation::{Simulation, SimulationError, Step};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// What a point costs of which the drive is refused: far more than any that works.
+/// Cost of a point whose drive is refused: far more than that of any drive that works.
 pub(super) const REFUSED: f64 = 1e6;
 
 /// The drive and its targets.
@@ -43,13 +43,13 @@ pub(super) struct Point {
     pub(super) unit: Vec<f64>,
     /// Values of the parameters, as drive files have them.
     pub(super) values: Vec<String>,
-    /// What became of each figure of each target; empty if the drive was refused.
+    /// Simulated figures by target; empty if the drive was refused.
     pub(super) modelled: Vec<Vec<f64>>,
     /// The weighted mean square of the figures' logarithmic errors.
     pub(super) cost: f64,
 }
 
-/// Points that were simulated, and why drives were refused.
+/// Cache of simulated points, and the reason of a refusal.
 #[derive(Default)]
 pub(super) struct Memory {
     points: BTreeMap<Vec<String>, Point>,
@@ -58,7 +58,7 @@ pub(super) struct Memory {
     pub(super) simulated: usize,
 }
 
-/// Whether what was asked for was done.
+/// Result of an evaluation, which the user may interrupt.
 pub(super) enum Evaluation<T> {
     Whole(T),
     Interrupted,

@@ -16,7 +16,7 @@ use mynah_workload::{FlowOptions, FlowSpec, Limits, Mode, Source};
 /// How many targets a file has at most.
 pub(super) const MOST: usize = 1000;
 
-/// A load, and what was measured of it.
+/// A load and its measured figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// Where it stands: a file, and a row or a job of it.
@@ -29,7 +29,7 @@ pub struct Target {
     pub figures: Vec<Figure>,
 }
 
-/// One number that was measured.
+/// A measured figure of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// Commands that the figure is about.
@@ -222,7 +222,7 @@ const OUTSTANDING: [f64; 2] = [0.8, 1.05];
 /// The columns of a table that say what the load is, in fio's words.
 const LOAD: [&str; 5] = ["rw", "bs", "iodepth", "numjobs", "rwmixread"];
 
-/// What a column of a table is.
+/// Meaning of a column of a table.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Load(&'static str),

@@ -44,7 +44,7 @@ pub(super) trait Surroundings {
 #[derive(Clone)]
 pub(super) struct Setting {
     pub(super) name: String,
-    /// What stands behind the first `=`; `None` without one.
+    /// The text after the first `=`; `None` without one.
     pub(super) value: Option<String>,
     /// An environment variable that the value names and that is not set.
     pub(super) missing: Option<String>,
@@ -55,14 +55,14 @@ pub(super) struct Setting {
     pub(super) base: Base,
 }
 
-/// A job: what holds for it, in order.
+/// A job with all settings that apply to it, those of `[global]` first.
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) settings: Vec<Setting>,
 }
 
-/// The sections of `text`, `[global]` laid under those after it.
+/// The job sections of `text`, each with the settings of `[global]` sections before it.
 pub(super) fn sections(
     name: &str,
     text: &str,
@@ -106,7 +106,7 @@ struct Block {
     settings: Vec<Setting>,
 }
 
-/// Reads `file` on behind `blocks`.
+/// Reads `file`, and appends its sections to `blocks`.
 fn read(
     file: &Arc<Text>,
     around: &dyn Surroundings,
@@ -161,8 +161,7 @@ fn read(
     Ok(())
 }
 
-/// `line` with the environment's variables in place of their names, and the first of them that is
-/// not there.
+/// `line` with environment variables substituted, and the name of the first one that is not set.
 fn substituted(line: &str, around: &dyn Surroundings) -> (String, Option<String>) {
     let (mut text, mut missing) = (String::new(), None);
     let mut rest = line;

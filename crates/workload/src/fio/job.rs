@@ -37,7 +37,7 @@ struct Reading<'s> {
     engine: Option<&'s str>,
     /// Where each option of the flow was set.
     places: Vec<(&'static str, &'s Place)>,
-    /// What there is one of for reads, writes and trims each.
+    /// Settings with separate values for reads, writes and trims, resolved when `rw` is known.
     each: Vec<(&'static str, Each, &'s Setting)>,
     /// fio's `loops`.
     loops: u64,
@@ -157,7 +157,7 @@ impl From<String> for Problem {
     }
 }
 
-/// What fio replaces by numbers of its own machine (HOWTO, "Reserved keywords").
+/// Keywords that fio replaces by properties of its machine (HOWTO, "Reserved keywords").
 const OF_THE_MACHINE: [&str; 3] = ["$ncpus", "$pagesize", "$mb_memory"];
 
 impl<'s> Reading<'s> {
@@ -230,7 +230,7 @@ impl<'s> Reading<'s> {
         Ok(())
     }
 
-    /// Takes in an option that is none of a flow's.
+    /// Reads an option that has no counterpart of its own among a flow's options.
     fn take_particular(&mut self, setting: &'s Setting, job: &mut FioJob) -> Result<(), Problem> {
         let Setting { name, value, place, base, .. } = setting;
         let needed = || value.as_deref().ok_or_else(|| "a value is missing".to_owned());
@@ -309,7 +309,7 @@ impl<'s> Reading<'s> {
         self.options.set(option, value);
     }
 
-    /// Of several options that say how long requests are, fio takes one.
+    /// Chooses among several options for the block size, as fio does.
     fn resolve_sizes(&mut self, job: &mut FioJob) {
         let all = ["bssplit", "bsrange", "bs"];
         let given: Vec<&str> =
@@ -327,7 +327,8 @@ impl<'s> Reading<'s> {
         matches!(kind, "write" | "randwrite") || MIXED.contains(&kind)
     }
 
-    /// What fio takes and does nothing with in this job, often since [global] gives it to all of them.
+    /// Drops options that have no effect in this job, often because `[global]` gives them to all
+    /// jobs.
     fn leave_out_idle(&mut self, section: &str, job: &mut FioJob) {
         let kind = self.options.rw.as_deref().unwrap_or("read");
         let (is_mixed, is_random) = (MIXED.contains(&kind), kind.starts_with("rand"));
@@ -361,7 +362,7 @@ impl<'s> Reading<'s> {
         }
     }
 
-    /// Flushes, and writes that end when they are on flash. What only reads has none.
+    /// Sets flushes and write-through. Jobs that only read have neither.
     fn resolve_flushes(&mut self, section: &str, job: &mut FioJob) -> Result<(), FioError> {
         let every = match self.flushes {
             [Some(one), Some(other)] if one != other => {
@@ -402,8 +403,8 @@ impl<'s> Reading<'s> {
         Ok(())
     }
 
-    /// Takes in what there is one of for reads, writes and trims each, now that it is known which
-    /// of them the job does. What is not given is as for the kind before.
+    /// Reads the settings with separate values for reads, writes and trims, now that the job's mix
+    /// is known. A missing value is that of the kind before.
     fn resolve_each(&mut self) -> Result<(), FioError> {
         let kinds: &[usize] = match self.options.rw.as_deref().unwrap_or("read") {
             "read" | "randread" => &[0],
@@ -480,7 +481,8 @@ impl<'s> Reading<'s> {
         Ok(())
     }
 
-    /// How much a job issues: once through its files, unless it says more, and that `loops` times.
+    /// Sets how much the job issues: once through its files unless options say otherwise, `loops`
+    /// times.
     fn resolve_amount(&mut self, job: &mut FioJob) -> Result<(), FioError> {
         let flag = |value: &Option<String>| value.as_deref() == Some("true");
         if flag(&self.options.time_based) && self.options.runtime.is_none() {
@@ -530,7 +532,7 @@ impl<'s> Reading<'s> {
     }
 }
 
-/// A word that is taken as it is, if the flow has what it says.
+/// The value of a text option; an error for what flows do not support.
 fn text(name: &str, value: &str) -> Result<String, String> {
     match (name, value) {
         (_, "") => Err("a value is missing".to_owned()),

@@ -53,7 +53,7 @@ fn split(text: &str) -> Result<(u64, &str), String> {
     Ok((value, unit))
 }
 
-/// fio would go on with something else than what stands there.
+/// The error for a value of which fio would silently drop a part.
 fn dropped(text: &str, unit: &str, value: impl std::fmt::Display) -> String {
     format!("`{text}`: fio does not take `{unit}` there, and would go on with {value}")
 }
@@ -108,7 +108,7 @@ pub(super) fn time(text: &str, bare: Span) -> Result<Span, String> {
     ps.map(Span::from_ps).ok_or_else(|| format!("`{text}`: time ends after 213 days"))
 }
 
-/// An option that is on if it stands there, or says so with a number.
+/// Parses a flag: on by its presence, or by a number other than 0.
 pub(super) fn flag(value: Option<&str>) -> Result<bool, String> {
     let Some(text) = value else { return Ok(true) };
     split(text).map(|(value, _)| value != 0)

@@ -52,19 +52,19 @@ pub(super) enum Kind {
     Text,
     /// A whole number with a unit.
     Number,
-    /// The same, or a percentage.
+    /// A whole number with a unit, or a percentage.
     Extent,
-    /// A time; a bare number counts so long.
+    /// A time; the span is the unit of a bare number.
     Time(Span),
     /// A flag that is set by its presence.
     Set,
-    /// A number that is 0 or not.
+    /// A boolean: 0, or another number.
     Bool,
-    /// One for reads, writes and trims each.
+    /// Separate values for reads, writes and trims.
     Each(Each),
 }
 
-/// What there is one of for reads, writes and trims each.
+/// Values that are given for reads, writes and trims separately.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Each {
     Number,
@@ -76,23 +76,23 @@ pub(super) enum Each {
 
 const SECONDS: Kind = Kind::Time(Span::from_secs(1));
 
-/// What becomes of an option.
+/// How an option of fio is handled.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "the docs' table is written from all of it, by a test")]
 pub(super) enum Meaning {
-    /// It is an option of the flow, under that name.
+    /// It becomes the option of the flow with this name.
     Flow(&'static str, Kind),
-    /// The reader of jobs knows what it is.
+    /// The job reader handles it itself; the text is for the docs.
     Taken(&'static str),
-    /// It says nothing to a drive, for this reason.
+    /// It has no effect on a drive, for this reason.
     NoEffect(&'static str),
-    /// A drive would notice, a little, and a job can do without it: why.
+    /// It has a small effect on a drive that is not modelled; the job runs without it.
     LeftOut(&'static str),
-    /// The load would be another without it: what is not there.
+    /// It is refused, for the load would be another without it; the text says what is missing.
     Refused(&'static str),
 }
 
-/// What becomes of every option.
+/// Handling of every option of fio.
 const TABLE: &[(Meaning, &[&str])] = &[
     (Meaning::Flow("blockalign", Kind::Each(Each::Number)), &["ba", "blockalign"]),
     (Meaning::Flow("bs", Kind::Each(Each::Number)), &["blocksize", "bs"]),
@@ -608,12 +608,12 @@ const TABLE: &[(Meaning, &[&str])] = &[
     (Meaning::Refused("offset says where each job begins"), &["offset_align"]),
 ];
 
-/// What becomes of the option called `name`, if fio has it.
+/// Handling of the option `name`; `None` if fio has no such option.
 pub(super) fn meaning(name: &str) -> Option<Meaning> {
     TABLE.iter().find(|(_, names)| names.contains(&name)).map(|(meaning, _)| *meaning)
 }
 
-/// Whether an option that is refused asks for nothing with this value: fio's own, if there is one.
+/// Whether this value of a refused option asks for nothing, as fio's default does.
 pub(super) fn is_off(name: &str, value: &str) -> bool {
     matches!(
         (name, value),

@@ -12,7 +12,7 @@ use mynah_model::io::Operation;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::VecDeque;
 
-/// Commands that an open loop without a bound is taken to have outstanding.
+/// Assumed outstanding commands of an open loop without a bound.
 const OUTSTANDING: u64 = 256;
 
 /// Draws the commands of one job.
@@ -20,7 +20,7 @@ const OUTSTANDING: u64 = 256;
 pub(crate) struct DrawnKeys {
     rng: Xoshiro256PlusPlus,
     flow: KeyValueFlow,
-    /// Actions by the bound below which a draw is one of them.
+    /// Actions, with the bounds of the draw that chooses each.
     actions: Vec<(u64, KeyAction)>,
     misses: u64,
     /// Numbers of keys that are never stored, from the first on.
@@ -37,16 +37,16 @@ pub(crate) struct DrawnKeys {
 /// The keys of a job, by index; those that may be chosen come first.
 #[derive(Debug)]
 struct Keys {
-    /// Every so many-th key is this job's, from this number on.
+    /// Numbers of this job's keys: `offset`, `offset + step` and so on.
     step: u64,
     offset: u64,
     held: Held,
     /// The index of the next new key, and how many there may be.
     next: u64,
     limit: u64,
-    /// After which commands the last keys were stored.
+    /// For keys stored recently, the number of commands drawn before.
     stored: VecDeque<u64>,
-    /// How many commands must have followed.
+    /// Number of commands that have to follow a Store before its key may be chosen.
     lag: u64,
 }
 
@@ -75,7 +75,7 @@ enum Place {
         theta: f64,
     },
     Sequential(u64),
-    /// Each once, in no order; only what stores.
+    /// Each once, in random order; for flows that only store.
     Permuted(Scatter),
 }
 
@@ -232,7 +232,7 @@ impl DrawnKeys {
         Some(keys.number(index))
     }
 
-    /// A key that exists, which is gone then if it is to be deleted.
+    /// Draws a key that exists, and removes it from the job's keys if `delete` is set.
     fn existing(&mut self, delete: bool) -> Option<u64> {
         let among = self.keys.settled(self.drawn);
         if among == 0 {
@@ -251,7 +251,7 @@ impl Keys {
         index * self.step + self.offset
     }
 
-    /// The index of the key at a place among those that there are.
+    /// The index of the key at a place among the existing ones.
     fn at(&self, place: u64) -> u64 {
         match &self.held {
             Held::From(first) => first + place,
@@ -271,7 +271,7 @@ impl Keys {
         all - self.stored.len() as u64
     }
 
-    /// Takes one of the first `among` keys away.
+    /// Removes one of the first `among` keys.
     fn delete(&mut self, among: u64, rng: &mut Xoshiro256PlusPlus) -> u64 {
         let index = match &mut self.held {
             Held::From(first) => {

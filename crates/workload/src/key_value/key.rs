@@ -45,7 +45,7 @@ pub(super) fn mixed(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A bijection of the numbers of so many bits, 1 to 64.
+/// A bijection of the `bits`-bit numbers; 1 to 64 bits.
 fn scrambled(number: u64, bits: u32) -> u64 {
     let mask = u64::MAX >> (64 - bits);
     let shift = bits.div_ceil(2);

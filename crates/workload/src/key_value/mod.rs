@@ -50,7 +50,7 @@ pub struct KeyValueFlow {
     pub value_size: ValueSize,
     /// Distribution of accesses over the keys.
     pub choice: KeyChoice,
-    /// Share of the Retrieves, Exists and Deletes that go to keys that there are not, 0 to 1.
+    /// Share of the Retrieves, Exists and Deletes that go to keys that do not exist, 0 to 1.
     pub misses: f64,
     /// How many keys a List asks for, the least and the most; all numbers between are equally
     /// frequent. A buffer for so many of the longest keys is given.
@@ -96,8 +96,7 @@ impl KeyMix {
 pub enum KeySize {
     /// All keys of the same length.
     Fixed(u8),
-    /// From the first to the second, all equally frequent. Which key is how long depends on its
-    /// number alone.
+    /// Uniform from the first to the second. The length of a key depends on its number alone.
     Range(u8, u8),
 }
 
@@ -127,9 +126,9 @@ impl KeySize {
     }
 }
 
-/// Makes the lengths of keys independent of their bytes.
+/// Mixed into a key's number to draw its length, so that lengths do not depend on the key's bytes.
 const LENGTHS: u64 = 0x6c65_6e67_7468_7321;
-/// Makes the first values of keys independent of both.
+/// Mixed into a key's number to draw the size of its first value, independently of the others.
 const VALUES: u64 = 0x7661_6c75_6573_2121;
 
 /// How large values are, in bytes: 0 to [`VALUE_BYTES_MAX`].
@@ -137,7 +136,7 @@ const VALUES: u64 = 0x7661_6c75_6573_2121;
 pub enum ValueSize {
     /// All values of the same size.
     Fixed(u32),
-    /// From the first to the second, all sizes equally frequent.
+    /// Uniform from the first to the second.
     Range(u32, u32),
     /// Sizes in bytes, and their weights.
     Split(Vec<(u32, u32)>),
@@ -227,12 +226,12 @@ impl KeyValueFlow {
         }
     }
 
-    /// What is on the drive when the flow begins: numbers, lengths of keys, sizes of values.
+    /// Keys on the drive when the flow begins: number, length of the key, and size of the value.
     pub fn initial(&self) -> impl Iterator<Item = (u64, u8, u32)> + '_ {
         self.initial_from(0)
     }
 
-    /// The same from a number on.
+    /// Like [`KeyValueFlow::initial`], from the key with this number on.
     pub fn initial_from(&self, first: u64) -> impl Iterator<Item = (u64, u8, u32)> + '_ {
         let law = SizeLaw::new(&self.value_size);
         (first..self.initial_keys()).map(move |key| (key, self.key_size.of(key), law.of(key)))
@@ -290,7 +289,7 @@ impl KeyValueFlow {
     }
 }
 
-/// Sizes of values, ready to be drawn.
+/// Sampler of value sizes.
 #[derive(Clone, Debug)]
 enum SizeLaw {
     Fixed(u32),

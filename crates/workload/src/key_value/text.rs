@@ -10,7 +10,7 @@ const YCSB_THETA: f64 = 0.99;
 /// Keys that a List asks for where nothing is said.
 const LIST_KEYS: (u32, u32) = (100, 100);
 
-/// What a mix brings along, unless it is said.
+/// Defaults that a mix has for options that are not given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyDefaults {
     pub choice: KeyChoice,
@@ -47,7 +47,7 @@ const YCSB: [(&str, &[(KeyAction, f64)]); 6] = [
     ("ycsb-f", &[(KeyAction::Retrieve, 0.5), (KeyAction::ReadModifyWrite, 0.5)]),
 ];
 
-/// What a mix of one's own looks like, for messages.
+/// Example of a custom mix, for error messages.
 const OWN: &str = "or shares of them such as retrieve=95,update=5";
 
 impl KeyMix {

@@ -50,7 +50,7 @@ impl TraceFormat {
         ("spc", TraceFormat::Columns(Columns::SPC)),
     ];
 
-    /// What a tick is if it is not said.
+    /// Duration of a tick, unless `trace_time_unit` says otherwise.
     pub const fn tick(self) -> Span {
         match self {
             TraceFormat::Mqsim | TraceFormat::Blkparse | TraceFormat::Columns(_) => {
@@ -114,7 +114,7 @@ impl TraceFormat {
 /// Which of an I/O's events in a blkparse trace counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TraceAction {
-    /// It was given to the driver.
+    /// It was issued to the driver (`D`).
     #[default]
     Issued,
     /// It was inserted into the queue of the block layer (`Q`).
@@ -176,13 +176,13 @@ pub enum LineFault {
 /// What a line of a trace holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Nothing, or nothing of interest by design: empty, another action, opening a file.
+    /// Nothing to replay, by design: empty, another action, opening a file.
     Empty,
     /// A request to replay.
     Record(TraceRecord),
     /// A request before which the drive has to have flushed.
     AfterFlush(TraceRecord),
-    /// Something that is passed over and counted.
+    /// A line that is not understood; it is passed over and counted.
     Skipped,
 }
 

@@ -17,7 +17,7 @@ const EMPTY_FRAME: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x0
 /// Spreadsheets write it before UTF-8 (RFC 3629, section 6).
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// What is packed in other ways: how that begins, what it is, and what unpacks it.
+/// Formats that are not read: magic number, name, and a command that decompresses it.
 const OTHERS: &[(&[u8], &str, &str)] = &[
     (b"\xfd7zXZ\0", "xz", "xz -dc"),
     (b"BZh", "bzip2", "bzip2 -dc"),
@@ -33,10 +33,10 @@ const OTHERS: &[(&[u8], &str, &str)] = &[
 ];
 /// Where a tar archive says that it is one (POSIX.1, pax).
 const TAR: (usize, &[u8]) = (257, b"ustar");
-/// How much is looked at to know what it is.
+/// Number of bytes that are looked at to detect the format.
 const LOOK: u64 = (TAR.0 + TAR.1.len()) as u64;
 
-/// What these bytes begin, if it is none that can be read.
+/// The error for a compressed format that is not supported, if the first bytes show one.
 fn refused(first: &[u8]) -> Option<Error> {
     let is_tar = first.get(TAR.0..).is_some_and(|rest| rest.starts_with(TAR.1));
     let other = OTHERS.iter().find(|(magic, ..)| first.starts_with(magic));
@@ -52,7 +52,7 @@ fn refused(first: &[u8]) -> Option<Error> {
     Some(Error::new(ErrorKind::InvalidData, text))
 }
 
-/// The bytes as they lie there, those that were looked at first included.
+/// The undecoded bytes, including those that were looked at first.
 type Packed<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
 /// The file or stream that a trace is read from.
@@ -74,7 +74,7 @@ impl Read for Source {
 /// The bytes of a trace, decompressed if need be.
 #[derive(Debug)]
 pub(super) struct Input<R: Read> {
-    /// What was looked at already.
+    /// Bytes that were read to look at them, and are to be delivered first.
     first: Cursor<Vec<u8>>,
     rest: Unpacked<R>,
 }
@@ -143,7 +143,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// That what is packed cannot be unpacked.
+/// The error for compressed data that cannot be decompressed.
 fn damaged(format: &str, error: &dyn std::fmt::Display) -> Error {
     let text =
         format!("the {format} data are cut off or damaged ({error}); `{format} -t` tests a file");

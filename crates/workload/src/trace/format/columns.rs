@@ -13,14 +13,14 @@ const MOST: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
     separator: Separator,
-    /// How many a line has, or has at least.
+    /// Number of columns in a line, or the least number if `more` is set.
     count: u8,
     /// Whether a line may have more.
     more: bool,
-    /// Which one, from 0, is the time, and nanoseconds of its unit.
+    /// Column of the time, from 0, and its unit in nanoseconds; `None` if there is none.
     time: Option<(u8, u32)>,
     operation: (u8, Numbered),
-    /// Which one, and bytes of its unit.
+    /// Column, from 0, and its unit in bytes.
     offset: (u8, u32),
     size: (u8, u32),
 }
@@ -32,7 +32,7 @@ enum Separator {
     Space,
 }
 
-/// What operations that are numbers mean.
+/// How the operation column is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbered {
     /// Operations are words.
