@@ -17,7 +17,6 @@ pub(crate) struct KeySpace {
 }
 
 impl KeySpace {
-    /// An empty key space.
     pub(crate) fn new(namespace: NamespaceId, sizes: KeySize) -> KeySpace {
         KeySpace { namespace, sizes, table: KeyTable::default() }
     }

@@ -80,7 +80,6 @@ impl RequestBatch {
         }
     }
 
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.flow.len()
     }

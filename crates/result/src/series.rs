@@ -404,13 +404,11 @@ fn point_of(flow: &mut Current) -> FlowPoint {
 /// What a column of the CSV holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// A string.
     Text,
     /// A boolean: 0 or 1.
     Flag,
     /// Nanoseconds with three decimals: whole picoseconds.
     Nanoseconds,
-    /// An integer.
     Count,
     /// A decimal number.
     Number,

@@ -185,9 +185,7 @@ struct Header {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Entry {
-    /// The run completed.
     Done(Box<RunResult>),
-    /// The run failed.
     Failed(FailedRun),
     /// Other data under a key of its own.
     Value(serde_json::Value),

@@ -79,9 +79,7 @@ impl Row {
 /// A column of a sweep's table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Strings.
     Text(Vec<String>),
-    /// Integers.
     Count(Vec<u64>),
     /// Numbers; `None` where the row has none.
     Number(Vec<Option<f64>>),

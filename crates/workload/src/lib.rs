@@ -236,11 +236,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Reads only.
     pub const READ: Mix = Mix { read: 1.0, trim: 0.0 };
-    /// Writes only.
     pub const WRITE: Mix = Mix { read: 0.0, trim: 0.0 };
-    /// Trims only.
     pub const TRIM: Mix = Mix { read: 0.0, trim: 1.0 };
 
     /// Share of writes: what reads and trims leave.

@@ -27,7 +27,6 @@ pub enum KeyAction {
     Store,
     /// A Store to a key that exists.
     Update,
-    /// A Retrieve.
     Retrieve,
     /// A Retrieve and, when it has completed, a Store of a new value to the same key.
     ReadModifyWrite,

@@ -14,26 +14,17 @@ pub enum WriteProfile {
     None,
     /// In order from the first unit to the last, again and again.
     Sequential {
-        /// First unit.
         first_unit: u64,
-        /// Number of units.
         units: u64,
         /// The share of the units that each round leaves as they are, at random: requests that
         /// advance with its writes are no writes there.
         passed_over: f64,
     },
     /// Uniform over a range.
-    Uniform {
-        /// First unit.
-        first_unit: u64,
-        /// Number of units.
-        units: u64,
-    },
+    Uniform { first_unit: u64, units: u64 },
     /// Partly sequential, partly uniform over a range.
     Mixed {
-        /// First unit.
         first_unit: u64,
-        /// Number of units.
         units: u64,
         /// Share of random writes, 0 to 1.
         random: f64,
@@ -53,7 +44,6 @@ pub enum WriteProfile {
     },
     /// Several adjacent ranges, uniform within each.
     Zoned {
-        /// First unit.
         first_unit: u64,
         /// Number of units of all zones together.
         units: u64,
@@ -63,9 +53,7 @@ pub enum WriteProfile {
     /// The `k`-th most popular unit in proportion to `k` to the power of `-theta`, in no
     /// particular place.
     Zipf {
-        /// First unit.
         first_unit: u64,
-        /// Number of units.
         units: u64,
         /// Exponent of the Zipf distribution.
         theta: f64,

@@ -81,7 +81,6 @@ pub enum BytesRule {
     Constant(u64),
     /// What a field of an event says: `(field + plus) * times`.
     Field {
-        /// Name of the field.
         name: String,
         /// Added to the field's value: 1 where a field is zero-based.
         plus: u64,

@@ -92,7 +92,6 @@ impl Samples {
 pub(super) enum Source {
     /// A table: stage,direction,bytes,latency_ns.
     Table,
-    /// Text output of ftrace.
     Ftrace,
     /// What `nvme read --latency` prints.
     NvmeLatency,

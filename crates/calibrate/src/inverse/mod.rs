@@ -139,11 +139,9 @@ pub struct TargetFit {
 /// A figure, measured and modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureFit {
-    /// Name of the figure.
     pub figure: String,
     /// In which unit: `1/s` or `ns`.
     pub unit: &'static str,
-    /// The measured value.
     pub measured: f64,
     /// The value that the fitted drive has in the simulation.
     pub modelled: f64,

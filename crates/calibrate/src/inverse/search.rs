@@ -25,7 +25,6 @@ const APART: f64 = 0.2;
 /// Errors below this, as a mean square, are of no interest: a thousandth of a per cent.
 const EXACT: f64 = 1e-10;
 
-/// Outcome of the search.
 pub(super) struct SearchOutcome {
     /// The best point; `None` if it was interrupted before there was any.
     pub(super) best: Option<Point>,

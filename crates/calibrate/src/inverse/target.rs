@@ -25,7 +25,6 @@ pub struct Target {
     pub flow: FlowSpec,
     /// The load in fio's words.
     pub load: String,
-    /// The measured figures.
     pub figures: Vec<Figure>,
 }
 
@@ -45,9 +44,7 @@ pub struct Figure {
 pub enum Of {
     /// Reads and writes together.
     All,
-    /// Reads alone.
     Reads,
-    /// Writes alone.
     Writes,
 }
 

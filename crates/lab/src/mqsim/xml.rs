@@ -25,7 +25,6 @@ pub(super) struct Element {
     pub(super) children: Vec<Element>,
 }
 
-/// A parsed XML file.
 #[derive(Debug)]
 pub(super) struct Document {
     name: String,

@@ -77,7 +77,6 @@ impl Drop for Lock {
     }
 }
 
-/// The machine's host name.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "this machine".to_owned() } else { name.trim().to_owned() }

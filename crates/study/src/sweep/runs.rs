@@ -59,9 +59,7 @@ pub fn failed(simulation: &Simulation, error: String) -> FailedRun {
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub enum Ended {
-    /// The run completed.
     Done(Box<RunResult>),
-    /// The run failed.
     Failed(FailedRun),
 }
 
@@ -70,7 +68,6 @@ pub enum Ended {
 pub struct Ends {
     /// The results of points of which every run is done, in order.
     pub results: Vec<RunResult>,
-    /// Runs that failed.
     pub failed: Vec<FailedRun>,
     /// Whether some have not been run.
     pub is_part: bool,

@@ -154,7 +154,6 @@ pub enum ValueSize {
         theta: f64,
         /// The smallest and most frequent.
         min: u32,
-        /// The largest size.
         max: u32,
     },
 }
