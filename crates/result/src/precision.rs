@@ -194,8 +194,10 @@ impl Search {
         let all_known = !estimates.is_empty() && estimates.iter().all(known);
         let reached = all_known && (requests >= REQUESTS_MIN || bound_reached);
         // The interval becomes narrower with the root of time.
-        let way = |half: f64| if half > 0.0 { (allowed / half) * (allowed / half) } else { 1.0 };
-        let share = estimates.iter().map(|it| it.half_width.map_or(0.0, way)).fold(1.0, f64::min);
+        let progress =
+            |half: f64| if half > 0.0 { (allowed / half) * (allowed / half) } else { 1.0 };
+        let share =
+            estimates.iter().map(|it| it.half_width.map_or(0.0, progress)).fold(1.0, f64::min);
         self.assessment = Assessment {
             estimates,
             batches,

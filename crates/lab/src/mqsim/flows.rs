@@ -221,19 +221,19 @@ fn cache_flows(
         (false, true) => Some(CacheMode::Read),
         (true, true) => Some(CacheMode::Both),
     };
-    let asked = |flow: &Flow<'_>| {
-        let asked = flow.caching.map_or(CachingMode::Off, |(_, mode)| mode);
-        let writes = matches!(asked, CachingMode::Write | CachingMode::WriteRead);
-        let reads = matches!(asked, CachingMode::Read | CachingMode::WriteRead);
+    let used = |flow: &Flow<'_>| {
+        let requested = flow.caching.map_or(CachingMode::Off, |(_, mode)| mode);
+        let writes = matches!(requested, CachingMode::Write | CachingMode::WriteRead);
+        let reads = matches!(requested, CachingMode::Read | CachingMode::WriteRead);
         (writes && flow.spec.modifies(), reads && flow.reads)
     };
     let all = flows
         .iter()
-        .map(asked)
+        .map(used)
         .fold((false, false), |all, (writes, reads)| (all.0 | writes, all.1 | reads));
     let all = mode(all.0, all.1)?;
     for flow in flows {
-        let (writes, reads) = asked(flow);
+        let (writes, reads) = used(flow);
         let own = mode(writes, reads);
         // What a flow never does need not be kept apart.
         let differs = (!writes && all.writes() && flow.spec.modifies())

@@ -37,11 +37,11 @@ impl KeyDone {
 
     /// Applies the decision; `existed`: whether the key was there before.
     pub(super) fn decide(&mut self, decision: Decision, existed: bool) {
-        let KeyRequest { operation, bytes: asked, .. } = self.request;
+        let KeyRequest { operation, bytes: requested, .. } = self.request;
         self.kind = KindOfCommand::of_key(operation, existed);
         self.bytes = match (operation, decision) {
-            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { .. }) => asked,
-            (_, Decision::Pair { bytes, .. } | Decision::Keys { bytes }) => bytes.min(asked),
+            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { .. }) => requested,
+            (_, Decision::Pair { bytes, .. } | Decision::Keys { bytes }) => bytes.min(requested),
             (_, Decision::Absent | Decision::Refused { .. }) => 0,
         };
     }

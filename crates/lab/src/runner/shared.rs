@@ -35,7 +35,7 @@ struct States {
     /// States that were asked for once. Only those that are asked for again are kept, to save
     /// memory.
     seen: Vec<Key>,
-    kept: Vec<Arc<(Key, Prepared, Preconditioned)>>,
+    retained: Vec<Arc<(Key, Prepared, Preconditioned)>>,
     taken: u64,
 }
 
@@ -71,7 +71,7 @@ impl Key {
 
 impl fmt::Debug for SharedStates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedStates").field("kept", &self.lock().kept.len()).finish()
+        f.debug_struct("SharedStates").field("kept", &self.lock().retained.len()).finish()
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn prepare(
     let known = {
         let states = shared.lock();
         let of = |key: &Key| key.is_of(drive.config(), how, occupancy, heats);
-        states.kept.iter().find(|state| of(&state.0)).cloned()
+        states.retained.iter().find(|state| of(&state.0)).cloned()
     };
     if let Some(state) = known
         && drive.take_prepared(&state.1, asks_for_flash(how, occupancy))
@@ -117,7 +117,7 @@ pub(super) fn prepare(
     let prepared = alone(drive, how, occupancy, heats)?;
     let mut states = shared.lock();
     let of = |key: &Key| key.is_of(drive.config(), how, occupancy, heats);
-    if states.kept.iter().any(|state| of(&state.0)) {
+    if states.retained.iter().any(|state| of(&state.0)) {
         return Ok(prepared);
     }
     let key = Key {
@@ -133,11 +133,11 @@ pub(super) fn prepare(
         states.seen.push(key);
         return Ok(prepared);
     }
-    if states.kept.len() == STATES_MAX {
-        states.kept.remove(0);
+    if states.retained.len() == STATES_MAX {
+        states.retained.remove(0);
     }
     if let Some(state) = drive.prepared() {
-        states.kept.push(Arc::new((key, state, prepared.clone())));
+        states.retained.push(Arc::new((key, state, prepared.clone())));
     }
     Ok(prepared)
 }
