@@ -10,6 +10,7 @@ use crate::args::Demo;
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::{print, sim, values};
+use mynah_drive_file::DEFAULT_DRIVE;
 use mynah_lab::Simulation;
 use mynah_result::output::PendingFile;
 use mynah_runtime::cpus::Cpus;
@@ -22,7 +23,6 @@ use mynah_workload::FlowSpec;
 use std::path::Path;
 use std::time::Duration;
 
-const DRIVE: &str = "enterprise-tlc";
 const READER: &str = "rw=randread bs=4k iodepth=16 runtime=1s";
 const WRITER: &str = "rw=randwrite bs=16k rate_iops=15000 runtime=1s";
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -148,7 +148,8 @@ fn load_on(server: &Server, flow: &FlowSpec, sides: &Sides) -> Load {
 
 /// Simulates two flows, and keeps the report; whether it was interrupted.
 fn explain(report: PendingFile, path: &Path) -> Result<bool, Failure> {
-    let simulation = Simulation::on(DRIVE)?.flow("reader", READER)?.flow("writer", WRITER)?.seed(1);
+    let simulation =
+        Simulation::on(DEFAULT_DRIVE)?.flow("reader", READER)?.flow("writer", WRITER)?.seed(1);
     let bar = Bar::titled("simulating a reader and a writer");
     let measured = sim::watched_on(bar, |watch| simulation.run_watched(watch))?;
     if measured.interrupted {

@@ -10,6 +10,7 @@ use crate::machine::Meter;
 use crate::profile;
 use crate::values;
 use crate::{print, progress};
+use mynah_drive_file::DEFAULT_DRIVE;
 use mynah_drive_file::units::Bytes;
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
@@ -42,7 +43,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-const DEFAULT_DRIVE: &str = "enterprise-tlc";
 /// The port that IANA has assigned to NVMe over fabrics.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:4420";
 /// What a path can take that is credited.

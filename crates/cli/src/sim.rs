@@ -304,7 +304,7 @@ fn simulations(
 
 /// The simulation that the drive's and the flow's options describe.
 fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Failure> {
-    let drive = args.drive.drive.as_deref().unwrap_or(drive::shipped()[0].name);
+    let drive = args.drive.drive.as_deref().unwrap_or(drive::DEFAULT_DRIVE);
     let mut simulation = Simulation::on_changed(drive, &args.drive.set)?;
     if let Some(path) = &args.source.fio {
         let (simulation, warnings) = simulation.fio(path)?;

@@ -45,7 +45,7 @@ pub use keys::{
     FLIN, MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, NV_DDR2_CYCLES,
     default_key_value, parse_order, print_order, takes_pairs,
 };
-pub use library::{Shipped, shipped};
+pub use library::{DEFAULT_DRIVE, DEFAULT_KEY_VALUE_DRIVE, Shipped, shipped};
 pub use lower::MAX_UNITS;
 pub use render::to_toml;
 

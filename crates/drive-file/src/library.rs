@@ -1,5 +1,10 @@
 //! The drives that ship with Mynah.
 
+/// The drive where none is named.
+pub const DEFAULT_DRIVE: &str = "enterprise-tlc";
+/// The drive where none is named, and pairs are wanted.
+pub const DEFAULT_KEY_VALUE_DRIVE: &str = "kv-tlc";
+
 /// A drive that ships with Mynah.
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped {
@@ -11,7 +16,7 @@ pub struct Shipped {
     pub evidence: &'static str,
 }
 
-/// Every shipped drive, the default first.
+/// Every shipped drive, [`DEFAULT_DRIVE`] first.
 pub fn shipped() -> &'static [Shipped] {
     macro_rules! drives {
         ($($name:literal),+ $(,)?) => {

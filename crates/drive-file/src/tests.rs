@@ -79,6 +79,8 @@ fn set(overrides: &[&str]) -> String {
 
 #[test]
 fn shipped_drives_load_and_say_where_every_number_comes_from() {
+    assert_eq!(shipped()[0].name, DEFAULT_DRIVE);
+    assert!(load(DEFAULT_KEY_VALUE_DRIVE, &[]).unwrap().config.key_value.is_some());
     for drive in shipped() {
         let loaded = match load(drive.name, &[]) {
             Ok(loaded) => loaded,

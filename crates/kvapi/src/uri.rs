@@ -1,5 +1,6 @@
 //! What device names stand for.
 
+use mynah_drive_file::DEFAULT_KEY_VALUE_DRIVE;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::host::load::Where;
 use mynah_runtime::host::{self, Options, Target, VfioUserOptions};
@@ -8,8 +9,6 @@ use std::time::Duration;
 
 /// The emulator's name in OpenMPDK.
 const EMULATOR: &str = "/dev/kvemul";
-/// The drive that it is here.
-const DEFAULT_DRIVE: &str = "kv-tlc";
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,7 +42,11 @@ pub(crate) enum Uri {
 /// If it is none, or there is no such target.
 pub(crate) fn parse(text: &str) -> Result<Uri, String> {
     if text == EMULATOR {
-        return Ok(Uri::Local { drive: DEFAULT_DRIVE.into(), kept: Kept::Ram, rate: None });
+        return Ok(Uri::Local {
+            drive: DEFAULT_KEY_VALUE_DRIVE.into(),
+            kept: Kept::Ram,
+            rate: None,
+        });
     }
     let mut parts = text.split(',');
     let head = parts.next().unwrap_or_default();

@@ -3,8 +3,9 @@
 
 use super::profile::{self, Profiled};
 use super::served::{HOST, Served};
-use super::{DRIVE, READER, Sides, WRITER};
+use super::{READER, Sides, WRITER};
 use mynah_analysis::{GroupReport, ProfileReport, StageReport};
+use mynah_drive_file::DEFAULT_DRIVE;
 use mynah_report::summary;
 use mynah_result::figures::{bar, duration, percent};
 use mynah_result::{Latency, Result as RunResult};
@@ -23,7 +24,7 @@ const STAGES: usize = 5;
 pub(super) fn served(it: &Served, sides: &Sides) -> String {
     let mut out = wrapped("VERDICT  ", &verdict(it, sides));
     out.push_str("\n1. A drive served over NVMe/TCP on loopback, beside its simulation\n");
-    let _ = writeln!(out, "  {DRIVE} cut down to one chip: {HOST}");
+    let _ = writeln!(out, "  {DEFAULT_DRIVE} cut down to one chip: {HOST}");
     if !it.agreement.pairs.is_empty() {
         let _ = writeln!(out, "{:>34} {:>11} {:>12}", "predicted", "served", "difference");
     }

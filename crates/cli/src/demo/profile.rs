@@ -1,10 +1,11 @@
 //! What I/Os of a served drive go through, and why they take longer under a load.
 
-use super::{DRIVE, Sides, apart, load_on, put, served, with_host};
+use super::{Sides, apart, load_on, put, served, with_host};
 use crate::bench::profile::Profile;
 use crate::failure::Failure;
 use crate::progress::Bar;
 use mynah_analysis::{GroupBy, ProfileReports, analyse};
+use mynah_drive_file::DEFAULT_DRIVE;
 use mynah_lab::Simulation;
 use mynah_lab::emulation::Emulation;
 use mynah_profile::Choice;
@@ -50,14 +51,15 @@ fn serve_and_use(
     sides: &Sides,
 ) -> Result<(bool, Option<String>), Failure> {
     let bar = Bar::titled("preparing the drive");
-    let prepared = Emulation::on(DRIVE, &served::cut())?.prepare()?;
+    let prepared = Emulation::on(DEFAULT_DRIVE, &served::cut())?.prepare()?;
     drop(bar);
     let server = Server::new(prepared, served::options(sides))?;
     let mut loads = vec![];
     for (text, path, title) in
         [(QUIET, quiet, "profiling a quiet load"), (BUSY, busy, "profiling a busy load")]
     {
-        let simulation = Simulation::on_changed(DRIVE, &served::cut())?.flow("host", text)?;
+        let simulation =
+            Simulation::on_changed(DEFAULT_DRIVE, &served::cut())?.flow("host", text)?;
         loads.push((load_on(&server, &simulation.flows[0], sides), path, title));
     }
     let (served, interrupted) = with_host(server, || {

@@ -1,9 +1,10 @@
 //! A drive served, used, recorded, simulated again, and laid beside its simulation.
 
-use super::{DRIVE, Sides, apart, load_on, put, with_host};
+use super::{Sides, apart, load_on, put, with_host};
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::sim;
+use mynah_drive_file::DEFAULT_DRIVE;
 use mynah_lab::Simulation;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::replay::replay;
@@ -38,7 +39,7 @@ pub(super) struct Served {
 
 /// Serves the drive, uses it, simulates it, and compares; nothing if it was interrupted.
 pub(super) fn run(sides: &Sides) -> Result<Option<Served>, Failure> {
-    let simulation = Simulation::on_changed(DRIVE, &cut())?.flow("host", HOST)?.seed(1);
+    let simulation = Simulation::on_changed(DEFAULT_DRIVE, &cut())?.flow("host", HOST)?.seed(1);
     let folder = tempfile::tempdir().map_err(|error| Failure::failed(error.to_string(), None))?;
     let recording = folder.path().join("demo.rec");
     let mut earlier = 0;
@@ -76,7 +77,7 @@ fn serve_and_use(
     sides: &Sides,
 ) -> Result<(RunResult, Outcome), Failure> {
     let bar = Bar::titled("preparing the drive");
-    let prepared = Emulation::on(DRIVE, &cut())?.prepare()?;
+    let prepared = Emulation::on(DEFAULT_DRIVE, &cut())?.prepare()?;
     drop(bar);
     let (recording, tap) = Recording::begin(path, &prepared, std::iter::empty())?;
     let mut server = Server::new(prepared, options(sides))?;

@@ -13,7 +13,7 @@ const REASON: &str = "real time was missed by 19.881ms at the 99th percentile (7
 
 /// A run on a drive that is made soon.
 fn run(flows: &[(&str, &str)], profile: Option<&Path>) -> RunResult {
-    let simulation = Simulation::on_changed(DRIVE, &cut()).unwrap();
+    let simulation = Simulation::on_changed(mynah_drive_file::DEFAULT_DRIVE, &cut()).unwrap();
     let simulation = simulation.set("geometry.blocks_per_plane=64").unwrap();
     let simulation = simulation.precondition(Precondition::Fill);
     let add = |simulation: Simulation, (name, text): &(&str, &str)| {
