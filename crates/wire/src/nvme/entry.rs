@@ -20,33 +20,25 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 )]
 #[repr(C)]
 pub struct SubmissionEntry {
-    /// What to do; [`super::opcode`].
+    /// The command; [`super::opcode`].
     pub opcode: u8,
     /// Fused operation (bits 1:0) and whether PRPs or SGLs describe the data (bits 7:6).
     pub flags: u8,
-    /// Command identifier, chosen by the host.
+    /// CID: command identifier, chosen by the host.
     pub command_id: U16,
-    /// Namespace identifier. A Fabrics command has its type in the lowest byte.
+    /// NSID. A Fabrics command has its type in the lowest byte.
     pub namespace_id: U32,
-    /// Command dword 2.
     pub dword2: U32,
-    /// Command dword 3.
     pub dword3: U32,
-    /// Metadata pointer.
+    /// MPTR: metadata pointer.
     pub metadata: U64,
     /// The data pointer: two PRP entries or one SGL descriptor.
     pub data: DataPointer,
-    /// Command dword 10.
     pub dword10: U32,
-    /// Command dword 11.
     pub dword11: U32,
-    /// Command dword 12.
     pub dword12: U32,
-    /// Command dword 13.
     pub dword13: U32,
-    /// Command dword 14.
     pub dword14: U32,
-    /// Command dword 15.
     pub dword15: U32,
 }
 
@@ -69,9 +61,8 @@ pub struct SubmissionEntry {
 pub struct DataPointer {
     /// An address, or an offset into the capsule's data.
     pub address: U64,
-    /// Bytes.
+    /// In bytes.
     pub length: U32,
-    /// Zero.
     pub reserved: [u8; 3],
     /// Descriptor type (bits 7:4) and sub type (bits 3:0).
     pub kind: u8,
@@ -91,10 +82,10 @@ pub const SGL_IN_CAPSULE: u8 = 0x01;
 pub const SGL_TRANSPORT: u8 = 0x5a;
 
 impl SubmissionEntry {
-    /// Bytes of an entry.
     pub const BYTES: usize = 64;
 
-    /// Which way this command's data moves, as the opcode says (Base 2.0, figure 137). A
+    /// The direction in which this command's data move, as the opcode says (Base 2.0, figure 137).
+    /// A Fabrics command has that in its type.
     /// Fabrics command has that in its type.
     pub fn transfer(&self) -> Transfer {
         let code =
@@ -144,16 +135,13 @@ impl SubmissionEntry {
     }
 }
 
-/// Which way a command's data moves.
+/// Direction of a command's data transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// No data.
     None,
-    /// To the controller.
     FromHost,
-    /// From the controller.
     ToHost,
-    /// Both; no command of the command sets here does that.
+    /// Both directions; no command of the command sets here does that.
     Both,
 }
 
@@ -175,18 +163,17 @@ pub enum Transfer {
 pub struct CompletionEntry {
     /// Dwords 0 and 1: the command's result.
     pub result: U64,
-    /// Where the controller stands in the submission queue.
+    /// SQHD: the controller's head of the submission queue.
     pub queue_head: U16,
-    /// Which submission queue.
+    /// SQID.
     pub queue_id: U16,
-    /// Which command.
+    /// CID.
     pub command_id: U16,
     /// Phase (bit 0) and status (bits 15:1).
     pub status_and_phase: U16,
 }
 
 impl CompletionEntry {
-    /// Bytes of an entry.
     pub const BYTES: usize = 16;
 
     /// A completion of `command_id`; the transport fills in the queue's fields.
@@ -199,7 +186,6 @@ impl CompletionEntry {
         }
     }
 
-    /// How the command ended.
     pub fn status(&self) -> Status {
         Status::from_bits(self.status_and_phase.get() >> 1)
     }

@@ -1,6 +1,5 @@
 //! Features (Base 2.0, section 5.27.1).
 
-/// Feature identifiers.
 pub mod id {
     pub const ARBITRATION: u8 = 0x01;
     pub const POWER_MANAGEMENT: u8 = 0x02;
@@ -63,13 +62,11 @@ impl Arbitration {
     /// The burst that stands for no limit.
     pub const BURST_UNLIMITED: u8 = 7;
 
-    /// Reads a value.
     pub fn from_bits(bits: u32) -> Arbitration {
         let [burst, low, medium, high] = bits.to_le_bytes();
         Arbitration { burst: burst & 7, low, medium, high }
     }
 
-    /// Writes it.
     pub fn to_bits(self) -> u32 {
         u32::from_le_bytes([self.burst, self.low, self.medium, self.high])
     }
@@ -87,7 +84,6 @@ pub struct TemperatureThreshold {
 }
 
 impl TemperatureThreshold {
-    /// Reads a value.
     pub fn from_bits(bits: u32) -> TemperatureThreshold {
         TemperatureThreshold {
             kelvin: bits as u16,
@@ -96,7 +92,6 @@ impl TemperatureThreshold {
         }
     }
 
-    /// Writes it.
     pub fn to_bits(self) -> u32 {
         u32::from(self.kelvin) | u32::from(self.sensor) << 16 | u32::from(self.kind) << 20
     }
@@ -112,12 +107,10 @@ pub struct NumberOfQueues {
 }
 
 impl NumberOfQueues {
-    /// Reads a value.
     pub fn from_bits(bits: u32) -> NumberOfQueues {
         NumberOfQueues { submission: bits as u16, completion: (bits >> 16) as u16 }
     }
 
-    /// Writes it.
     pub fn to_bits(self) -> u32 {
         u32::from(self.submission) | u32::from(self.completion) << 16
     }
@@ -133,13 +126,11 @@ pub struct InterruptCoalescing {
 }
 
 impl InterruptCoalescing {
-    /// Reads a value.
     pub fn from_bits(bits: u32) -> InterruptCoalescing {
         let [threshold, time, ..] = bits.to_le_bytes();
         InterruptCoalescing { threshold, time }
     }
 
-    /// Writes it.
     pub fn to_bits(self) -> u32 {
         u32::from(self.threshold) | u32::from(self.time) << 8
     }
@@ -150,17 +141,15 @@ impl InterruptCoalescing {
 pub struct InterruptVector {
     /// IV.
     pub vector: u16,
-    /// CD: its interrupts come one by one.
+    /// CD: interrupt coalescing is disabled for this vector.
     pub coalescing_disabled: bool,
 }
 
 impl InterruptVector {
-    /// Reads a value.
     pub fn from_bits(bits: u32) -> InterruptVector {
         InterruptVector { vector: bits as u16, coalescing_disabled: bits >> 16 & 1 != 0 }
     }
 
-    /// Writes it.
     pub fn to_bits(self) -> u32 {
         u32::from(self.vector) | u32::from(self.coalescing_disabled) << 16
     }
@@ -175,12 +164,10 @@ pub struct KeyValueConfiguration {
 }
 
 impl KeyValueConfiguration {
-    /// Reads a value.
     pub fn from_bits(bits: u32) -> KeyValueConfiguration {
         KeyValueConfiguration { delete_of_absent_fails: bits & 1 != 0 }
     }
 
-    /// Writes it.
     pub fn to_bits(self) -> u32 {
         self.delete_of_absent_fails.into()
     }

@@ -43,9 +43,9 @@ pub mod command_set {
 structures! {
     /// Identify Controller (Base 2.0, figure 275).
     pub struct IdentifyController: 4096 {
-        /// PCI vendor identifier.
+        /// VID.
         pub vendor_id: U16,
-        /// PCI subsystem vendor identifier.
+        /// SSVID.
         pub subsystem_vendor_id: U16,
         /// Serial number, ASCII, padded with spaces.
         pub serial: [u8; 20],
@@ -75,7 +75,6 @@ structures! {
         pub attributes: U32,
         /// RRLS: read recovery levels.
         pub read_recovery_levels: U16,
-        /// Zero.
         pub reserved_102: [u8; 9],
         /// CNTRLTYPE: 1 I/O, 2 discovery, 3 administrative.
         pub controller_type: u8,
@@ -83,9 +82,8 @@ structures! {
         pub fru_guid: [u8; 16],
         /// Command retry delays in units of 100 ms.
         pub retry_delays: [U16; 3],
-        /// Zero.
         pub reserved_134: [u8; 119],
-        /// NVM subsystem report.
+        /// NVMSR.
         pub subsystem_report: u8,
         /// VPD write cycle information.
         pub vpd_writes: u8,
@@ -155,17 +153,14 @@ structures! {
         pub ana_capabilities: u8,
         /// ANAGRPMAX: highest ANA group identifier.
         pub ana_group_max: U32,
-        /// NANAGRPID: ANA groups.
+        /// NANAGRPID: number of ANA groups.
         pub ana_groups: U32,
         /// Bytes of the persistent event log in units of 64 KiB.
         pub persistent_event_log: U32,
-        /// Domain identifier.
         pub domain: U16,
-        /// Zero.
         pub reserved_358: [u8; 10],
-        /// Largest endurance group.
+        /// In bytes.
         pub endurance_group_capacity_max: U128,
-        /// Zero.
         pub reserved_384: [u8; 128],
         /// SQES: required (low) and largest (high) submission entry, as powers of two.
         pub submission_entry: u8,
@@ -193,7 +188,7 @@ structures! {
         pub write_protection: u8,
         /// ACWU: blocks of an atomic compare and write, less one.
         pub atomic_compare_write: U16,
-        /// Copy descriptor formats.
+        /// A bit for each supported descriptor format of Copy.
         pub copy_formats: U16,
         /// SGLS: SGL support.
         pub sgl: U32,
@@ -203,11 +198,9 @@ structures! {
         pub domain_attachments_max: U128,
         /// Most I/O controller namespace attachments.
         pub controller_attachments_max: U32,
-        /// Zero.
         pub reserved_564: [u8; 204],
         /// NQN of the subsystem, ended by a zero.
         pub subsystem_nqn: [u8; 256],
-        /// Zero.
         pub reserved_1024: [u8; 768],
         /// IOCCSZ: I/O command capsule in units of 16 bytes.
         pub command_capsule: U32,
@@ -223,11 +216,8 @@ structures! {
         pub optional_fabrics: U16,
         /// DCTYPE: type of a discovery controller.
         pub discovery_type: u8,
-        /// Zero.
         pub reserved_1807: [u8; 241],
-        /// Power state descriptors.
         pub power: [PowerState; 32],
-        /// Vendor specific.
         pub vendor: [u8; 1024],
     }
 
@@ -235,7 +225,6 @@ structures! {
     pub struct PowerState: 32 {
         /// Most power in units of 10 mW (or 0.1 mW, see `flags`).
         pub max_power: U16,
-        /// Zero.
         pub reserved_2: u8,
         /// Power scale (0), non-operational (1).
         pub flags: u8,
@@ -245,17 +234,15 @@ structures! {
         pub exit_latency: U32,
         /// Relative read throughput, read latency, write throughput, write latency.
         pub relative: [u8; 4],
-        /// Idle power.
+        /// In units of `idle_scale`.
         pub idle_power: U16,
         /// Scale of the idle power in bits 7:6.
         pub idle_scale: u8,
-        /// Zero.
         pub reserved_19: u8,
-        /// Active power.
+        /// In units of `active_scale`.
         pub active_power: U16,
         /// Scale of the active power (7:6) and its workload (2:0).
         pub active_scale: u8,
-        /// Zero.
         pub reserved_23: [u8; 9],
     }
 
@@ -299,7 +286,7 @@ structures! {
         pub deallocate_features: u8,
         /// NAWUN: blocks written atomically, less one.
         pub atomic_write: U16,
-        /// NAWUPF: the same through a power loss.
+        /// NAWUPF: blocks written atomically through a power loss, less one.
         pub atomic_write_power_fail: U16,
         /// NACWU: blocks of an atomic compare and write, less one.
         pub atomic_compare_write: U16,
@@ -329,15 +316,13 @@ structures! {
         pub copy_max: U32,
         /// MSRC: source ranges of a Copy, less one.
         pub copy_ranges_max: u8,
-        /// Zero.
         pub reserved_81: [u8; 11],
         /// ANAGRPID: ANA group.
         pub ana_group: U32,
-        /// Zero.
         pub reserved_96: [u8; 3],
         /// NSATTR: currently write protected (0).
         pub attributes: u8,
-        /// NVM set.
+        /// NVMSETID.
         pub nvm_set: U16,
         /// ENDGID: endurance group.
         pub endurance_group: U16,
@@ -345,9 +330,7 @@ structures! {
         pub nguid: [u8; 16],
         /// EUI64.
         pub eui64: [u8; 8],
-        /// LBA formats.
         pub lba_formats: [LbaFormat; 64],
-        /// Vendor specific.
         pub vendor: [u8; 3712],
     }
 
@@ -365,15 +348,13 @@ structures! {
         pub ana_group: U32,
         /// NSATTR: currently write protected (0).
         pub attributes: u8,
-        /// Zero.
         pub reserved_9: u8,
-        /// NVM set.
+        /// NVMSETID.
         pub nvm_set: U16,
         /// ENDGID: endurance group.
         pub endurance_group: U16,
         /// NSTAT: ready (0).
         pub status: u8,
-        /// Zero.
         pub reserved_15: [u8; 4081],
     }
 
@@ -383,11 +364,9 @@ structures! {
         pub storage_tag_mask: U64,
         /// PIC: protection information capabilities.
         pub protection_capabilities: u8,
-        /// Zero.
         pub reserved_9: [u8; 3],
-        /// Extended LBA formats.
+        /// ELBAF: a format for each LBA format.
         pub extended_formats: [U32; 64],
-        /// Zero.
         pub reserved_268: [u8; 3828],
     }
 
@@ -405,7 +384,6 @@ structures! {
         pub deallocate_range_max: U32,
         /// DMSL: blocks of such a command; 0: any.
         pub deallocate_max: U64,
-        /// Zero.
         pub reserved_16: [u8; 4080],
     }
 
@@ -413,7 +391,6 @@ structures! {
     pub struct KeyValueFormat: 16 {
         /// KVKML: most bytes of a key.
         pub key_bytes_max: U16,
-        /// Zero.
         pub reserved_2: u8,
         /// AFO: relative performance (1:0); 0 is best.
         pub performance: u8,
@@ -421,7 +398,6 @@ structures! {
         pub value_bytes_max: U32,
         /// MNKS: most keys; 0: any number.
         pub keys_max: U32,
-        /// Zero.
         pub reserved_12: [u8; 4],
     }
 
@@ -430,7 +406,6 @@ structures! {
     pub struct IdentifyKeyValueNamespace: 4096 {
         /// NSZE: bytes for keys and values.
         pub size: U64,
-        /// Zero.
         pub reserved_8: [u8; 8],
         /// NUSE: bytes allocated to keys and values.
         pub utilisation: U64,
@@ -446,17 +421,15 @@ structures! {
         pub format_progress: u8,
         /// KVFC: format in use (3:0).
         pub format: u8,
-        /// Zero.
         pub reserved_30: [u8; 2],
         /// NOVG: bytes whose multiples are best as values; 0: not said.
         pub value_granularity: U32,
         /// ANAGRPID: ANA group.
         pub ana_group: U32,
-        /// Zero.
         pub reserved_40: [u8; 3],
         /// NSATTR: currently write protected (0).
         pub attributes: u8,
-        /// NVM set.
+        /// NVMSETID.
         pub nvm_set: U16,
         /// ENDGID: endurance group.
         pub endurance_group: U16,
@@ -464,11 +437,8 @@ structures! {
         pub nguid: [u8; 16],
         /// EUI64.
         pub eui64: [u8; 8],
-        /// Formats.
         pub key_value_formats: [KeyValueFormat; 16],
-        /// Zero.
         pub reserved_328: [u8; 3512],
-        /// Vendor specific.
         pub vendor: [u8; 256],
     }
 
@@ -476,7 +446,6 @@ structures! {
     pub struct IdentifyKeyValueController: 4096 {
         /// Version of the command set: major (31:16), minor (15:8), tertiary (7:0).
         pub version: U32,
-        /// Zero.
         pub reserved_4: [u8; 4092],
     }
 
@@ -484,17 +453,15 @@ structures! {
     pub struct PrimaryCapabilities: 4096 {
         /// CNTLID.
         pub controller_id: U16,
-        /// Port identifier.
+        /// PORTID.
         pub port_id: U16,
         /// Flexible resources that are supported.
         pub resources: u8,
-        /// Zero.
         pub reserved_5: [u8; 27],
         /// Virtual queue resources; all zero without flexible resources.
         pub queues: [u8; 32],
         /// Virtual interrupt resources; all zero without flexible resources.
         pub interrupts: [u8; 32],
-        /// Zero.
         pub reserved_96: [u8; 4000],
     }
 }

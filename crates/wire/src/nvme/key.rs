@@ -4,7 +4,6 @@
 use std::borrow::Borrow;
 use std::fmt;
 
-/// Most bytes of a key.
 pub const KEY_BYTES_MAX: usize = 16;
 
 /// A key: up to 16 bytes, in order of these bytes. The empty key is none that a value can have; a
@@ -17,7 +16,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// The empty key.
     pub const EMPTY: Key = Key { bytes: [0; KEY_BYTES_MAX], length: 0 };
 
     /// A key of these bytes, unless they are too many.
@@ -28,18 +26,15 @@ impl Key {
         Some(key)
     }
 
-    /// Its bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// How many they are.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.length.into()
     }
 
-    /// Whether it is the empty key.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -91,12 +86,11 @@ fn is_plain(text: &str) -> bool {
     !text.starts_with("0x") && text.trim() == text && !text.contains(char::is_control)
 }
 
-/// Text that is no key.
+/// Why a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// It has no bytes.
     Empty,
-    /// It has so many.
+    /// It has this many bytes, more than [`KEY_BYTES_MAX`].
     Long(usize),
     /// What follows `0x` are not pairs of hexadecimal digits.
     Digits,
@@ -198,12 +192,11 @@ impl<'a> KeyList<'a> {
         true
     }
 
-    /// How many keys there are.
     pub fn keys(&self) -> u32 {
         self.keys
     }
 
-    /// Bytes of the list.
+    /// Bytes of the list so far.
     pub fn bytes(&self) -> usize {
         self.used
     }

@@ -24,7 +24,6 @@ macro_rules! structures {
         }
 
         impl $name {
-            /// Bytes of the structure.
             pub const BYTES: usize = $bytes;
         }
 

@@ -31,9 +31,9 @@ structures! {
     pub struct ErrorEntry: 64 {
         /// Errors so far, this one included; 0: no entry.
         pub count: U64,
-        /// Submission queue.
+        /// SQID.
         pub queue_id: U16,
-        /// Command identifier.
+        /// CID.
         pub command_id: U16,
         /// The status field, phase included.
         pub status: U16,
@@ -41,21 +41,20 @@ structures! {
         pub parameter: U16,
         /// First block that was concerned.
         pub lba: U64,
-        /// Namespace.
+        /// NSID.
         pub namespace_id: U32,
         /// Log page with vendor information.
         pub vendor: u8,
-        /// Transport type.
+        /// TRTYPE.
         pub transport: u8,
-        /// Command set indicator.
+        /// CSI.
         pub command_set: u8,
         /// The command's opcode, if the controller says so.
         pub opcode: u8,
-        /// Of the command set.
+        /// Command specific information.
         pub command_specific: U64,
-        /// Of the transport.
+        /// Transport type specific information.
         pub transport_specific: U16,
-        /// Zero.
         pub reserved_42: [u8; 22],
     }
 
@@ -73,21 +72,18 @@ structures! {
         pub percentage_used: u8,
         /// Critical warnings of endurance groups.
         pub endurance_critical_warning: u8,
-        /// Zero.
         pub reserved_7: [u8; 25],
         /// Thousands of 512-byte units read, rounded up.
         pub data_units_read: U128,
         /// Thousands of 512-byte units written, rounded up.
         pub data_units_written: U128,
-        /// Read and compare commands.
+        /// Read and Compare commands.
         pub host_reads: U128,
         /// Write commands.
         pub host_writes: U128,
         /// Minutes with an I/O command outstanding.
         pub busy_minutes: U128,
-        /// Power cycles.
         pub power_cycles: U128,
-        /// Hours of power.
         pub power_on_hours: U128,
         /// Power losses without a shutdown.
         pub unsafe_shutdowns: U128,
@@ -103,19 +99,16 @@ structures! {
         pub sensors: [U16; 8],
         /// Transitions to and seconds in the two levels of thermal management.
         pub thermal_management: [U32; 4],
-        /// Zero.
         pub reserved_232: [u8; 280],
     }
 
     /// Firmware slot information (Base 2.0, figure 209).
     pub struct FirmwareSlots: 512 {
-        /// Slot in use (2:0) and slot after the next reset (6:4).
+        /// AFI: slot in use (2:0) and slot after the next reset (6:4).
         pub active: u8,
-        /// Zero.
         pub reserved_1: [u8; 7],
-        /// Revision in each slot.
+        /// Firmware revision in slots 1 to 7, ASCII.
         pub revisions: [[u8; 8]; 7],
-        /// Zero.
         pub reserved_64: [u8; 448],
     }
 
@@ -128,19 +121,17 @@ structures! {
         /// Which of the following fields are valid: namespace (0), LBA (1), status code type
         /// (2), status code (3).
         pub valid: u8,
-        /// Zero.
         pub reserved_3: u8,
         /// Hours of power when the test ended.
         pub power_on_hours: U64,
-        /// Namespace that failed.
+        /// NSID of the failure.
         pub namespace_id: U32,
-        /// Block that failed.
+        /// LBA of the failure.
         pub lba: U64,
         /// Status code type of the failure.
         pub code_type: u8,
         /// Status code of the failure.
         pub code: u8,
-        /// Vendor specific.
         pub vendor: U16,
     }
 
@@ -150,7 +141,6 @@ structures! {
         pub current: u8,
         /// Its progress in percent.
         pub completion: u8,
-        /// Zero.
         pub reserved_2: [u8; 2],
         /// Results, latest first.
         pub results: [SelfTestResult; 20],
@@ -158,11 +148,8 @@ structures! {
 
     /// Endurance group information (Base 2.0, figure 218).
     pub struct EnduranceGroup: 512 {
-        /// Critical warnings.
         pub critical_warning: u8,
-        /// Features.
         pub features: u8,
-        /// Zero.
         pub reserved_2: u8,
         /// Spare left in percent.
         pub available_spare: u8,
@@ -170,9 +157,7 @@ structures! {
         pub spare_threshold: u8,
         /// Life used in percent.
         pub percentage_used: u8,
-        /// Domain.
         pub domain: U16,
-        /// Zero.
         pub reserved_8: [u8; 24],
         /// Billions of bytes that may be written over the life.
         pub endurance_estimate: U128,
@@ -190,35 +175,32 @@ structures! {
         pub media_errors: U128,
         /// Entries ever made in the error log.
         pub error_entries: U128,
-        /// Bytes of the group.
+        /// Total capacity of the group in bytes.
         pub total_capacity: U128,
         /// Bytes not given to a namespace.
         pub unallocated_capacity: U128,
-        /// Zero.
         pub reserved_192: [u8; 320],
     }
 
     /// Head of the ANA log (Base 2.0, figure 221); group descriptors follow.
     pub struct AnaHeader: 16 {
-        /// Changes so far.
+        /// Number of changes so far.
         pub change_count: U64,
-        /// Descriptors that follow.
+        /// Number of group descriptors that follow.
         pub groups: U16,
-        /// Zero.
         pub reserved_10: [u8; 6],
     }
 
     /// An ANA group (Base 2.0, figure 222); its namespace identifiers follow.
     pub struct AnaGroup: 32 {
-        /// Identifier.
+        /// ANA group identifier.
         pub group: U32,
         /// Namespace identifiers that follow.
         pub namespaces: U32,
-        /// Changes so far.
+        /// Number of changes so far.
         pub change_count: U64,
         /// State: 1 optimised, 2 non-optimised, 3 inaccessible, 4 persistent loss, 15 change.
         pub state: u8,
-        /// Zero.
         pub reserved_17: [u8; 15],
     }
 
@@ -230,11 +212,9 @@ structures! {
         pub kind: u8,
         /// Notifications left behind this one.
         pub available: u8,
-        /// Zero.
         pub reserved_10: [u8; 2],
-        /// Namespace.
+        /// NSID.
         pub namespace_id: U32,
-        /// Zero.
         pub reserved_16: [u8; 48],
     }
 
@@ -252,13 +232,12 @@ structures! {
         pub erase_seconds: U32,
         /// Seconds that a crypto erase takes.
         pub crypto_seconds: U32,
-        /// The same without deallocation after it.
+        /// Seconds that an overwrite takes without deallocation after it.
         pub overwrite_kept_seconds: U32,
-        /// The same without deallocation after it.
+        /// Seconds that a block erase takes without deallocation after it.
         pub erase_kept_seconds: U32,
-        /// The same without deallocation after it.
+        /// Seconds that a crypto erase takes without deallocation after it.
         pub crypto_kept_seconds: U32,
-        /// Zero.
         pub reserved_32: [u8; 480],
     }
 
@@ -270,7 +249,6 @@ structures! {
         pub unit_bytes: U32,
         /// Bytes programmed for each byte that hosts wrote, times 1,000; 0: nothing written.
         pub write_amplification_milli: U32,
-        /// Zero.
         pub reserved_12: [u8; 4],
         /// Mapping units that hosts wrote.
         pub host_units_written: U64,
@@ -290,24 +268,23 @@ structures! {
         pub flash_programs: U64,
         /// Mapping entries found in the cached table.
         pub cmt_hits: U64,
-        /// Mapping entries sought there.
+        /// Mapping entries looked up in the cached table.
         pub cmt_lookups: U64,
         /// Units found in the write cache.
         pub cache_hits: U64,
-        /// Units sought there.
+        /// Units looked up in the write cache.
         pub cache_lookups: U64,
         /// Units whose latest data power cuts have taken.
         pub units_lost: U64,
-        /// Zero.
         pub reserved_120: [u8; 136],
     }
 
     /// A histogram of durations: buckets 0 to 3 are whole nanoseconds; from then on each
     /// power of two has four, bucket 4n + m beginning at (4 + m) << (n - 1) nanoseconds.
     pub struct MynahHistogram: 1320 {
-        /// Durations.
+        /// Number of durations.
         pub count: U64,
-        /// Their sum in nanoseconds.
+        /// Sum of the durations in nanoseconds.
         pub sum_ns: U64,
         /// The longest in nanoseconds.
         pub max_ns: U64,
@@ -319,9 +296,8 @@ structures! {
     pub struct MynahLateness: 2656 {
         /// Version of this layout: 1.
         pub version: U32,
-        /// Buckets of an octave: 4.
+        /// Buckets for each power of two: 4.
         pub per_octave: U32,
-        /// Zero.
         pub reserved_8: [u8; 8],
         /// How late completions became visible.
         pub late: MynahHistogram,
@@ -337,7 +313,6 @@ structures! {
         pub records: U64,
         /// RECFMT: 0.
         pub format: U16,
-        /// Zero.
         pub reserved_18: [u8; 1006],
     }
 
@@ -352,7 +327,7 @@ structures! {
         /// TREQ: secure channel required (1), not required (2); queue flow control may be
         /// disabled (bit 2).
         pub requirements: u8,
-        /// Port identifier.
+        /// PORTID.
         pub port_id: U16,
         /// CNTLID; 0xffff: dynamic controllers.
         pub controller_id: U16,
@@ -360,11 +335,9 @@ structures! {
         pub admin_queue_max: U16,
         /// EFLAGS: duplicate information (0), no need to keep a connection (1).
         pub flags: U16,
-        /// Zero.
         pub reserved_12: [u8; 20],
         /// TRSVCID: the port number in ASCII.
         pub service: [u8; 32],
-        /// Zero.
         pub reserved_64: [u8; 192],
         /// NQN of the subsystem, ended by a zero.
         pub subsystem_nqn: [u8; 256],
@@ -376,7 +349,6 @@ structures! {
 }
 
 impl MynahHistogram {
-    /// Buckets of a histogram.
     pub const BUCKETS: usize = 162;
 }
 

@@ -4,7 +4,6 @@
 /// The opcode of every Fabrics command.
 pub const FABRICS: u8 = 0x7f;
 
-/// Admin commands.
 pub mod admin {
     pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
     pub const CREATE_SUBMISSION_QUEUE: u8 = 0x01;
@@ -30,7 +29,6 @@ pub mod admin {
 /// The opcodes of the NVM command set, and the same as a type.
 macro_rules! nvm_commands {
     ($($name:ident $variant:ident = $opcode:literal,)*) => {
-        /// NVM commands.
         pub mod nvm {
             $(pub const $name: u8 = $opcode;)*
         }

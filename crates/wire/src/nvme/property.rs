@@ -1,6 +1,5 @@
 //! Controller properties (Base 2.0, section 3.1.3).
 
-/// Offsets of properties.
 pub mod offset {
     pub const CAP: u32 = 0x00;
     pub const VS: u32 = 0x08;

@@ -10,37 +10,33 @@ structures! {
     pub struct ProtectionInformation: 8 {
         /// CRC of the block's data.
         pub guard: big_endian::U16,
-        /// The application's.
         pub application_tag: big_endian::U16,
-        /// Where the block belongs.
+        /// For type 1: the lower 32 bits of the block's LBA.
         pub reference_tag: big_endian::U32,
     }
 
     /// A range of Dataset Management.
     pub struct DatasetRange: 16 {
-        /// Context attributes.
         pub attributes: U32,
-        /// Blocks.
+        /// Number of blocks, counted from 1.
         pub blocks: U32,
-        /// First block.
+        /// SLBA.
         pub start: U64,
     }
 
     /// A source range of Copy, format 0.
     pub struct CopyRange: 32 {
-        /// Zero.
         pub reserved_0: [u8; 8],
-        /// First block.
+        /// SLBA.
         pub start: U64,
-        /// Blocks, less one.
+        /// NLB: number of blocks, less one.
         pub blocks: U16,
-        /// Zero.
         pub reserved_18: [u8; 6],
         /// Expected initial reference tag.
         pub reference_tag: U32,
         /// Expected application tag.
         pub application_tag: U16,
-        /// Its mask.
+        /// Mask of the expected application tag.
         pub application_mask: U16,
     }
 }

@@ -21,17 +21,17 @@ pub const PROGRAM_BYTES_MAX: usize = 4096;
 /// Instructions of a program, those of the programs that it calls included.
 pub const INSTRUCTIONS_MAX: usize = 64;
 
-/// What an instruction does.
+/// Values of [`Instruction::operation`].
 pub mod operation {
     /// Nothing: the end of the instructions in a command.
     pub const NONE: u8 = 0;
     /// Returns a statistic.
     pub const LOAD: u8 = 1;
-    /// Sets what there is to be set.
+    /// Changes one of the settings that [`super::statistic`] names.
     pub const STORE: u8 = 2;
-    /// Begins a statistic anew, of whoever asks.
+    /// Restarts a statistic, for whoever asks only.
     pub const RESET: u8 = 3;
-    /// Returns the clock.
+    /// Returns the target's clock.
     pub const CLOCK: u8 = 4;
     /// Runs the program whose handle is the parameter.
     pub const CALL: u8 = 5;
@@ -49,15 +49,15 @@ pub mod switch {
 
 /// What is asked for, or set.
 pub mod statistic {
-    /// Reset: all of them.
+    /// For a reset: all statistics.
     pub const EVERYTHING: u16 = 0;
     /// I/Os of the sample, since the first query or the last reset: u64.
     pub const COUNT: u16 = 1;
     /// Their time at the switch, picoseconds: 16 bytes.
     pub const SUM: u16 = 2;
-    /// The shortest: u64.
+    /// The shortest of these times: u64.
     pub const MIN: u16 = 3;
-    /// The longest: u64.
+    /// The longest of these times: u64.
     pub const MAX: u16 = 4;
     /// Their distribution from the parameter's bucket on: see [`super::HistogramHead`].
     pub const HISTOGRAM: u16 = 5;
@@ -87,9 +87,8 @@ pub mod statistic {
 /// [`statistic::KEEP_ABOVE`] of the running percentile.
 pub const KEEP_ABOVE_RUNNING: u32 = u32::MAX;
 
-/// How an instruction ended.
+/// Values of [`PartHead::outcome`]: how an instruction ended.
 pub mod outcome {
-    /// It did what it says.
     pub const DONE: u16 = 0;
     /// There is no such operation, or no such statistic for it.
     pub const UNKNOWN: u16 = 1;
@@ -106,7 +105,7 @@ pub mod outcome {
     /// There is no such program.
     pub const NO_PROGRAM: u16 = 7;
 
-    /// In words.
+    /// The outcome as words for a message.
     pub fn text(outcome: u16) -> &'static str {
         match outcome {
             DONE => "done",
@@ -123,7 +122,6 @@ pub mod outcome {
 }
 
 structures! {
-    /// An instruction.
     pub struct Instruction: 8 {
         /// [`operation`].
         pub operation: u8,
@@ -141,68 +139,65 @@ structures! {
         pub magic: [u8; 8],
         /// [`VERSION`].
         pub version: U16,
-        /// How many parts there are.
+        /// Number of parts.
         pub parts: U16,
         /// Bytes of all of it; what lies behind is zero.
         pub bytes: U32,
         /// The target's clock when the query had come, in picoseconds.
         pub came: U64,
-        /// And when it answered.
+        /// The target's clock when it answered, in picoseconds.
         pub left: U64,
         /// Another number with every profile that is begun; 0: there is none.
         pub profile: U32,
         /// I/Os of which sessions are told: 0 the host's own, 1 all.
         pub scope: u8,
-        /// Zero.
         pub reserved: [u8; 27],
     }
 
-    /// What a part begins with.
+    /// Header of a part of an answer.
     pub struct PartHead: 16 {
-        /// What it answers.
+        /// The instruction that the part answers.
         pub instruction: Instruction,
         /// [`outcome`].
         pub outcome: U16,
-        /// Zero.
         pub reserved: U16,
-        /// Bytes of data behind it.
+        /// Bytes of data that follow.
         pub bytes: U32,
     }
 
     /// Before the buckets of a histogram: pairs of a bucket's shortest time and of how many are in
     /// it, u64 each, rising.
     pub struct HistogramHead: 8 {
-        /// How many follow.
+        /// Number of buckets that follow.
         pub buckets: U32,
-        /// The parameter for those behind them; 0: there are none.
+        /// The parameter that asks for the buckets after these; 0: there are none.
         pub next: U32,
     }
 
     /// Commands that are under way.
     pub struct Occupancy: 32 {
-        /// Now, of the sessions that are told of.
+        /// Commands outstanding now, in the sessions in scope.
         pub now: U64,
-        /// How many of the sample came, how many were outstanding on the connection then in sum, and
-        /// at most.
+        /// Number of commands of the sample that came.
         pub came: U64,
-        /// The sum.
+        /// Sum, over the arrivals, of the commands outstanding on the connection then.
         pub sum: U64,
-        /// The most.
+        /// The most commands that were outstanding at an arrival.
         pub max: U64,
     }
 
     /// Before records, which are as a profile's file has them. The parameter is the low half of the
     /// number of the first one wanted; 0: from the oldest there is.
     pub struct RecordsHead: 32 {
-        /// The number of the first one that was looked at.
+        /// The number of the first record that was looked at.
         pub first: U64,
-        /// The number to go on with.
+        /// The number of the record to continue with.
         pub next: U64,
         /// How many between the one wanted and `first` had been written over.
         pub lost: U64,
         /// How many follow: those of sessions that are not told of are left out.
         pub records: U32,
-        /// Bytes of each.
+        /// Bytes of a record.
         pub record_bytes: U32,
     }
 
@@ -212,26 +207,22 @@ structures! {
         pub on: U32,
         /// Seconds of the lease that are left.
         pub lease_s: U32,
-        /// Who asks now.
+        /// Number of those who query the profile now.
         pub askers: U32,
-        /// Zero.
         pub reserved: U32,
     }
 }
 
 impl Instruction {
-    /// An instruction.
     pub fn new(operation: u8, switch: u8, statistic: u16, parameter: u32) -> Instruction {
         let (statistic, parameter) = (U16::new(statistic), U32::new(parameter));
         Instruction { operation, switch, statistic, parameter }
     }
 
-    /// Asks for a statistic.
     pub fn load(switch: u8, statistic: u16, parameter: u32) -> Instruction {
         Instruction::new(operation::LOAD, switch, statistic, parameter)
     }
 
-    /// Sets something.
     pub fn store(statistic: u16, parameter: u32) -> Instruction {
         Instruction::new(operation::STORE, switch::ALL, statistic, parameter)
     }
@@ -248,9 +239,7 @@ impl Instruction {
 /// An instruction, and the text that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The instruction.
     pub instruction: Instruction,
-    /// Its text.
     pub text: Vec<u8>,
 }
 
@@ -356,7 +345,6 @@ pub fn parse_program(bytes: &[u8]) -> Result<Vec<Step>, QueryError> {
     Ok(steps)
 }
 
-/// An answer being written.
 #[derive(Debug)]
 pub struct AnswerWriter {
     bytes: Vec<u8>,
@@ -413,14 +401,12 @@ impl AnswerWriter {
     }
 }
 
-/// A part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// What it answers.
+    /// The instruction that it answers.
     pub instruction: Instruction,
     /// [`outcome`].
     pub outcome: u16,
-    /// Its data.
     pub data: &'a [u8],
 }
 

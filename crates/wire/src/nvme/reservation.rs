@@ -22,7 +22,6 @@ pub enum ReservationType {
 }
 
 impl ReservationType {
-    /// The type with this code.
     pub fn from_code(code: u8) -> Option<ReservationType> {
         use ReservationType::*;
         Some(match code {
@@ -78,11 +77,9 @@ structures! {
         pub kind: u8,
         /// REGCTL: registered controllers.
         pub registrants: U16,
-        /// Zero.
         pub reserved_7: [u8; 2],
         /// PTPLS: whether reservations outlive a power loss.
         pub persists: u8,
-        /// Zero.
         pub reserved_10: [u8; 54],
     }
 
@@ -92,13 +89,11 @@ structures! {
         pub controller_id: U16,
         /// RCSTS: holds the reservation (0).
         pub status: u8,
-        /// Zero.
         pub reserved_3: [u8; 5],
         /// RKEY.
         pub key: U64,
         /// HOSTID.
         pub host_id: [u8; 16],
-        /// Zero.
         pub reserved_32: [u8; 32],
     }
 }

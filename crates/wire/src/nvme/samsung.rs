@@ -8,9 +8,7 @@
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Fewest bytes of a key.
 pub const KEY_BYTES_MIN: usize = 4;
-/// Most bytes of a key.
 pub const KEY_BYTES_MAX: usize = 255;
 /// Most bytes of a key that comes within its command.
 pub const KEY_INLINE_MAX: usize = 16;
@@ -68,7 +66,7 @@ pub mod page {
     pub const ITERATORS: u8 = 0xd0;
 }
 
-/// Bytes of the log pages.
+/// Size of either log page.
 pub const PAGE_BYTES: usize = 512;
 /// Where the log page about write amplification has it.
 pub const WRITE_AMPLIFICATION_AT: usize = 256;
@@ -89,9 +87,8 @@ pub const WRITE_AMPLIFICATION_AT: usize = 256;
 )]
 #[repr(C)]
 pub struct IteratorEntry {
-    /// Its handle.
     pub handle: u8,
-    /// 1: it is open.
+    /// 1: the iterator is open.
     pub is_open: u8,
     /// 1: it returns keys.
     pub kind: u8,
@@ -99,11 +96,10 @@ pub struct IteratorEntry {
     pub space: u8,
     /// The bits that keys begin with, as the command had them.
     pub prefix: U32,
-    /// Which of these count, as the command had them.
+    /// Bits of the prefix that are compared, as the command had them.
     pub mask: U32,
-    /// 1: it is at its end.
+    /// 1: the iterator is at its end.
     pub is_at_end: u8,
-    /// Zero.
     pub reserved: [u8; 3],
 }
 
@@ -143,12 +139,10 @@ impl KeyBatch {
         true
     }
 
-    /// How many keys there are.
     pub fn keys(&self) -> u32 {
         self.keys
     }
 
-    /// The data.
     pub fn into_bytes(mut self) -> Vec<u8> {
         if let Some(count) = self.bytes.first_chunk_mut() {
             *count = self.keys.to_le_bytes();

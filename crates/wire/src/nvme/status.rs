@@ -42,9 +42,9 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// Done.
+    /// The command was successful.
     SUCCESS = 0, 0x00, "success";
-    /// No such command here.
+    /// The opcode is not supported.
     INVALID_OPCODE = 0, 0x01, "invalid_opcode";
     /// A field of the command is not valid.
     INVALID_FIELD = 0, 0x02, "invalid_field";
@@ -52,13 +52,13 @@ statuses! {
     COMMAND_ID_CONFLICT = 0, 0x03, "command_id_conflict";
     /// The data could not be moved.
     DATA_TRANSFER_ERROR = 0, 0x04, "data_transfer_error";
-    /// The power failed.
+    /// Aborted because power was lost.
     ABORTED_POWER_LOSS = 0, 0x05, "aborted_power_loss";
-    /// Something is wrong inside.
+    /// An internal error of the controller.
     INTERNAL_ERROR = 0, 0x06, "internal_error";
     /// Aborted on request.
     ABORT_REQUESTED = 0, 0x07, "aborted";
-    /// Its queue was deleted.
+    /// Its submission queue was deleted.
     ABORTED_QUEUE_DELETED = 0, 0x08, "aborted_queue_deleted";
     /// The other half of a fused command failed.
     ABORTED_FAILED_FUSED = 0, 0x09, "aborted_failed_fused";
@@ -127,19 +127,19 @@ statuses! {
     QUEUE_ID_INVALID = 1, 0x01, "queue_id_invalid";
     /// The queue cannot have this size.
     QUEUE_SIZE_INVALID = 1, 0x02, "queue_size_invalid";
-    /// Too many aborts at once.
+    /// More Abort commands than ACL allows.
     ABORT_LIMIT_EXCEEDED = 1, 0x03, "abort_limit_exceeded";
     /// Too many asynchronous event requests.
     ASYNC_EVENT_LIMIT_EXCEEDED = 1, 0x05, "async_event_limit_exceeded";
-    /// No such firmware slot.
+    /// The slot does not exist or is read only.
     FIRMWARE_SLOT_INVALID = 1, 0x06, "firmware_slot_invalid";
-    /// No such firmware image.
+    /// The image is not valid.
     FIRMWARE_IMAGE_INVALID = 1, 0x07, "firmware_image_invalid";
-    /// No such interrupt vector.
+    /// The vector does not exist.
     INTERRUPT_VECTOR_INVALID = 1, 0x08, "interrupt_vector_invalid";
-    /// No such log page.
+    /// The log page is not supported.
     LOG_PAGE_INVALID = 1, 0x09, "log_page_invalid";
-    /// No such format.
+    /// The LBA format is not supported.
     FORMAT_INVALID = 1, 0x0a, "format_invalid";
     /// Submission queues still use the completion queue.
     QUEUE_DELETION_INVALID = 1, 0x0c, "queue_deletion_invalid";
@@ -157,7 +157,7 @@ statuses! {
     NAMESPACE_ID_UNAVAILABLE = 1, 0x16, "namespace_id_unavailable";
     /// The namespace is attached already.
     NAMESPACE_ALREADY_ATTACHED = 1, 0x18, "namespace_already_attached";
-    /// The namespace is private.
+    /// The namespace is attached to another controller and cannot be shared.
     NAMESPACE_PRIVATE = 1, 0x19, "namespace_private";
     /// The namespace is not attached.
     NAMESPACE_NOT_ATTACHED = 1, 0x1a, "namespace_not_attached";
@@ -202,13 +202,13 @@ statuses! {
     WRITE_FAULT = 2, 0x80, "write_fault";
     /// The media could not return the data.
     UNRECOVERED_READ_ERROR = 2, 0x81, "unrecovered_read_error";
-    /// The guard check failed.
+    /// The guard check of protection information failed.
     GUARD_CHECK_ERROR = 2, 0x82, "guard_check_error";
     /// The application tag check failed.
     APPLICATION_TAG_CHECK_ERROR = 2, 0x83, "application_tag_check_error";
     /// The reference tag check failed.
     REFERENCE_TAG_CHECK_ERROR = 2, 0x84, "reference_tag_check_error";
-    /// The data differ.
+    /// The data of a Compare differ.
     COMPARE_FAILURE = 2, 0x85, "compare_failure";
     /// Access is denied.
     ACCESS_DENIED = 2, 0x86, "access_denied";
@@ -246,27 +246,27 @@ impl Status {
         self.0 & 0x7ff == 0
     }
 
-    /// The same, with the hint that a retry is useless.
+    /// The same status with DNR (Do Not Retry).
     pub const fn do_not_retry(self) -> Status {
         Status(self.0 | DO_NOT_RETRY)
     }
 
-    /// Whether it has the hint that a retry is useless.
+    /// Whether DNR (Do Not Retry) is set.
     pub const fn is_final(self) -> bool {
         self.0 & DO_NOT_RETRY != 0
     }
 
-    /// The same, with the hint that the error log says more.
+    /// The same status with M (More): the error log has an entry.
     pub const fn more_in_error_log(self) -> Status {
         Status(self.0 | MORE)
     }
 
-    /// The status code type.
+    /// SCT, the status code type.
     pub const fn code_type(self) -> u8 {
         (self.0 >> 8 & 7) as u8
     }
 
-    /// The status code.
+    /// SC, the status code.
     pub const fn code(self) -> u8 {
         self.0 as u8
     }

@@ -6,54 +6,38 @@ use super::{INVALID_FIELD, INVALID_OPCODE, bit, bits};
 use crate::nvme::opcode::admin as opcode;
 use crate::nvme::{Status, SubmissionEntry};
 
-/// An admin command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminCommand {
     /// Delete I/O Submission Queue (section 5.7): its identifier.
     DeleteSubmissionQueue(u16),
-    /// Create I/O Submission Queue.
     CreateSubmissionQueue(CreateSubmissionQueue),
-    /// Get Log Page.
     GetLogPage(GetLogPage),
     /// Delete I/O Completion Queue (section 5.6): its identifier.
     DeleteCompletionQueue(u16),
-    /// Create I/O Completion Queue.
     CreateCompletionQueue(CreateCompletionQueue),
-    /// Identify.
     Identify(Identify),
-    /// Abort.
     Abort(Abort),
-    /// Set Features.
     SetFeatures(SetFeatures),
-    /// Get Features.
     GetFeatures(GetFeatures),
     /// Asynchronous Event Request (section 5.2).
     AsynchronousEventRequest,
-    /// Namespace Management.
     NamespaceManagement(NamespaceManagement),
-    /// Firmware Commit.
     FirmwareCommit(FirmwareCommit),
-    /// Firmware Image Download.
     FirmwareImageDownload(FirmwareImageDownload),
-    /// Device Self-test.
     DeviceSelfTest(DeviceSelfTest),
-    /// Namespace Attachment.
     NamespaceAttachment(NamespaceAttachment),
     /// Keep Alive (section 5.18).
     KeepAlive,
-    /// Doorbell Buffer Config.
     DoorbellBufferConfig(DoorbellBufferConfig),
-    /// Format NVM.
     FormatNvm(FormatNvm),
-    /// Sanitize.
     Sanitize(Sanitize),
 }
 
 impl AdminCommand {
-    /// The command that an entry of an admin queue is.
+    /// Parses an entry of an admin queue.
     ///
     /// # Errors
-    /// What it ends with if it is none, or if it cannot be.
+    /// The status with which the command has to be completed.
     pub fn parse(entry: &SubmissionEntry) -> Result<AdminCommand, Status> {
         use AdminCommand as C;
         Ok(match entry.opcode {
@@ -154,18 +138,15 @@ pub struct DeviceSelfTest {
 /// What Device Self-test does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfTestCode {
-    /// Starts a short test.
     Short,
-    /// Starts an extended one.
     Extended,
-    /// Ends the one that is under way.
+    /// Aborts the self-test under way.
     Abort,
-    /// Nothing that is defined.
+    /// Any other code, reserved or vendor specific.
     Reserved(u8),
 }
 
 impl SelfTestCode {
-    /// The code.
     pub fn code(self) -> u8 {
         match self {
             SelfTestCode::Short => 1,
@@ -205,13 +186,13 @@ pub struct FirmwareCommit {
 /// What Firmware Commit does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitAction {
-    /// The image goes into the slot.
+    /// The downloaded image replaces that in the slot, and is not activated.
     Replace,
-    /// And is activated at the next reset.
+    /// The downloaded image replaces that in the slot, and is activated at the next reset.
     ReplaceAndActivate,
-    /// What is in the slot is activated at the next reset.
+    /// The image in the slot is activated at the next reset.
     Activate,
-    /// Image or slot are activated at once.
+    /// The image is activated at once, without a reset.
     ActivateNow,
     /// Boot partitions, or nothing that is defined.
     Other(u8),
@@ -282,16 +263,16 @@ pub struct FormatNvm {
     pub secure_erase: SecureErase,
 }
 
-/// What a format does to the data.
+/// SES: how user data are erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecureErase {
-    /// They are gone.
+    /// No secure erase is requested.
     None,
-    /// They are erased.
+    /// User data erase.
     UserData,
-    /// The key that they were encrypted with is.
+    /// Cryptographic erase: the encryption key is deleted.
     Cryptographic,
-    /// Nothing that is defined.
+    /// A reserved code.
     Reserved(u8),
 }
 
@@ -336,15 +317,15 @@ impl FormatNvm {
 pub struct GetLogPage {
     /// LID ([`crate::nvme::log::page`]).
     pub page: u8,
-    /// LSP: what the page makes of it.
+    /// LSP: log specific; its meaning depends on the page.
     pub specific: u8,
-    /// RAE: the event that belongs to the page is not over.
+    /// RAE: the asynchronous event that the page belongs to is retained.
     pub retains_event: bool,
-    /// Bytes of it (NUMD, which counts dwords from 0).
+    /// Bytes to return (NUMD, which counts dwords from 0).
     pub bytes: u64,
-    /// LSI: an identifier of what the page is about.
+    /// LSI: log specific identifier.
     pub specific_id: u16,
-    /// The first byte of them (LPO): a multiple of four.
+    /// LPO: offset of the first byte, a multiple of four.
     pub offset: u64,
     /// CSI: the command set that the page is about.
     pub command_set: u8,
@@ -393,7 +374,7 @@ pub struct Identify {
     pub structure: u8,
     /// CNTID: a controller, where the structure is about one.
     pub controller_id: u16,
-    /// An identifier of what the structure is about.
+    /// CNSSI: CNS specific identifier.
     pub specific_id: u16,
     /// CSI: the command set, where the structure is of one.
     pub command_set: u8,
@@ -451,11 +432,10 @@ pub struct NamespaceManagement {
 /// What Namespace Management does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceSelect {
-    /// Creates a namespace.
     Create,
-    /// Deletes one, or all.
+    /// Deletes one namespace, or all of them.
     Delete,
-    /// Nothing that is defined.
+    /// A reserved code.
     Reserved(u8),
 }
 
@@ -485,16 +465,14 @@ impl NamespaceManagement {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sanitize(u32);
 
-/// What Sanitize does.
+/// SANACT of Sanitize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SanitizeAction {
-    /// Ends a failure of the last one.
+    /// Exits failure mode after a failed sanitize.
     ExitFailureMode,
-    /// Erases all blocks.
     BlockErase,
-    /// Overwrites everything.
     Overwrite,
-    /// Changes the key of everything.
+    /// Crypto erase: changes the media encryption keys.
     CryptoErase,
 }
 
@@ -504,7 +482,6 @@ impl Sanitize {
         Sanitize(bits)
     }
 
-    /// Its dword 10.
     pub fn to_bits(self) -> u32 {
         self.0
     }

@@ -5,28 +5,24 @@ use crate::fabrics::Connect;
 use crate::nvme::opcode::{FABRICS, fabrics as kind};
 use crate::nvme::{Status, SubmissionEntry};
 
-/// A Fabrics command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricsCommand {
-    /// Property Set.
     PropertySet(PropertySet),
     /// Connect (section 6.3).
     Connect(Connect),
-    /// Property Get.
     PropertyGet(PropertyGet),
     /// Authentication Send (section 6.2).
     AuthenticationSend(Authentication),
     /// Authentication Receive (section 6.1).
     AuthenticationReceive(Authentication),
-    /// Disconnect.
     Disconnect(Disconnect),
 }
 
 impl FabricsCommand {
-    /// The Fabrics command that an entry is.
+    /// Parses a Fabrics command.
     ///
     /// # Errors
-    /// What it ends with if it is none, or if it cannot be.
+    /// The status with which the command has to be completed.
     pub fn parse(entry: &SubmissionEntry) -> Result<FabricsCommand, Status> {
         use FabricsCommand as C;
         if entry.opcode != FABRICS {
@@ -122,7 +118,7 @@ pub struct PropertySet {
     pub size: PropertySize,
     /// OFST ([`crate::nvme::property::offset`]).
     pub offset: u32,
-    /// The value; of a property of four bytes the lower half.
+    /// The value; of a property of four bytes, only the lower half counts.
     pub value: u64,
 }
 
@@ -147,7 +143,7 @@ impl PropertySet {
 /// Authentication Send or Receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authentication {
-    /// SPSP: what the protocol makes of it.
+    /// SPSP: security protocol specific.
     pub specific: u16,
     /// SECP: the security protocol.
     pub protocol: u8,

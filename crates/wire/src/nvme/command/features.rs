@@ -11,20 +11,18 @@ pub struct GetFeatures {
     pub feature: u8,
     /// SEL.
     pub select: Select,
-    /// Which value of several, as the feature says (CDW11).
+    /// CDW11: selects one of several values, as the feature defines.
     pub which: u32,
 }
 
-/// Which value of a feature is asked for.
+/// SEL: which value of a feature is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Select {
-    /// What it is.
     Current,
-    /// What it is in the beginning.
     Default,
-    /// What it is after a reset.
+    /// The value that takes effect after a reset.
     Saved,
-    /// What can be done with it.
+    /// What can be done with the feature, not a value.
     Supported,
 }
 
@@ -61,7 +59,7 @@ pub struct SetFeatures {
     pub feature: u8,
     /// SV: the value is to outlive a reset.
     pub saves: bool,
-    /// The value, as the feature says (CDW11).
+    /// CDW11: the value, as the feature defines it.
     pub value: u32,
 }
 

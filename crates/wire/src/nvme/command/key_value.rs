@@ -81,7 +81,6 @@ pub fn key_value_bytes(entry: &SubmissionEntry) -> u32 {
 /// Store (section 3.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// The key.
     pub key: Key,
     /// VS: bytes of the value. A key may have a value of none.
     pub bytes: u32,
@@ -97,9 +96,7 @@ pub enum StoreCondition {
     /// Whether the key exists or not.
     #[default]
     Always,
-    /// If it exists.
     IfExists,
-    /// If it does not.
     IfAbsent,
 }
 
@@ -136,7 +133,6 @@ impl Store {
 /// moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retrieve {
-    /// The key.
     pub key: Key,
     /// HBS: bytes of the host's buffer.
     pub bytes: u32,
@@ -179,7 +175,7 @@ fn key(entry: &SubmissionEntry) -> Result<Key, Status> {
     bytes.get(..length).and_then(Key::new).ok_or(INVALID_FIELD)
 }
 
-/// The same where there has to be one.
+/// Like [`key`], but the empty key is refused.
 fn some_key(entry: &SubmissionEntry) -> Result<Key, Status> {
     let key = key(entry)?;
     if key.is_empty() { Err(INVALID_KEY_SIZE) } else { Ok(key) }

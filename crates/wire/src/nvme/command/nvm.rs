@@ -5,7 +5,6 @@ use super::{INVALID_OPCODE, bit, bits};
 use crate::nvme::opcode::nvm as opcode;
 use crate::nvme::{Status, SubmissionEntry};
 
-/// An I/O command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NvmCommand {
     /// Flush (Base 2.0, section 7.1).
@@ -20,19 +19,17 @@ pub enum NvmCommand {
     Compare(BlockCommand),
     /// Write Zeroes (section 3.2.8).
     WriteZeroes(BlockCommand),
-    /// Dataset Management.
     DatasetManagement(DatasetManagement),
     /// Verify (section 3.2.5).
     Verify(BlockCommand),
-    /// Copy.
     Copy(Copy),
 }
 
 impl NvmCommand {
-    /// The command that an entry of an I/O queue is.
+    /// Parses an entry of an I/O queue.
     ///
     /// # Errors
-    /// What it ends with if it is none.
+    /// The status with which the command has to be completed.
     #[inline]
     pub fn parse(entry: &SubmissionEntry) -> Result<NvmCommand, Status> {
         use NvmCommand as C;
@@ -146,16 +143,16 @@ impl Protection {
 pub struct ProtectionAction {
     /// PRACT: the controller makes and strips protection information.
     pub strips: bool,
-    /// The guard is checked.
+    /// PRCHK: the guard is checked.
     pub guard: bool,
-    /// The application tag is.
+    /// PRCHK: the application tag is checked.
     pub application: bool,
-    /// The reference tag is.
+    /// PRCHK: the reference tag is checked.
     pub reference: bool,
 }
 
 impl ProtectionAction {
-    /// As four bits of an entry say it.
+    /// From the four bits of PRINFO.
     #[inline]
     pub fn from_bits(value: u32) -> ProtectionAction {
         ProtectionAction {
@@ -205,13 +202,13 @@ pub struct Copy {
     pub start: u64,
     /// Source ranges, 1 to 256 (NR, which counts from 0).
     pub ranges: u16,
-    /// How they are described.
+    /// Descriptor format of the source ranges.
     pub descriptor_format: u8,
     /// PRINFOR: what is done where blocks are read; their tags are in their ranges.
     pub read_protection: ProtectionAction,
     /// PRINFOW and the tags of what is written.
     pub write_protection: Protection,
-    /// FUA: it is on the medium when the command ends.
+    /// FUA: the data are on the medium when the command ends.
     pub force_unit_access: bool,
 }
 

@@ -12,13 +12,13 @@ pub struct CreateCompletionQueue {
     pub queue_id: u16,
     /// Entries (QSIZE, which counts from 0).
     pub entries: u32,
-    /// Where they lie (PRP1).
+    /// PRP1: address of the queue.
     pub at: u64,
-    /// PC: they lie in one run.
+    /// PC: the queue is physically contiguous.
     pub contiguous: bool,
-    /// IEN: it has interrupts.
+    /// IEN: interrupts are enabled.
     pub interrupts: bool,
-    /// IV: their vector.
+    /// IV: interrupt vector.
     pub vector: u16,
 }
 
@@ -55,9 +55,9 @@ pub struct CreateSubmissionQueue {
     pub queue_id: u16,
     /// Entries (QSIZE, which counts from 0).
     pub entries: u32,
-    /// Where they lie (PRP1).
+    /// PRP1: address of the queue.
     pub at: u64,
-    /// PC: they lie in one run.
+    /// PC: the queue is physically contiguous.
     pub contiguous: bool,
     /// QPRIO.
     pub priority: QueuePriority,

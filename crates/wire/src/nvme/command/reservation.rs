@@ -7,13 +7,9 @@ use crate::nvme::opcode::nvm as opcode;
 /// A command about reservations, which are the same in every command set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservationCommand {
-    /// Reservation Register.
     Register(ReservationRegister),
-    /// Reservation Report.
     Report(ReservationReport),
-    /// Reservation Acquire.
     Acquire(ReservationAcquire),
-    /// Reservation Release.
     Release(ReservationRelease),
 }
 
@@ -64,26 +60,24 @@ pub struct ReservationRegister {
 /// What Reservation Register does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterAction {
-    /// Registers a key.
     Register,
-    /// Takes the registration away.
     Unregister,
-    /// Gives it another key.
+    /// Replaces the key of the registration.
     Replace,
-    /// Nothing that is defined.
+    /// A reserved code.
     Reserved(u8),
 }
 
-/// What is to become of registrations and the reservation when the power is lost.
+/// CPTPL: what a power loss does to registrations and the reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// What was to become of them before.
+    /// PTPL does not change.
     Unchanged,
-    /// Nothing that is defined.
+    /// The reserved code.
     Reserved,
-    /// They are forgotten.
+    /// PTPL 0: cleared when power comes back.
     Off,
-    /// They are kept.
+    /// PTPL 1: they persist through a power loss.
     On,
 }
 
@@ -140,13 +134,12 @@ pub struct ReservationAcquire {
 /// What Reservation Acquire does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireAction {
-    /// Acquires a reservation.
     Acquire,
-    /// Takes registrations away, and the reservation if it is theirs.
+    /// Removes the registrations with PRKEY, and the reservation if they hold it.
     Preempt,
-    /// And ends the commands of those hosts.
+    /// Preempts, and aborts the commands of the hosts that lost their registrations.
     PreemptAndAbort,
-    /// Nothing that is defined.
+    /// A reserved code.
     Reserved(u8),
 }
 
@@ -191,11 +184,10 @@ pub struct ReservationRelease {
 /// What Reservation Release does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseAction {
-    /// Releases the reservation.
     Release,
-    /// And takes all registrations away.
+    /// Releases the reservation and removes all registrations.
     Clear,
-    /// Nothing that is defined.
+    /// A reserved code.
     Reserved(u8),
 }
 
@@ -227,7 +219,7 @@ impl ReservationRelease {
 /// Reservation Report (Base 2.0, section 7.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationReport {
-    /// Bytes wanted (NUMD, which counts dwords from 0).
+    /// Bytes to return (NUMD, which counts dwords from 0).
     pub bytes: u64,
     /// EDS: with 128-bit host identifiers.
     pub extended: bool,

@@ -38,61 +38,51 @@ mod iterate {
 /// An I/O command of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamsungCommand {
-    /// Stores a value.
     Store {
-        /// Its key.
         key: SamsungKey,
-        /// Bytes of it.
+        /// Bytes of the value.
         bytes: u32,
-        /// When it is stored.
         condition: StoreCondition,
     },
-    /// Puts bytes behind a value, or stores them where there is none.
+    /// Appends bytes to a value, or stores them if there is none.
     Append {
-        /// Its key.
         key: SamsungKey,
-        /// How many.
+        /// Bytes to append.
         bytes: u32,
     },
     /// Returns a value from a byte on. Its result is the size of the whole value, of which only what
     /// fits is moved.
     Retrieve {
-        /// Its key.
         key: SamsungKey,
         /// Bytes of the host's buffer.
         bytes: u32,
-        /// The first byte.
+        /// Offset of the first byte in the value.
         offset: u32,
-        /// Nothing but the size is asked for.
+        /// Only the size of the value is asked for.
         only_size: bool,
     },
     /// Removes a key and its value.
     Delete {
-        /// The key.
         key: SamsungKey,
         /// It is an error if there is no such key.
         must_exist: bool,
     },
     /// Says whether there is a key.
     Exist {
-        /// The key.
         key: SamsungKey,
     },
     /// Opens an iterator over keys; its result is the handle.
     OpenIterator {
         /// The bits that keys begin with, in order of their bytes.
         prefix: [u8; 4],
-        /// Which of these count.
+        /// Bits of the prefix that are compared.
         mask: [u8; 4],
     },
-    /// Closes one.
     CloseIterator {
-        /// Its handle.
         handle: u8,
     },
     /// Returns the next keys, as a [`crate::nvme::samsung::KeyBatch`]; its result is their bytes.
     ReadIterator {
-        /// Its handle.
         handle: u8,
         /// Bytes of the host's buffer.
         bytes: u32,
@@ -126,18 +116,17 @@ impl SamsungKey {
         Some(SamsungKey { field, length: length as u8 })
     }
 
-    /// How many bytes it has.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.length.into()
     }
 
-    /// Its bytes, if the command has them.
+    /// Its bytes; `None` if the key lies in host memory.
     pub fn bytes(&self) -> Option<&[u8]> {
         self.field.get(..self.len())
     }
 
-    /// Where it lies, if not there.
+    /// The PRP entries of a key that lies in host memory.
     pub fn pointers(&self) -> (u64, u64) {
         let [a, b, c, d, e, f, g, h, rest @ ..] = self.field;
         (u64::from_le_bytes([a, b, c, d, e, f, g, h]), u64::from_le_bytes(rest))
@@ -171,10 +160,10 @@ impl SamsungKey {
 }
 
 impl SamsungCommand {
-    /// The command that an entry of an I/O queue is, where the set is spoken.
+    /// Parses an entry of an I/O queue on which this command set is in use.
     ///
     /// # Errors
-    /// What it ends with if it is none.
+    /// The status with which the command has to be completed.
     pub fn parse(entry: &SubmissionEntry) -> Result<SamsungCommand, Status> {
         use SamsungCommand as C;
         let options = bits(entry.dword11.get(), 8, 8);
@@ -337,7 +326,6 @@ fn put_value_bytes(entry: &mut SubmissionEntry, bytes: u32) {
     entry.dword11.set(entry.dword11.get() | unused << 16);
 }
 
-/// Bytes of a buffer.
 fn buffer_bytes(entry: &SubmissionEntry) -> Result<u32, Status> {
     entry.dword10.get().checked_mul(4).ok_or(status::INVALID_VALUE_SIZE)
 }

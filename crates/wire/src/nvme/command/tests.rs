@@ -65,7 +65,7 @@ fn admin() -> impl Strategy<Value = AdminCommand> {
     ]
 }
 
-/// Those with several.
+/// Admin commands with several fields.
 fn more_admin() -> impl Strategy<Value = AdminCommand> {
     use AdminCommand as C;
     let queue = (any::<u16>(), 1u32..=65_536, any::<u64>(), any::<bool>());
