@@ -22,17 +22,15 @@ pub const CONNECT_NO_FLOW_CONTROL: u8 = 1 << 2;
 structures! {
     /// Data of the Connect command (Base 2.0, figure 547).
     pub struct ConnectData: 1024 {
-        /// Identifies the host.
+        /// HOSTID.
         pub host_id: [u8; 16],
         /// Which controller; 0xffff asks for a new one.
         pub controller_id: U16,
-        /// Zero.
         pub reserved: [u8; 238],
         /// NQN of the subsystem, ended by a zero.
         pub subsystem_nqn: [u8; 256],
         /// NQN of the host, ended by a zero.
         pub host_nqn: [u8; 256],
-        /// Zero.
         pub reserved_end: [u8; 256],
     }
 }
@@ -53,7 +51,6 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Reads the entry.
     pub fn parse(entry: &SubmissionEntry) -> Connect {
         let (low, high) = (entry.dword10.get(), entry.dword11.get());
         Connect {
@@ -65,7 +62,7 @@ impl Connect {
         }
     }
 
-    /// Entries of the queue.
+    /// Entries of the queue: SQSIZE and one.
     pub fn entries(&self) -> u32 {
         u32::from(self.queue_size) + 1
     }
@@ -88,9 +85,9 @@ impl Connect {
 /// A Connect with its data, read once for all who look at it on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectRequest<'a> {
-    /// What its entry says.
+    /// Fields of the command's entry.
     pub connect: Connect,
-    /// Identifies the host.
+    /// HOSTID.
     pub host_id: [u8; 16],
     /// Which controller; [`CONTROLLER_ANY`] asks for a new one.
     pub controller_id: u16,

@@ -16,7 +16,7 @@ pub mod command {
     pub const MEMORY: u16 = 1 << 1;
     /// The function may read and write memory, and send interrupts.
     pub const BUS_MASTER: u16 = 1 << 2;
-    /// No pin interrupts.
+    /// INTx is disabled.
     pub const INTERRUPT_DISABLE: u16 = 1 << 10;
     /// The bits that an endpoint of PCI Express keeps: memory, bus master, parity error
     /// response, SERR#, interrupt disable.
@@ -53,15 +53,12 @@ pub const EXPRESS_INITIATE_RESET: u16 = 1 << 15;
 structures! {
     /// The header of an endpoint (type 0).
     pub struct Header: 64 {
-        /// Vendor identifier.
         pub vendor_id: U16,
-        /// Device identifier.
         pub device_id: U16,
-        /// Command; [`command`].
+        /// Bits of [`command`].
         pub command: U16,
-        /// Status.
+        /// [`STATUS_CAPABILITIES`].
         pub status: U16,
-        /// Revision.
         pub revision: u8,
         /// Programming interface, subclass, base class.
         pub class: [u8; 3],
@@ -73,27 +70,25 @@ structures! {
         pub header_type: u8,
         /// Built-in self test; zero for none.
         pub self_test: u8,
-        /// Base address registers.
+        /// BAR 0 to BAR 5.
         pub base_addresses: [U32; 6],
-        /// Zero.
+        /// CardBus CIS pointer; zero.
         pub card_information: U32,
         /// Subsystem vendor identifier.
         pub subsystem_vendor_id: U16,
-        /// Subsystem identifier.
         pub subsystem_id: U16,
         /// Expansion ROM; zero for none.
         pub expansion_rom: U32,
         /// Where the first capability is.
         pub capabilities: u8,
-        /// Zero.
         pub reserved_53: [u8; 7],
         /// For software: where the pin interrupt arrives.
         pub interrupt_line: u8,
-        /// Which pin; zero for none.
+        /// INTx pin; zero for none.
         pub interrupt_pin: u8,
-        /// Zero.
+        /// Not used by PCI Express; zero.
         pub min_grant: u8,
-        /// Zero.
+        /// Not used by PCI Express; zero.
         pub max_latency: u8,
     }
 
@@ -139,27 +134,20 @@ structures! {
         pub device_capabilities: U32,
         /// Device control; [`EXPRESS_INITIATE_RESET`].
         pub device_control: U16,
-        /// Device status.
         pub device_status: U16,
         /// Link capabilities: speed (3:0), width (9:4).
         pub link_capabilities: U32,
-        /// Link control.
         pub link_control: U16,
         /// Link status: speed (3:0), width (9:4).
         pub link_status: U16,
         /// Slot and root registers: none of an endpoint's.
         pub slot_and_root: [u8; 16],
-        /// Device capabilities 2.
         pub device_capabilities_2: U32,
-        /// Device control 2.
         pub device_control_2: U16,
-        /// Device status 2.
         pub device_status_2: U16,
         /// Link capabilities 2: a bit for each speed (7:1).
         pub link_capabilities_2: U32,
-        /// Link control 2.
         pub link_control_2: U16,
-        /// Link status 2.
         pub link_status_2: U16,
         /// Slot registers 2: none of an endpoint's.
         pub slot_2: [u8; 8],

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use zeroize::Zeroizing;
 
-/// A configured key.
+/// A pre-shared key as it is configured.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsKey {
     key: Zeroizing<Vec<u8>>,
@@ -36,19 +36,18 @@ pub enum TlsKeyError {
     Checksum,
 }
 
-/// What TLS uses.
+/// The pre-shared key and identity of a TLS connection.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsPsk {
     /// The identity, sent in the clear.
     pub identity: String,
-    /// The key.
     pub key: Zeroizing<Vec<u8>>,
     /// The hash function of the cipher suite that goes with it: TLS_AES_128_GCM_SHA256 or
     /// TLS_AES_256_GCM_SHA384.
     pub hash: Hash,
 }
 
-/// How an identity is made.
+/// Version of an identity: what it is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdentityVersion {
     /// From the NQNs.
@@ -57,14 +56,11 @@ pub enum IdentityVersion {
     One,
 }
 
-/// An identity taken apart. The NQNs are what the peer claims, until the handshake is over.
+/// A parsed identity. The NQNs are what the peer claims, until the handshake is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity<'a> {
-    /// How it is made.
     pub version: IdentityVersion,
-    /// NQN of the host.
     pub host_nqn: &'a str,
-    /// NQN of the subsystem.
     pub subsystem_nqn: &'a str,
 }
 

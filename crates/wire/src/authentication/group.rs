@@ -11,20 +11,14 @@ use zeroize::Zeroizing;
 pub enum Group {
     /// None: the secret alone protects the exchange.
     Null = 0,
-    /// 2,048 bits.
     Ffdhe2048 = 1,
-    /// 3,072 bits.
     Ffdhe3072 = 2,
-    /// 4,096 bits.
     Ffdhe4096 = 3,
-    /// 6,144 bits.
     Ffdhe6144 = 4,
-    /// 8,192 bits.
     Ffdhe8192 = 5,
 }
 
 impl Group {
-    /// All groups.
     pub const ALL: [Group; 6] = [
         Group::Null,
         Group::Ffdhe2048,
@@ -34,12 +28,11 @@ impl Group {
         Group::Ffdhe8192,
     ];
 
-    /// By its identifier.
     pub fn from_id(id: u8) -> Option<Group> {
         Group::ALL.into_iter().find(|&group| group as u8 == id)
     }
 
-    /// Its name.
+    /// Name as in RFC 7919, or `null`.
     pub fn name(self) -> &'static str {
         match self {
             Group::Null => "null",
@@ -118,7 +111,6 @@ impl std::fmt::Debug for Exponent {
 }
 
 impl Exponent {
-    /// Draws one.
     pub(super) fn draw(group: Group, random: &mut dyn FnMut(&mut [u8])) -> Exponent {
         let mut bytes = Zeroizing::new(vec![0; group.exponent_bytes()]);
         random(&mut bytes);
@@ -139,7 +131,7 @@ pub struct Job {
     peer: Option<Vec<u8>>,
 }
 
-/// What a [`Job`] found.
+/// Results of a [`Job`].
 pub struct Exponentials {
     /// The generator to the power of the private exponent, to be sent to the peer.
     pub(super) own: Vec<u8>,
@@ -154,22 +146,22 @@ impl std::fmt::Debug for Exponentials {
 }
 
 impl Job {
-    /// The value for the peer.
+    /// Computes the value for the peer.
     pub(super) fn own(exponent: Exponent) -> Job {
         Job { exponent, own: true, peer: None }
     }
 
-    /// The shared secret.
+    /// Computes the shared secret.
     pub(super) fn shared(exponent: Exponent, peer: Vec<u8>) -> Job {
         Job { exponent, own: false, peer: Some(peer) }
     }
 
-    /// Both.
+    /// Computes the value for the peer and the shared secret.
     pub(super) fn both(exponent: Exponent, peer: Vec<u8>) -> Job {
         Job { exponent, own: true, peer: Some(peer) }
     }
 
-    /// Does it.
+    /// Runs the exponentiations.
     pub fn run(self) -> Exponentials {
         let nothing = || Exponentials { own: Vec::new(), shared: None };
         let group = self.exponent.group;

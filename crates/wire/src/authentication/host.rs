@@ -9,7 +9,7 @@ use super::{
 };
 use zeroize::Zeroizing;
 
-/// What a host does next.
+/// What the owner of a [`Host`] has to do next.
 #[derive(Debug)]
 pub enum HostStep {
     /// Send this with an Authentication Send command, then call [`Host::sent`].
@@ -20,7 +20,7 @@ pub enum HostStep {
     Work(Job),
     /// The queue is authenticated, in both directions if the host has the controller's secret.
     Done,
-    /// It is not, and never will be.
+    /// Authentication has failed for good.
     Failed(Failure),
 }
 
@@ -69,7 +69,7 @@ impl Host {
         (host, HostStep::Send(message))
     }
 
-    /// The message that was to be sent has been taken.
+    /// To be called when the message of [`HostStep::Send`] has been sent.
     pub fn sent(&mut self) -> HostStep {
         let (state, step) = match std::mem::replace(&mut self.state, State::Done) {
             State::Negotiating => (State::AwaitsChallenge, HostStep::Receive),
@@ -89,7 +89,7 @@ impl Host {
         step
     }
 
-    /// A message has been fetched.
+    /// Takes the message that [`HostStep::Receive`] asked for.
     pub fn received(
         &mut self,
         bytes: &[u8],
@@ -113,7 +113,7 @@ impl Host {
         }
     }
 
-    /// The work has been done.
+    /// Takes the result of the job of [`HostStep::Work`].
     pub fn worked(&mut self, result: Exponentials) -> HostStep {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Exponentiating(challenged) => match &result.shared {

@@ -1,9 +1,8 @@
 //! Messages (Base 2.0, section 8.13.4 and 8.13.5).
 
-/// A message of either end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// What the host can do.
+    /// AUTH_Negotiate: what the host can do.
     Negotiate(Negotiate),
     /// What the controller has chosen, and its challenge.
     Challenge(Challenge<'a>),
@@ -12,20 +11,17 @@ pub enum Message<'a> {
     /// The host is who it says; the controller's answer perhaps.
     Success1(Success1<'a>),
     /// The controller is who it says.
-    Success2 {
-        /// Which transaction.
-        transaction: u16,
-    },
-    /// The controller gives up.
+    Success2 { transaction: u16 },
+    /// From the controller.
     Failure1(Refusal),
-    /// The host gives up.
+    /// From the host.
     Failure2(Refusal),
 }
 
 /// AUTH_Negotiate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiate {
-    /// Which transaction; chosen by the host.
+    /// T_ID; chosen by the host.
     pub transaction: u16,
     /// Secure channel concatenation that is wanted; 0 is none.
     pub secure_channel: u8,
@@ -37,15 +33,11 @@ pub struct Negotiate {
 /// DH-HMAC-CHAP_Challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge<'a> {
-    /// Which transaction.
     pub transaction: u16,
     /// Identifier of the hash function.
     pub hash: u8,
-    /// Identifier of the group.
     pub group: u8,
-    /// Sequence number.
     pub sequence: u32,
-    /// The challenge.
     pub challenge: &'a [u8],
     /// The controller's Diffie-Hellman value.
     pub exponential: &'a [u8],
@@ -54,11 +46,9 @@ pub struct Challenge<'a> {
 /// DH-HMAC-CHAP_Reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Which transaction.
     pub transaction: u16,
     /// Sequence number of the host's challenge.
     pub sequence: u32,
-    /// The host's answer.
     pub response: &'a [u8],
     /// The host's challenge, as long as the answer, if it has one.
     pub challenge: Option<&'a [u8]>,
@@ -69,7 +59,6 @@ pub struct Reply<'a> {
 /// DH-HMAC-CHAP_Success1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Success1<'a> {
-    /// Which transaction.
     pub transaction: u16,
     /// Length of the hash function's results.
     pub hash_bytes: u8,
@@ -80,9 +69,7 @@ pub struct Success1<'a> {
 /// AUTH_Failure1 and AUTH_Failure2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which transaction.
     pub transaction: u16,
-    /// Why.
     pub failure: Failure,
 }
 
@@ -253,7 +240,6 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Writes the message.
     pub fn build(&self) -> Vec<u8> {
         let head = |kind: u8, id: u8, transaction: u16, sixth: u8, seventh: u8| {
             let [low, high] = transaction.to_le_bytes();

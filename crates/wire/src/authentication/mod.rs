@@ -41,7 +41,6 @@ impl SequenceNumbers {
         SequenceNumbers(start)
     }
 
-    /// The next one.
     pub fn draw(&mut self) -> u32 {
         self.0 = self.0.checked_add(1).unwrap_or(1);
         self.0
@@ -51,9 +50,7 @@ impl SequenceNumbers {
 /// Which hash functions and groups may be used, the preferred ones first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// Hash functions.
     pub hashes: Vec<Hash>,
-    /// Diffie-Hellman groups.
     pub groups: Vec<Group>,
 }
 
@@ -72,9 +69,7 @@ impl Default for Choices {
 /// Who is at the two ends, and what they know.
 #[derive(Clone, Debug)]
 pub struct Parties {
-    /// NQN of the host.
     pub host_nqn: String,
-    /// NQN of the subsystem.
     pub subsystem_nqn: String,
     /// The host's secret: it proves who the host is.
     pub host_secret: Secret,

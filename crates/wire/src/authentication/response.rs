@@ -9,24 +9,18 @@ use zeroize::Zeroizing;
 /// A hash function (Base 2.0, figure 443).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hash {
-    /// SHA-256.
     Sha256 = 1,
-    /// SHA-384.
     Sha384 = 2,
-    /// SHA-512.
     Sha512 = 3,
 }
 
 impl Hash {
-    /// All hash functions.
     pub const ALL: [Hash; 3] = [Hash::Sha256, Hash::Sha384, Hash::Sha512];
 
-    /// By its identifier.
     pub fn from_id(id: u8) -> Option<Hash> {
         Hash::ALL.into_iter().find(|&hash| hash as u8 == id)
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Hash::Sha256 => "sha256",
@@ -35,7 +29,7 @@ impl Hash {
         }
     }
 
-    /// Bytes of its results.
+    /// Bytes of a digest.
     pub fn bytes(self) -> usize {
         match self {
             Hash::Sha256 => 32,
@@ -79,7 +73,7 @@ impl std::str::FromStr for Hash {
     }
 }
 
-/// Who answers.
+/// The end that answers a challenge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Host,
@@ -125,7 +119,7 @@ impl Question<'_> {
         )
     }
 
-    /// The host's answer.
+    /// The response that the host has to give.
     pub(super) fn host(&self, parties: &Parties) -> Zeroizing<Vec<u8>> {
         self.answer(Role::Host, &parties.host_secret, parties)
     }
@@ -137,7 +131,7 @@ impl Question<'_> {
     }
 }
 
-/// Whether two answers are the same, in a time that tells nothing about them.
+/// Compares two responses in constant time.
 pub(super) fn same(ours: &[u8], theirs: &[u8]) -> bool {
     ours.ct_eq(theirs).into()
 }

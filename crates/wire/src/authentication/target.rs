@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 /// What comes of a message to the controller.
 #[derive(Debug)]
 pub enum TargetStep {
-    /// It has been taken.
+    /// The Authentication Send command can complete at once.
     Done,
     /// Work must be done first; the command completes after [`Target::worked`].
     Work(Job),
@@ -47,13 +47,13 @@ struct Transaction {
 enum State {
     /// Waits for AUTH_Negotiate.
     Idle,
-    /// Works out its own Diffie-Hellman value.
+    /// Computes its own Diffie-Hellman value.
     Exponentiating(Transaction),
     /// Its challenge can be fetched.
     Challenge(Transaction, Vec<u8>),
-    /// Waits for the reply.
+    /// Waits for DH-HMAC-CHAP_Reply.
     Reply(Transaction),
-    /// Works out the shared secret.
+    /// Computes the shared secret.
     Sharing(Transaction, Received),
     /// Success can be fetched, with the controller's answer perhaps.
     Success1 { number: u16, hash: Hash, response: Option<Zeroizing<Vec<u8>>> },
@@ -61,7 +61,7 @@ enum State {
     Success2 { number: u16 },
     /// The failure can be fetched.
     Failure1 { number: u16, failure: Failure },
-    /// Nothing more will come of it.
+    /// Authentication has failed, and both ends know.
     Failed,
 }
 

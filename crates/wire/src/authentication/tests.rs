@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:5f5ae2a3-5c2e-4e2e-9a1a-000000000001";
 const SUBSYSTEM_NQN: &str = "nqn.2026-01.io.mynah:vectors";
 
-/// Bytes that count up.
+/// A source of consecutive bytes.
 fn counting(mut next: u8) -> impl FnMut(&mut [u8]) {
     move |bytes| {
         bytes.iter_mut().for_each(|byte| {
@@ -36,7 +36,7 @@ fn only(hash: Hash, group: Group) -> Choices {
     Choices { hashes: vec![hash], groups: vec![group] }
 }
 
-/// What came of a conversation.
+/// What a run of both ends led to.
 struct Talk {
     messages: Vec<Vec<u8>>,
     host: Result<(), Failure>,

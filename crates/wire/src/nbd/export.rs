@@ -2,48 +2,48 @@
 
 /// Transmission flags ("Transmission flags").
 pub mod flag {
-    /// The other bits mean something.
+    /// Always set: the other bits are valid.
     pub const HAS_FLAGS: u16 = 1;
-    /// Nothing can be written.
+    /// NBD_FLAG_READ_ONLY.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// There is FLUSH.
+    /// NBD_CMD_FLUSH is supported.
     pub const FLUSH: u16 = 1 << 2;
-    /// Commands may say FUA.
+    /// Requests may have NBD_CMD_FLAG_FUA.
     pub const FUA: u16 = 1 << 3;
-    /// There is TRIM.
+    /// NBD_CMD_TRIM is supported.
     pub const TRIM: u16 = 1 << 5;
-    /// There is WRITE_ZEROES.
+    /// NBD_CMD_WRITE_ZEROES is supported.
     pub const WRITE_ZEROES: u16 = 1 << 6;
-    /// Reads may ask for one chunk.
+    /// Reads may have NBD_CMD_FLAG_DF.
     pub const DONT_FRAGMENT: u16 = 1 << 7;
     /// Several connections see the same bytes, and a flush on one is for all.
     pub const MULTIPLE_CONNECTIONS: u16 = 1 << 8;
-    /// WRITE_ZEROES may ask to fail unless it is fast.
+    /// NBD_CMD_WRITE_ZEROES may have NBD_CMD_FLAG_FAST_ZERO.
     pub const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Bytes of requests ("Block size constraints").
+/// Block sizes of requests, in bytes ("Block size constraints").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Offsets and lengths are multiples of it.
+    /// Minimum: offsets and lengths are multiples of it.
     pub least: u32,
-    /// And better of this.
+    /// Preferred: requests that are multiples of it are efficient.
     pub preferred: u32,
-    /// Payloads have no more.
+    /// Maximum payload of a request.
     pub most: u32,
 }
 
-/// Something that clients can choose.
+/// An export that clients can choose by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// What it is called; the first one is also found under the empty name.
+    /// Clients choose the first export also by the empty name.
     pub name: String,
-    /// For people.
+    /// Free text for people.
     pub description: String,
-    /// Its size.
+    /// Size of the export in bytes.
     pub bytes: u64,
-    /// What requests it takes.
+    /// Limits of requests.
     pub sizes: BlockSizes,
-    /// Of [`flag`].
+    /// Bits of [`flag`].
     pub flags: u16,
 }

@@ -7,15 +7,15 @@ use super::{u16_at, u32_at, u64_at};
 const SERVER_MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// Both ends say options and what comes of them.
+/// NBD_FLAG_FIXED_NEWSTYLE: both ends negotiate with options and replies to them.
 const FIXED_NEWSTYLE: u32 = 1;
-/// No zeros follow the answer to NBD_OPT_EXPORT_NAME.
+/// NBD_FLAG_NO_ZEROES: no zeros follow the answer to NBD_OPT_EXPORT_NAME.
 const NO_ZEROES: u32 = 2;
 /// Bytes of an option's header.
 const OPTION_BYTES: usize = 16;
 /// Data that an option may have; names have 4,096 at most.
 const OPTION_DATA_MAX: u32 = 64 << 10;
-/// More is not even skipped.
+/// Longer option data end the connection instead of being skipped.
 const SKIPPED_MAX: u32 = 1 << 20;
 /// The one metadata context there is ("`base` metadata context"), and what answers call it.
 const ALLOCATION: &[u8] = b"base:allocation";
@@ -23,7 +23,7 @@ const ALLOCATION_ID: u32 = 1;
 /// While so much waits to be sent, no more options are read.
 const OUTPUT_MAX: usize = 256 << 10;
 
-/// Options.
+/// Option types (NBD_OPT_).
 mod option {
     pub(super) const EXPORT_NAME: u32 = 1;
     pub(super) const ABORT: u32 = 2;
@@ -35,7 +35,7 @@ mod option {
     pub(super) const SET_META_CONTEXT: u32 = 10;
 }
 
-/// What options are answered with.
+/// Option reply types (NBD_REP_).
 mod answer {
     pub(super) const ACK: u32 = 1;
     pub(super) const SERVER: u32 = 2;
@@ -45,17 +45,17 @@ mod answer {
 
 /// Why an option is refused ("Option reply types").
 pub mod refusal {
-    /// There is no such option.
+    /// NBD_REP_ERR_UNSUP.
     pub const UNSUPPORTED: u32 = 1 << 31 | 1;
-    /// The server does not want it.
+    /// NBD_REP_ERR_POLICY.
     pub const POLICY: u32 = 1 << 31 | 2;
-    /// Its data make no sense.
+    /// NBD_REP_ERR_INVALID.
     pub const INVALID: u32 = 1 << 31 | 3;
-    /// There is no such export.
+    /// NBD_REP_ERR_UNKNOWN.
     pub const UNKNOWN: u32 = 1 << 31 | 6;
-    /// The server goes away.
+    /// NBD_REP_ERR_SHUTDOWN.
     pub const SHUTDOWN: u32 = 1 << 31 | 7;
-    /// Its data are too long.
+    /// NBD_REP_ERR_TOO_BIG.
     pub const TOO_BIG: u32 = 1 << 31 | 9;
 }
 
@@ -87,28 +87,28 @@ pub enum Broken {
     Request,
 }
 
-/// What is agreed on besides the export.
+/// What client and server have negotiated besides the export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
-    /// Answers come in chunks.
+    /// Replies are structured.
     pub structured: bool,
     /// The identifier of `base:allocation`, if the client has chosen it for its export.
     pub allocation: Option<u32>,
 }
 
-/// What came of the bytes that were there.
+/// What has to happen after received bytes were processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// More are needed.
+    /// More bytes have to come.
     Waits,
     /// The client takes the export of this place in the list: [`Handshake::accept`] or
     /// [`Handshake::refuse`] has to come next.
     Takes(usize),
-    /// The client goes.
+    /// The client ends the session.
     Leaves,
 }
 
-/// How a choice is answered.
+/// The option with which an export was chosen; it decides the form of the reply.
 #[derive(Clone, Debug)]
 enum Choice {
     /// NBD_OPT_EXPORT_NAME.
@@ -124,9 +124,9 @@ pub struct Handshake {
     /// Data of an option that are thrown away.
     skips: u32,
     structured: bool,
-    /// For which export `base:allocation` was chosen.
+    /// The export for which `base:allocation` was chosen.
     allocation: Option<String>,
-    /// The export that was taken, and how.
+    /// The export that was chosen, and the option that chose it.
     choice: Option<(String, Choice)>,
 }
 
@@ -139,7 +139,7 @@ impl Handshake {
         Handshake { flags: None, skips: 0, structured: false, allocation: None, choice: None }
     }
 
-    /// Deals with what has come, and says how much of it was used up.
+    /// Processes received bytes: how many were consumed, and what has to happen next.
     ///
     /// # Errors
     /// If the connection has to end.
@@ -204,7 +204,7 @@ impl Handshake {
         }
     }
 
-    /// Deals with an option.
+    /// Handles one option.
     fn option(
         &mut self,
         option: u32,
@@ -248,7 +248,7 @@ impl Handshake {
         Ok(Step::Waits)
     }
 
-    /// NBD_OPT_INFO and NBD_OPT_GO.
+    /// Handles NBD_OPT_INFO and NBD_OPT_GO.
     fn information(
         &mut self,
         option: u32,
@@ -278,7 +278,7 @@ impl Handshake {
         Step::Takes(at)
     }
 
-    /// NBD_OPT_LIST_META_CONTEXT and NBD_OPT_SET_META_CONTEXT.
+    /// Handles NBD_OPT_LIST_META_CONTEXT and NBD_OPT_SET_META_CONTEXT.
     fn contexts(&mut self, option: u32, data: &[u8], exports: &[Export], out: &mut Vec<u8>) {
         let sets = option == option::SET_META_CONTEXT;
         if sets {
@@ -339,7 +339,7 @@ impl Handshake {
         Agreed { structured: self.structured, allocation: is_chosen.then_some(ALLOCATION_ID) }
     }
 
-    /// It cannot. Whether the client can be told, and may choose again; else the connection ends.
+    /// Refuses the chosen export. `false`: the client cannot be told; the connection has to end.
     pub fn refuse(&mut self, why: u32, text: &str, out: &mut Vec<u8>) -> bool {
         match self.choice.take() {
             Some((_, Choice::Go(_))) => {
@@ -351,7 +351,7 @@ impl Handshake {
     }
 }
 
-/// The export of a name. Without a name it is the first.
+/// The index of the export with a name, or of the first one if the name is empty.
 fn find(exports: &[Export], name: &str) -> Option<usize> {
     if name.is_empty() {
         return (!exports.is_empty()).then_some(0);
@@ -371,7 +371,7 @@ fn take_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
-/// The answer to an option.
+/// Appends an option reply.
 fn reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     out.extend(REPLY_MAGIC.to_be_bytes());
     out.extend(option.to_be_bytes());

@@ -4,12 +4,12 @@ use super::Error;
 
 const SIMPLE_MAGIC: u32 = 0x6744_6698;
 const CHUNK_MAGIC: u32 = 0x668e_33ef;
-/// The chunk is the answer's last.
+/// NBD_REPLY_FLAG_DONE: the chunk is the last of the reply.
 const DONE: u16 = 1;
 /// Bytes of an answer around its data, at most.
 pub const REPLY_BYTES_MAX: usize = 128;
 
-/// Types of chunks.
+/// Chunk types (NBD_REPLY_TYPE_).
 mod kind {
     pub(super) const NONE: u16 = 0;
     pub(super) const OFFSET_DATA: u16 = 1;
@@ -20,43 +20,43 @@ mod kind {
 
 /// States of an extent, as `base:allocation` has them.
 pub mod extent {
-    /// It holds no space.
+    /// NBD_STATE_HOLE: no space is allocated.
     pub const HOLE: u32 = 1;
-    /// It reads as zeros.
+    /// NBD_STATE_ZERO: it reads as zeros.
     pub const ZERO: u32 = 2;
 }
 
-/// What an answer's chunk says.
+/// Content of a chunk of a structured reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk<'a> {
-    /// Nothing more than that all is well.
+    /// NBD_REPLY_TYPE_NONE: success without data.
     Done,
-    /// So many bytes follow, which are those from an offset on.
+    /// NBD_REPLY_TYPE_OFFSET_DATA: offset and length of data, which follow.
     Data(u64, u32),
-    /// Extents, each with its length and its state, for a context.
+    /// NBD_REPLY_TYPE_BLOCK_STATUS: a metadata context, and length and state of each extent.
     Extents(u32, &'a [(u32, u32)]),
-    /// It has failed.
+    /// NBD_REPLY_TYPE_ERROR.
     Failed(Error),
-    /// It has failed at an offset.
+    /// NBD_REPLY_TYPE_ERROR_OFFSET.
     FailedAt(Error, u64),
 }
 
-/// How a client is answered.
+/// The form of replies to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replies {
-    /// In chunks.
+    /// Structured replies, not simple ones.
     pub structured: bool,
 }
 
 impl Replies {
-    /// A simple answer: data of a read follow if there is no error.
+    /// A simple reply; without an error, the data of a read follow.
     pub fn simple(out: &mut Vec<u8>, cookie: u64, error: Option<Error>) {
         out.extend(SIMPLE_MAGIC.to_be_bytes());
         out.extend(error.map_or(0, |error| error as u32).to_be_bytes());
         out.extend(cookie.to_be_bytes());
     }
 
-    /// A chunk of an answer; data of a read follow.
+    /// A chunk of a structured reply; the data of a read follow.
     pub fn chunk(out: &mut Vec<u8>, cookie: u64, chunk: Chunk<'_>, is_last: bool) {
         let (kind, bytes) = match chunk {
             Chunk::Done => (kind::NONE, 0),
@@ -91,7 +91,7 @@ impl Replies {
         }
     }
 
-    /// The end of an answer that has no data.
+    /// A reply, in the client's form, to a request that returns no data.
     pub fn end(self, out: &mut Vec<u8>, cookie: u64, error: Option<Error>) {
         match (self.structured, error) {
             (false, error) => Replies::simple(out, cookie, error),

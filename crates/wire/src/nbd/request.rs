@@ -15,13 +15,13 @@ pub mod command_flag {
     pub const NO_HOLE: u16 = 1 << 1;
     /// The answer is to be one chunk.
     pub const DONT_FRAGMENT: u16 = 1 << 2;
-    /// One extent is enough.
+    /// NBD_CMD_FLAG_REQ_ONE: one extent is enough.
     pub const ONE_EXTENT: u16 = 1 << 3;
     /// Fail where writing zeros is no faster than writing bytes.
     pub const FAST_ZERO: u16 = 1 << 4;
 }
 
-/// What is to be done.
+/// Type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// NBD_CMD_READ.
@@ -38,27 +38,25 @@ pub enum Command {
     WriteZeroes,
     /// NBD_CMD_BLOCK_STATUS.
     BlockStatus,
-    /// Something else.
+    /// A type that is not known.
     Unknown(u16),
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The client's name for it.
+    /// Chosen by the client; the reply has the same.
     pub cookie: u64,
-    /// What is to be done.
     pub command: Command,
-    /// Of [`command_flag`].
+    /// Bits of [`command_flag`].
     pub flags: u16,
-    /// Where.
+    /// In bytes.
     pub offset: u64,
-    /// To how many bytes.
+    /// Length of the range.
     pub bytes: u32,
 }
 
 impl Request {
-    /// Reads one; `None` if that is none, and nothing is known of what follows.
+    /// Parses a request; `None` if the magic is wrong: then the next request cannot be found.
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Option<Request> {
         if u32_at(bytes, 0) != MAGIC {
             return None;
@@ -82,7 +80,7 @@ impl Request {
         })
     }
 
-    /// The message, for whoever plays a client.
+    /// The bytes of the request, for clients.
     pub fn build(&self) -> [u8; REQUEST_BYTES] {
         let command = match self.command {
             Command::Read => 0,
@@ -104,7 +102,7 @@ impl Request {
         out
     }
 
-    /// Bytes that follow it.
+    /// Bytes of payload that follow the request.
     pub fn payload_bytes(&self) -> u32 {
         match self.command {
             Command::Write => self.bytes,
@@ -112,13 +110,12 @@ impl Request {
         }
     }
 
-    /// Whether a flag is set.
     pub fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 
-    /// Whether an export takes it. `has_extents`: the client may ask for block status; `structured`:
-    /// answers come in chunks.
+    /// Checks a request against an export. `has_extents`: the client may ask for block status;
+    /// `structured`: replies are structured.
     ///
     /// # Errors
     /// What it fails with.

@@ -14,9 +14,7 @@ pub const SGL_KEYED_INVALIDATE: u8 = 0x4f;
 /// A place in the host's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Its address.
     pub address: u64,
-    /// Bytes.
     pub bytes: u32,
     /// The key with which it can be accessed.
     pub key: u32,
@@ -43,7 +41,6 @@ impl Remote {
 /// Where a command's data are, or go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// There are none.
     None,
     /// In the capsule: this part of its bytes.
     Capsule(Range<usize>),
@@ -53,12 +50,11 @@ pub enum Place {
     Write(Remote),
 }
 
-/// A capsule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capsule {
     /// The command, with a data pointer as those of other transports: nobody else knows keys.
     pub entry: SubmissionEntry,
-    /// Its data; else what it is to be answered.
+    /// Where its data are; else the status that it has to be completed with.
     pub place: Result<Place, Status>,
 }
 

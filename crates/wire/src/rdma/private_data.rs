@@ -36,7 +36,7 @@ pub enum Rejection {
     ReadDepth = 7,
 }
 
-/// What is sent with a refusal.
+/// Bytes of the private data of a rejection.
 pub const REJECTION_BYTES: usize = 4;
 
 impl Rejection {
@@ -76,7 +76,7 @@ impl Request {
     /// Queues have up to `entries_max` entries, and controllers up to `queues_max` I/O queues.
     ///
     /// # Errors
-    /// What to answer.
+    /// The rejection to answer with.
     pub fn parse(bytes: &[u8], entries_max: u16, queues_max: u16) -> Result<Request, Rejection> {
         let (data, _) = RequestBytes::ref_from_prefix(bytes).map_err(|_| Rejection::Length)?;
         if data.format.get() != FORMAT {
@@ -99,7 +99,7 @@ impl Request {
         Ok(Request { queue_id, receive_entries, send_entries })
     }
 
-    /// What a host sends.
+    /// The private data of a request to connect.
     pub fn to_bytes(self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         let data = RequestBytes {

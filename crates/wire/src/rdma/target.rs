@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// Bits of [`SubmissionEntry::flags`] of either half of a fused pair.
 const FUSED: u8 = 3;
 
-/// What a queue pair has.
+/// Limits of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Commands that can be received at once.
@@ -51,18 +51,18 @@ pub enum Broken {
 pub enum Step {
     /// A command, with this part of the capsule as its data.
     Command(SubmissionEntry, Range<usize>),
-    /// Its data have to be read.
+    /// Its data have to be read with RDMA READ first.
     Waits,
-    /// It is answered with this.
+    /// It is completed at once with this.
     Answered(CompletionEntry),
 }
 
 /// What is to be posted for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What is sent.
+    /// The completion to SEND.
     pub entry: CompletionEntry,
-    /// Where the data are written to before that.
+    /// Where the data are written with RDMA WRITE before that.
     pub to: Option<Remote>,
     /// The key that the SEND invalidates.
     pub invalidates: Option<u32>,
@@ -97,7 +97,7 @@ pub struct Connection {
     settings: Settings,
     commands: Vec<Command>,
     waiting: VecDeque<Transfer>,
-    /// By the number of the READ.
+    /// Indexed by the number of the READ.
     reading: Vec<Option<Transfer>>,
     /// Half of a fused pair waits for its data, and what comes after it for that.
     fused: bool,

@@ -5,9 +5,9 @@ use super::pdu::DIGEST_BYTES;
 /// Which digests a connection has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
-    /// Behind every header.
+    /// HDGST: a digest follows every header.
     pub header: bool,
-    /// Behind all data.
+    /// DDGST: a digest follows all data.
     pub data: bool,
 }
 
@@ -22,18 +22,16 @@ impl Digests {
         u8::from(self.header) | u8::from(self.data) << 1
     }
 
-    /// Those that both have.
+    /// The digests that both ends want.
     #[must_use]
     pub fn and(self, other: Digests) -> Digests {
         Digests { header: self.header && other.header, data: self.data && other.data }
     }
 
-    /// Bytes of the header digest.
     pub fn header_bytes(self) -> usize {
         if self.header { DIGEST_BYTES } else { 0 }
     }
 
-    /// Bytes of the data digest.
     pub fn data_bytes(self) -> usize {
         if self.data { DIGEST_BYTES } else { 0 }
     }

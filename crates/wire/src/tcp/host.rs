@@ -80,10 +80,9 @@ pub trait Payload {
     fn place(&mut self, slot: u16, offset: u32, from: &[u8]);
 }
 
-/// What moves with a command.
+/// Direction and length of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movement {
-    /// Nothing.
     None,
     /// So many bytes to the controller.
     FromHost(u32),
@@ -91,19 +90,18 @@ pub enum Movement {
     ToHost(u32),
 }
 
-/// What happened.
+/// What [`Host::poll`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The connection is initialised; commands may be submitted.
     Ready,
-    /// A command has completed.
     Completed {
-        /// Which; the slot is free again.
+        /// The command's slot, which is free again.
         slot: u16,
-        /// How. A command whose data did not fit its digest has the status
+        /// A command whose data did not fit its digest has the status
         /// [`Status::TRANSIENT_TRANSPORT_ERROR`].
         entry: CompletionEntry,
-        /// How many bytes came from the controller.
+        /// Bytes of data that came from the controller.
         received: u32,
     },
 }
@@ -156,7 +154,7 @@ enum State {
     Failed(HostError),
 }
 
-/// A place for a command.
+/// State of the command in a slot.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// Changes each time the slot is used; the upper bits of the identifier.
@@ -184,16 +182,12 @@ struct Grant {
 /// What has happened to a command's data for the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// The controller has asked for some of them.
-    Asked {
-        /// Of which command.
-        slot: u16,
-    },
-    /// What was asked for is in the output, up to so many bytes from its beginning.
+    /// The controller has sent an R2T.
+    Asked { slot: u16 },
+    /// The data for an R2T are in the output, as far as `end`.
     Written {
-        /// Of which command.
         slot: u16,
-        /// Where its last byte ends.
+        /// Offset in the output behind the last byte of the data.
         end: usize,
     },
 }

@@ -10,27 +10,27 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of a header or data digest.
 pub const DIGEST_BYTES: usize = 4;
 
-/// What a PDU is.
+/// PDU-Type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Initialize connection request, from the host.
+    /// ICReq: initialize connection request, from the host.
     InitializeRequest = 0x00,
-    /// Initialize connection response.
+    /// ICResp: initialize connection response.
     InitializeResponse = 0x01,
-    /// The host ends the connection because of an error.
+    /// H2CTermReq: the host ends the connection because of an error.
     TerminateFromHost = 0x02,
-    /// The controller ends the connection because of an error.
+    /// C2HTermReq: the controller ends the connection because of an error.
     TerminateToHost = 0x03,
-    /// A command.
+    /// CapsuleCmd.
     CapsuleCommand = 0x04,
-    /// A completion.
+    /// CapsuleResp.
     CapsuleResponse = 0x05,
-    /// Data to the controller.
+    /// H2CData.
     DataFromHost = 0x06,
-    /// Data to the host.
+    /// C2HData.
     DataToHost = 0x07,
-    /// Ready to transfer.
+    /// R2T.
     ReadyToTransfer = 0x09,
 }
 
@@ -70,7 +70,6 @@ pub const FLAG_DATA_LAST: u8 = 1 << 2;
 /// The command succeeded: no completion follows.
 pub const FLAG_DATA_SUCCESS: u8 = 1 << 3;
 
-/// The common header.
 #[derive(
     Clone,
     Copy,
@@ -88,13 +87,13 @@ pub const FLAG_DATA_SUCCESS: u8 = 1 << 3;
 pub struct CommonHeader {
     /// [`Kind`].
     pub kind: u8,
-    /// Flags, by kind.
+    /// FLAGS; their meaning depends on the type.
     pub flags: u8,
-    /// Bytes of the header, without digest.
+    /// HLEN: bytes of the header, without digest.
     pub header_bytes: u8,
-    /// Where the data begin, from the PDU's first byte; 0 without data.
+    /// PDO: where the data begin, from the PDU's first byte; 0 without data.
     pub data_offset: u8,
-    /// Bytes of the whole PDU.
+    /// PLEN: bytes of the whole PDU.
     pub pdu_bytes: U32,
 }
 
@@ -104,7 +103,6 @@ pub struct CommonHeader {
 )]
 #[repr(C)]
 pub struct Initialize {
-    /// The common header.
     pub common: CommonHeader,
     /// PDU format version: 0.
     pub version: U16,
@@ -115,7 +113,6 @@ pub struct Initialize {
     /// Request: outstanding R2Ts a command may have, less one. Response: most data bytes
     /// the controller takes in one PDU, at least 4,096.
     pub limit: U32,
-    /// Zero.
     pub reserved: [u8; 112],
 }
 
@@ -125,21 +122,16 @@ pub struct Initialize {
 )]
 #[repr(C)]
 pub struct CapsuleCommand {
-    /// The common header.
     pub common: CommonHeader,
-    /// The command.
     pub entry: SubmissionEntry,
 }
 
-/// A completion.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
 #[repr(C)]
 pub struct CapsuleResponse {
-    /// The common header.
     pub common: CommonHeader,
-    /// The completion.
     pub entry: CompletionEntry,
 }
 
@@ -149,17 +141,15 @@ pub struct CapsuleResponse {
 )]
 #[repr(C)]
 pub struct Data {
-    /// The common header.
     pub common: CommonHeader,
-    /// The command's identifier.
+    /// CCCID: the command's identifier.
     pub command_id: U16,
     /// The R2T's tag; zero for data to the host.
     pub transfer_tag: U16,
-    /// Where in the command's data these begin.
+    /// DATAO: offset in the command's data.
     pub offset: U32,
-    /// How many bytes.
+    /// DATAL: bytes of data.
     pub bytes: U32,
-    /// Zero.
     pub reserved: [u8; 4],
 }
 
@@ -169,17 +159,15 @@ pub struct Data {
 )]
 #[repr(C)]
 pub struct ReadyToTransfer {
-    /// The common header.
     pub common: CommonHeader,
-    /// The command's identifier.
+    /// CCCID: the command's identifier.
     pub command_id: U16,
-    /// Returned with the data.
+    /// R2TT: returned with the data.
     pub transfer_tag: U16,
-    /// Where in the command's data to begin.
+    /// R2TO: offset in the command's data.
     pub offset: U32,
-    /// How many bytes.
+    /// R2TL: bytes of data.
     pub bytes: U32,
-    /// Zero.
     pub reserved: [u8; 4],
 }
 
@@ -189,13 +177,11 @@ pub struct ReadyToTransfer {
 )]
 #[repr(C)]
 pub struct Terminate {
-    /// The common header.
     pub common: CommonHeader,
     /// [`FatalError`].
     pub status: U16,
     /// Where the bad field is, or what the bad value was.
     pub information: U32,
-    /// Zero.
     pub reserved: [u8; 10],
 }
 

@@ -21,13 +21,13 @@ struct Lender {
     lent_bytes: usize,
 }
 
-/// Lends buffers in powers of two. What is lent and what is kept for later never exceed the
+/// Lends buffers in powers of two. The bytes of lent and cached buffers together never exceed the
 /// limit together.
 #[derive(Debug)]
 pub struct TransferPool {
     bytes_max: usize,
     owner_bytes_max: usize,
-    /// By owner.
+    /// Indexed by [`Owner`].
     owners: Vec<Lender>,
     by_source: HashMap<u128, Owner>,
     free: Vec<Owner>,
@@ -90,7 +90,6 @@ impl TransferPool {
         self.bytes_max / SHARES
     }
 
-    /// Bytes that are lent.
     pub fn lent_bytes(&self) -> usize {
         self.lent_bytes
     }
@@ -130,7 +129,7 @@ impl TransferPool {
         Some(vec![0; bytes])
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     pub fn give(&mut self, owner: Owner, buffer: Vec<u8>) {
         self.owners[owner.0 as usize].lent_bytes -= buffer.len();
         self.lent_bytes -= buffer.len();
@@ -140,7 +139,7 @@ impl TransferPool {
         }
     }
 
-    /// Gives the memory back that nobody uses.
+    /// Frees the cached buffers.
     pub fn forget_kept(&mut self) {
         self.kept = Default::default();
         self.kept_bytes = 0;

@@ -18,16 +18,13 @@ use super::pdu::FatalError;
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The host.
     Host,
-    /// The controller.
     Controller,
 }
 
 /// The peer broke the protocol: the connection must end, with a terminate PDU that says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fatal {
-    /// What kind of error.
     pub error: FatalError,
     /// Offset of the bad field, or the bad value ([`FatalError`]).
     pub information: u32,

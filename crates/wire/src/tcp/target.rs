@@ -37,7 +37,7 @@ const FIELD_FLAGS: u32 = 1;
 const FIELD_VERSION: u32 = 8;
 const FIELD_ALIGNMENT: u32 = 10;
 
-/// What a connection offers.
+/// What the controller offers to a host, and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Data a command capsule may carry.
@@ -46,7 +46,7 @@ pub struct Settings {
     pub data_pdu_bytes: u32,
     /// Data one command may move.
     pub transfer_bytes: u32,
-    /// Data one R2T asks for.
+    /// Most data that one R2T asks for.
     pub ready_bytes: u32,
     /// Data one PDU to the host carries.
     pub data_to_host_bytes: u32,
@@ -54,7 +54,7 @@ pub struct Settings {
     pub digests: Digests,
     /// Alignment of data from the host, in dwords less one, at most 31.
     pub alignment: u8,
-    /// More output than this, and no reply is taken.
+    /// With more output than this, no reply is taken.
     pub output_bytes: usize,
 }
 
@@ -82,12 +82,11 @@ pub enum Ended {
     Terminated(u16, u32),
 }
 
-/// What has happened.
+/// What [`Connection::poll`] reports.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A command has come with all its data.
     Command {
-        /// The command.
         entry: SubmissionEntry,
         /// Its data, if it moves data from the host.
         data: &'a [u8],
@@ -143,7 +142,7 @@ pub struct Connection {
     flow_control: bool,
     damaged: u64,
     stamp: u64,
-    /// Commands that have come.
+    /// Commands received so far, modulo 2^32.
     commands: u32,
     /// Requests for data that were put into the output, if anybody wants to know.
     requests: Option<VecDeque<(u16, usize)>>,
@@ -155,7 +154,7 @@ impl Connection {
         Connection::of(Owner::default(), settings)
     }
 
-    /// The same, of one of the pool's owners.
+    /// Like [`Connection::new`], with buffers lent to one of the pool's owners.
     pub fn of(owner: Owner, settings: Settings) -> Connection {
         let limits = Limits {
             capsule_data_bytes: settings.capsule_data_bytes,
@@ -407,7 +406,6 @@ impl Connection {
         self.outstanding
     }
 
-    /// The digests in use.
     pub fn digests(&self) -> Digests {
         self.outbound.digests()
     }
@@ -433,7 +431,7 @@ impl Connection {
         self.transfers.abandon(pool);
     }
 
-    /// Whose it is to the pool.
+    /// The pool's owner that buffers are lent to.
     pub fn owner(&self) -> Owner {
         self.transfers.owner()
     }
@@ -687,7 +685,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes data as far as they have come; whether the PDU is over.
+    /// Takes the data that have come; `true` when the PDU has ended.
     fn take_data(&mut self) -> Result<bool, Ended> {
         let Some(incoming) = &mut self.incoming else { return Ok(true) };
         let come = self.inbound.data();
@@ -725,18 +723,17 @@ impl Connection {
 
 /// Where data from the host are.
 enum Place {
-    /// There are none.
     None,
     /// In the capsule, from this offset.
     Capsule(usize),
-    /// So many bytes have to be asked for.
+    /// So many bytes have to be requested with R2Ts.
     Transport(u32),
 }
 
 /// A command with all its data.
 enum Found {
-    /// They came with it.
+    /// Its data came in the capsule.
     Capsule(SubmissionEntry, CapsuleData),
-    /// They were asked for.
+    /// Its data came after R2Ts; the slot of the transfer.
     Transfer(u16),
 }

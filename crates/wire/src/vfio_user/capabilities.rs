@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(number).ok()?.parse().ok()
     }
 
-    /// Any value, passed over.
+    /// Skips any value.
     fn value(&mut self, depth: u32) -> Option<()> {
         self.space();
         match self.rest.first()? {

@@ -22,61 +22,57 @@ const REGION_INFO_BYTES: u32 = 4096;
 /// Mappings that the client says it may make; as QEMU does.
 const MAPPINGS_MAX: u64 = 65_535;
 
-/// What is asked of the device.
+/// A request to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// It may use this memory.
+    /// DMA_MAP: the device may use this memory.
     Map {
         /// The first address on the bus.
         address: u64,
-        /// Bytes.
         bytes: u64,
         /// Where it begins in the descriptor's file.
         offset: u64,
     },
-    /// It must not use this memory any more.
+    /// DMA_UNMAP: the device must not use this memory any more.
     Unmap {
         /// The first address on the bus.
         address: u64,
-        /// Bytes.
         bytes: u64,
     },
-    /// How many regions and kinds of interrupts it has.
+    /// DEVICE_GET_INFO.
     Device,
-    /// What a region is.
+    /// DEVICE_GET_REGION_INFO.
     Region(u32),
-    /// How many interrupts of a kind it has.
+    /// DEVICE_GET_IRQ_INFO.
     Interrupts(u32),
-    /// Interrupts are signalled through the descriptors that go with the request, one each.
+    /// DEVICE_SET_IRQS: interrupts are signalled through the descriptors of the request, one each.
     Signal {
-        /// The kind.
+        /// Index of the interrupt kind.
         kind: u32,
-        /// The first.
+        /// The first interrupt of the kind.
         start: u32,
-        /// How many.
+        /// Number of interrupts.
         count: u32,
     },
-    /// Interrupts of a kind are not signalled any more.
+    /// DEVICE_SET_IRQS: interrupts of a kind are not signalled any more.
     Disable(u32),
-    /// Bytes of a region.
+    /// REGION_READ.
     Read {
-        /// Which.
         region: u32,
-        /// Where.
+        /// Offset in the region.
         offset: u64,
         /// How many; at most [`ACCESS_BYTES_MAX`].
         bytes: u32,
     },
-    /// Bytes for a region.
+    /// REGION_WRITE.
     Write {
-        /// Which.
         region: u32,
-        /// Where.
+        /// Offset in the region.
         offset: u64,
         /// At most [`ACCESS_BYTES_MAX`].
         data: &'a [u8],
     },
-    /// It shall reset itself.
+    /// DEVICE_RESET.
     Reset,
 }
 
@@ -110,25 +106,21 @@ pub struct Region<D> {
     pub descriptors: Vec<D>,
 }
 
-/// What a server answers.
+/// Content of a successful reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer<'a, D> {
-    /// The version is agreed on.
+    /// The version is agreed on; what the server can do.
     Connected(Capabilities),
-    /// It is done.
+    /// A reply without content.
     Done,
-    /// What the device is.
+    /// DEVICE_GET_INFO.
     Device {
         /// It can be reset.
         resettable: bool,
-        /// It is a PCI device.
         pci: bool,
-        /// How many regions it has.
         regions: u32,
-        /// How many kinds of interrupts it has.
         interrupts: u32,
     },
-    /// What a region is.
     Region(Region<D>),
     /// How many interrupts there are.
     Interrupts(u32),
@@ -136,12 +128,10 @@ pub enum Answer<'a, D> {
     Data(&'a [u8]),
 }
 
-/// A reply.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reply<'a, D> {
     /// The request, by the number that [`Client::submit`] gave it; 0 is VERSION.
     pub id: u16,
-    /// What came of it.
     pub result: Result<Answer<'a, D>, Errno>,
 }
 
@@ -333,7 +323,7 @@ impl<D> Client<D> {
         }
     }
 
-    /// What is to be sent next.
+    /// What to send next; `None`: nothing.
     pub fn output(&self) -> Option<Output<'_>> {
         self.outbound.output()
     }

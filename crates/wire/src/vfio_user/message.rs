@@ -3,7 +3,7 @@
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What a message asks for.
+/// Command numbers.
 pub mod command {
     pub const VERSION: u16 = 1;
     pub const DMA_MAP: u16 = 2;
@@ -44,13 +44,11 @@ pub mod command {
 pub mod flag {
     /// What kind of message it is: [`REQUEST`] or [`REPLY`].
     pub const TYPE: u32 = 0xf;
-    /// A request.
     pub const REQUEST: u32 = 0;
-    /// A reply.
     pub const REPLY: u32 = 1;
     /// No reply is wanted.
     pub const NO_REPLY: u32 = 1 << 4;
-    /// The request failed.
+    /// The request failed; [`super::Header::error`] says why.
     pub const ERROR: u32 = 1 << 5;
 }
 
@@ -75,27 +73,26 @@ pub const REGIONS: usize = 9;
 pub const CONFIGURATION_REGION: u32 = 7;
 /// Kinds of interrupts of a PCI device: INTx, MSI, MSI-X, errors, requests.
 pub const INTERRUPT_KINDS: usize = 5;
-/// MSI-X.
+/// Index of the MSI-X interrupts.
 pub const MSI_X: u32 = 2;
 
-/// Begins every message.
+/// Header of every message.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// The sender's name for the message; its reply has the same.
     pub id: U16,
-    /// See [`command`].
+    /// Number of [`command`].
     pub command: U16,
     /// Bytes of the message with this header.
     pub size: U32,
-    /// See [`flag`].
+    /// Bits of [`flag`].
     pub flags: U32,
-    /// Of failed requests.
+    /// Error number of a failed request.
     pub error: U32,
 }
 
 impl Header {
-    /// Bytes of a header.
     pub const BYTES: usize = size_of::<Header>();
 }
 
@@ -105,7 +102,7 @@ impl Header {
 pub struct Version {
     /// Messages of other major versions cannot be understood.
     pub major: U16,
-    /// Grows with what is added.
+    /// Higher minor versions are compatible.
     pub minor: U16,
 }
 
@@ -113,7 +110,7 @@ pub struct Version {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct DmaMap {
-    /// Bytes of this.
+    /// Bytes of this structure.
     pub argsz: U32,
     /// [`DmaMap::READ`], [`DmaMap::WRITE`].
     pub flags: U32,
@@ -121,7 +118,7 @@ pub struct DmaMap {
     pub offset: U64,
     /// The first address on the bus.
     pub address: U64,
-    /// Bytes.
+    /// In bytes.
     pub size: U64,
 }
 
@@ -136,13 +133,13 @@ impl DmaMap {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct DmaUnmap {
-    /// Bytes of this.
+    /// Bytes of this structure.
     pub argsz: U32,
     /// [`DmaUnmap::DIRTY_BITMAP`], [`DmaUnmap::ALL`].
     pub flags: U32,
     /// The first address on the bus.
     pub address: U64,
-    /// Bytes.
+    /// In bytes.
     pub size: U64,
 }
 
@@ -157,20 +154,20 @@ impl DmaUnmap {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct DeviceInfo {
-    /// Bytes of this.
+    /// Bytes of this structure.
     pub argsz: U32,
     /// [`DeviceInfo::RESET`], [`DeviceInfo::PCI`].
     pub flags: U32,
     /// Regions, at least [`REGIONS`] of a PCI device.
     pub regions: U32,
-    /// Kinds of interrupts.
+    /// Number of interrupt kinds.
     pub interrupts: U32,
 }
 
 impl DeviceInfo {
-    /// It can be reset.
+    /// The device can be reset.
     pub const RESET: u32 = 1;
-    /// It is a PCI device.
+    /// The device is a PCI device.
     pub const PCI: u32 = 2;
 }
 
@@ -182,24 +179,24 @@ pub struct RegionInfo {
     pub argsz: U32,
     /// [`RegionInfo::READ`] and so on.
     pub flags: U32,
-    /// Which region.
+    /// Index of the region.
     pub index: U32,
     /// Where the first capability begins, from the beginning of this.
     pub capability_offset: U32,
-    /// Bytes of the region.
+    /// Bytes of the region; 0: there is none.
     pub size: U64,
     /// Where the region begins in its descriptor's file.
     pub offset: U64,
 }
 
 impl RegionInfo {
-    /// It can be read.
+    /// The region can be read.
     pub const READ: u32 = 1;
-    /// It can be written.
+    /// The region can be written.
     pub const WRITE: u32 = 2;
     /// It can be mapped, or parts of it can.
     pub const MAPPABLE: u32 = 4;
-    /// There are capabilities.
+    /// Capabilities follow.
     pub const CAPABILITIES: u32 = 8;
 }
 
@@ -213,13 +210,12 @@ pub struct SparseMapping {
     pub version: U16,
     /// Where the next capability begins; 0: there is none.
     pub next: U32,
-    /// How many areas follow.
+    /// Number of areas that follow.
     pub areas: U32,
-    /// Zero.
     pub reserved: U32,
     /// Where the first area begins in the region.
     pub offset: U64,
-    /// Its bytes.
+    /// Bytes of the first area.
     pub size: U64,
 }
 
@@ -232,20 +228,20 @@ impl SparseMapping {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct InterruptInfo {
-    /// Bytes of this.
+    /// Bytes of this structure.
     pub argsz: U32,
     /// [`InterruptInfo::EVENTFD`] and so on.
     pub flags: U32,
-    /// Which kind.
+    /// Index of the interrupt kind.
     pub index: U32,
-    /// How many of it there are.
+    /// Number of interrupts of the kind.
     pub count: U32,
 }
 
 impl InterruptInfo {
     /// Signalled through event descriptors.
     pub const EVENTFD: u32 = 1;
-    /// Set up as a whole.
+    /// All interrupts of the kind are set up together (VFIO_IRQ_INFO_NORESIZE).
     pub const NO_RESIZE: u32 = 8;
 }
 
@@ -257,26 +253,26 @@ pub struct InterruptSet {
     pub argsz: U32,
     /// What is to be done, and with what.
     pub flags: U32,
-    /// Which kind.
+    /// Index of the interrupt kind.
     pub index: U32,
     /// The first interrupt of that kind.
     pub start: U32,
-    /// How many.
+    /// Number of interrupts.
     pub count: U32,
 }
 
 impl InterruptSet {
-    /// There are no data.
+    /// No data follow.
     pub const DATA_NONE: u32 = 1;
     /// The data are a byte for each interrupt.
     pub const DATA_BOOL: u32 = 2;
     /// The data are event descriptors, or none of them.
     pub const DATA_EVENTFD: u32 = 4;
-    /// They are masked.
+    /// The interrupts are masked.
     pub const MASK: u32 = 8;
-    /// They are unmasked.
+    /// The interrupts are unmasked.
     pub const UNMASK: u32 = 16;
-    /// They are triggered, or their event descriptors set.
+    /// The interrupts are triggered, or their event descriptors set.
     pub const TRIGGER: u32 = 32;
 }
 
@@ -284,11 +280,11 @@ impl InterruptSet {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RegionAccess {
-    /// Where in the region.
+    /// Offset in the region.
     pub offset: U64,
-    /// Which region.
+    /// Index of the region.
     pub region: U32,
-    /// Bytes.
+    /// Number of bytes.
     pub count: U32,
 }
 
@@ -297,9 +293,9 @@ pub struct RegionAccess {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MemoryAccess {
-    /// Where.
+    /// First address on the bus.
     pub address: U64,
-    /// Bytes.
+    /// Number of bytes.
     pub count: U64,
 }
 

@@ -27,9 +27,8 @@ const MINOR: u16 = 1;
 /// A part of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Where it begins.
+    /// Offset in the region.
     pub offset: u64,
-    /// Bytes.
     pub bytes: u64,
 }
 
@@ -43,10 +42,10 @@ pub struct Region {
     pub mapped: Option<Area>,
 }
 
-/// What clients are told.
+/// Description of the device for clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// By number.
+    /// Indexed by region.
     pub regions: [Region; REGIONS],
     /// How many there are of each kind.
     pub interrupts: [u32; INTERRUPT_KINDS],
@@ -73,12 +72,12 @@ impl Ticket {
     }
 }
 
-/// Memory of the client's.
+/// Memory of the client that the device may access (DMA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// The first address on the bus; with `bytes` it stays within 64 bits.
     pub address: u64,
-    /// Bytes, at least 1.
+    /// At least 1.
     pub bytes: u64,
     /// Where it begins in the descriptor's file.
     pub offset: u64,
@@ -106,73 +105,61 @@ pub enum Change<'a, D> {
     Signal(Vec<D>),
     /// They are not signalled any more.
     Silence,
-    /// They happen now.
+    /// The interrupts are signalled now.
     Trigger(Which<'a>),
-    /// They are held back.
     Mask(Which<'a>),
-    /// They are not held back any more.
     Unmask(Which<'a>),
 }
 
-/// What a client wants.
+/// What [`Server::poll`] reports.
 #[derive(Debug)]
 pub enum Event<'a, D> {
-    /// The version is agreed on.
+    /// The version is agreed on; what the client can do.
     Connected(Capabilities),
     /// The device may use this memory; without a descriptor it cannot be reached from here.
     Map {
-        /// To be given back.
         ticket: Ticket,
-        /// Where.
         memory: Memory,
-        /// The file it lies in.
+        /// The file that holds the memory.
         descriptor: Option<D>,
     },
     /// The device must not use this memory any more, and must have stopped when the answer goes.
     Unmap {
-        /// To be given back.
         ticket: Ticket,
         /// First address and bytes, at least 1; `None`: all there is.
         range: Option<(u64, u64)>,
     },
     /// Interrupts are set up, masked or triggered.
     Interrupts {
-        /// To be given back.
         ticket: Ticket,
-        /// The kind.
+        /// Index of the interrupt kind.
         kind: u32,
-        /// The first of them.
+        /// The first interrupt of the kind that is concerned.
         start: u32,
         /// How many; there are that many.
         count: u32,
-        /// What is to be done.
         change: Change<'a, D>,
     },
     /// A region is read; to be answered with [`Server::read_done`].
     Read {
-        /// To be given back.
         ticket: Ticket,
-        /// Which region.
+        /// Index of the region.
         region: u32,
         /// Where; with the bytes it stays within the region.
         offset: u64,
-        /// How many, at least 1.
+        /// Number of bytes, at least 1.
         bytes: u32,
     },
-    /// A region is written.
     Write {
-        /// To be given back.
         ticket: Ticket,
-        /// Which region.
+        /// Index of the region.
         region: u32,
         /// Where; with the data it stays within the region.
         offset: u64,
         /// At least 1 byte.
         data: &'a [u8],
     },
-    /// The device is reset.
     Reset {
-        /// To be given back.
         ticket: Ticket,
     },
     /// The client has answered [`Server::knock`].
@@ -201,7 +188,7 @@ pub struct Server<D> {
     knocks: u16,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 enum Handled<'a, D> {
     Event(Event<'a, D>),
     Answered,
@@ -221,9 +208,9 @@ impl<D> Server<D> {
         }
     }
 
-    /// Asks the client for something of no importance, to hear from the thread of its that deals with
-    /// interrupts: [`Event::Knocked`] comes when that thread has done what it was doing. QEMU has
-    /// the requests of a device done by its main loop, as it has their interrupts.
+    /// Sends a DMA_READ whose data do not matter, to learn when the client's thread for interrupts
+    /// has caught up: then [`Event::Knocked`] comes. QEMU handles requests of a device in its main
+    /// loop, as it does its interrupts.
     pub fn knock(&mut self) {
         self.knocks = self.knocks.wrapping_add(1);
         self.knock = Some(self.knocks);
@@ -407,7 +394,6 @@ impl<D> Server<D> {
     }
 }
 
-/// Deals with a request.
 fn request<'a, D>(
     device: &Device,
     outbound: &mut Outbound,
@@ -605,7 +591,7 @@ fn access<'a, D>(
     Ok(Event::Write { ticket, region, offset, data })
 }
 
-/// Answers with these parts.
+/// Replies with these parts one behind the other.
 fn tell<'a, D>(outbound: &mut Outbound, ticket: &Ticket, parts: &[&[u8]]) -> Handled<'a, D> {
     if ticket.reply {
         let bytes = parts.iter().map(|part| part.len()).sum();

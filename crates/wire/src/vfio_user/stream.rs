@@ -37,7 +37,7 @@ pub enum Ended {
     Reply(u16),
 }
 
-/// Receives messages.
+/// Receiving side of a connection.
 #[derive(Debug)]
 pub(super) struct Inbound<D> {
     /// As long as the message, as far as that is known.
@@ -139,17 +139,16 @@ impl<D> Inbound<D> {
     }
 }
 
-/// What is to be sent.
+/// A part of a message to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output<'a> {
-    /// These bytes.
     pub bytes: &'a [u8],
     /// With them, the descriptors that have this number. They must go with the first of the
     /// bytes, and only once.
     pub descriptors: Option<u32>,
 }
 
-/// Sends messages.
+/// Sending side of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Outbound {
     bytes: Vec<u8>,

@@ -1,6 +1,5 @@
 //! The primes of RFC 7919, appendix A, in hexadecimal.
 
-/// ffdhe2048.
 pub(super) const FFDHE2048: &str = "\
     ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fb\
     cc939dce249b3ef97d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0\
@@ -10,7 +9,6 @@ pub(super) const FFDHE2048: &str = "\
     8e4f1232eef28183c3fe3b1b4c6fad733bb5fcbc2ec22005c58ef1837d1683b2c6f34a26c1b2effa\
     886b423861285c97ffffffffffffffff";
 
-/// ffdhe3072.
 pub(super) const FFDHE3072: &str = "\
     ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fb\
     cc939dce249b3ef97d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0\
@@ -23,7 +21,6 @@ pub(super) const FFDHE3072: &str = "\
     5cae82ab9c9df69ee86d2bc522363a0dabc521979b0deada1dbf9a42d5c4484e0abcd06bfa53ddef\
     3c1b20ee3fd59d7c25e41d2b66c62e37ffffffffffffffff";
 
-/// ffdhe4096.
 pub(super) const FFDHE4096: &str = "\
     ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fb\
     cc939dce249b3ef97d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0\
@@ -39,7 +36,6 @@ pub(super) const FFDHE4096: &str = "\
     6dc778f971ad0038092999a333cb8b7a1a1db93d7140003c2a4ecea9f98d0acc0a8291cdcec97dcf\
     8ec9b55a7f88a46b4db5a851f44182e1c68a007e5e655f6affffffffffffffff";
 
-/// ffdhe6144.
 pub(super) const FFDHE6144: &str = "\
     ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fb\
     cc939dce249b3ef97d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0\
@@ -62,7 +58,6 @@ pub(super) const FFDHE6144: &str = "\
     5b3b71f9dc6b80d63fdd4a8e9adb1e6962a69526d43161c1a41d570d7938dad4a40e329cd0e40e65\
     ffffffffffffffff";
 
-/// ffdhe8192.
 pub(super) const FFDHE8192: &str = "\
     ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fb\
     cc939dce249b3ef97d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0\

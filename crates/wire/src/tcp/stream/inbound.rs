@@ -28,23 +28,22 @@ const FIELD_DATA_OFFSET: u32 = 3;
 const FIELD_PDU_BYTES: u32 = 4;
 const FIELD_DATA_BYTES: u32 = 16;
 
-/// What a peer may send.
+/// The most data that a peer may send in one PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Data in a command capsule.
     pub capsule_data_bytes: u32,
-    /// Data in a data PDU.
+    /// Data in an H2CData or C2HData PDU.
     pub data_bytes: u32,
 }
 
 /// The fields of an initialize PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initialization {
-    /// PDU format version.
     pub version: u16,
     /// Data alignment that the sender wants, in dwords less one.
     pub alignment: u8,
-    /// Digests wanted or used.
+    /// Digests wanted (request) or used (response).
     pub digests: u8,
     /// R2Ts less one (request), or data bytes of a PDU (response).
     pub limit: u32,
@@ -59,7 +58,6 @@ pub struct CapsuleData {
 }
 
 impl CapsuleData {
-    /// How many bytes.
     pub fn bytes(&self) -> u32 {
         self.range.len() as u32
     }
@@ -83,7 +81,6 @@ pub enum Pdu {
     Terminate(u16, u32),
     /// A command with the data of its capsule.
     CapsuleCommand(SubmissionEntry, CapsuleData),
-    /// A completion.
     CapsuleResponse(CompletionEntry),
     /// Data begin; take them with [`Inbound::data`], [`Inbound::took`] and
     /// [`Inbound::end_data`].

@@ -25,13 +25,10 @@ struct Loan {
 /// A run of what is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// These bytes.
     Bytes(&'a [u8]),
     /// Bytes that the owner has at this address.
     Lent {
-        /// Where they are.
         address: u64,
-        /// How many.
         bytes: usize,
     },
 }
@@ -84,7 +81,6 @@ impl Outbound {
         self.alignment = alignment;
     }
 
-    /// The digests in use.
     pub fn digests(&self) -> Digests {
         self.digests
     }
@@ -95,7 +91,7 @@ impl Outbound {
         &self.buffer[self.start..end]
     }
 
-    /// What is to be sent.
+    /// What is to be sent, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let ends = self.loans.iter().map(|loan| loan.at).chain([self.end]);
         let lent = self.loans.iter().map(Some).chain([None]);
@@ -224,7 +220,6 @@ impl Outbound {
         self.pdu(Kind::CapsuleCommand, 0, pdu, data_bytes, fill);
     }
 
-    /// A completion.
     pub fn response(&mut self, entry: &CompletionEntry) {
         let pdu = CapsuleResponse { common: CommonHeader::default(), entry: *entry };
         self.pdu(Kind::CapsuleResponse, 0, pdu, 0, |_| ());
@@ -258,7 +253,7 @@ impl Outbound {
         self.pdu(kind, flags, pdu, bytes, fill);
     }
 
-    /// The same of data that are lent: they are at `address` until they have been sent.
+    /// Like [`Outbound::data`], with lent data: they are at `address` until they have been sent.
     /// Without data digests only, since nobody looks at them here.
     pub fn data_lent(
         &mut self,
@@ -356,7 +351,7 @@ impl Outbound {
         room[bare..first].zero();
     }
 
-    /// Appends `bytes` whose contents are whatever they are.
+    /// Appends `bytes` with any contents.
     fn reserve(&mut self, bytes: usize) -> &mut [u8] {
         if self.buffer.len() - self.end < bytes {
             let held = self.end - self.start;
