@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 /// Instructions of a turn: 10 us.
 const TURN: u64 = 2500;
 
-/// What is known of a processor.
+/// What a processor has executed.
 #[derive(Debug, Default)]
-struct Known {
+struct ProcessorState {
     /// What it is to QEMU; 0 before it has begun.
     identity: AtomicUsize,
     executed: AtomicU64,
@@ -38,7 +38,7 @@ struct Known {
 /// the limit.
 pub(crate) struct Turns {
     processors: u32,
-    known: [Known; PROCESSORS_MAX],
+    states: [ProcessorState; PROCESSORS_MAX],
     round: OnceLock<Round>,
     /// Whose turn it is: its identity and its number.
     identity: AtomicUsize,
@@ -64,7 +64,7 @@ impl Turns {
         }
         Ok(Turns {
             processors,
-            known: std::array::from_fn(|_| Known::default()),
+            states: std::array::from_fn(|_| ProcessorState::default()),
             round: OnceLock::new(),
             identity: AtomicUsize::new(0),
             number: AtomicU32::new(0),
@@ -85,8 +85,8 @@ impl Turns {
         if !self.round.get_or_init(|| round).is(round) {
             return Err("the processors need one thread: -accel tcg,thread=single".to_owned());
         }
-        if let Some(known) = self.known.get(processor as usize) {
-            known.identity.store(round.find(processor), Ordering::Relaxed);
+        if let Some(state) = self.states.get(processor as usize) {
+            state.identity.store(round.find(processor), Ordering::Relaxed);
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Turns {
         if identity != self.identity.load(Ordering::Relaxed) {
             self.changes_to(identity);
         }
-        add(&self.known[self.number.load(Ordering::Relaxed) as usize].executed, instructions);
+        add(&self.states[self.number.load(Ordering::Relaxed) as usize].executed, instructions);
         if add(&self.executed, instructions) >= self.turn_ends.load(Ordering::Relaxed) {
             // It may stay, if the others have nothing to do.
             self.begins_turn();
@@ -117,9 +117,9 @@ impl Turns {
 
     #[cold]
     fn changes_to(&self, identity: Identity) {
-        let is_it = |known: &Known| known.identity.load(Ordering::Relaxed) == identity;
+        let is_it = |state: &ProcessorState| state.identity.load(Ordering::Relaxed) == identity;
         // Every one of them has begun before it executes.
-        let Some(number) = self.known.iter().position(is_it) else { return };
+        let Some(number) = self.states.iter().position(is_it) else { return };
         self.identity.store(identity, Ordering::Relaxed);
         self.number.store(number as u32, Ordering::Relaxed);
         self.begins_turn();
@@ -130,20 +130,20 @@ impl Turns {
     }
 
     pub(crate) fn paused(&self) {
-        let known = &self.known[self.number.load(Ordering::Relaxed) as usize];
-        let now = known.executed.load(Ordering::Relaxed);
-        let passed = now.saturating_sub(known.paused_at.swap(now, Ordering::Relaxed));
+        let state = &self.states[self.number.load(Ordering::Relaxed) as usize];
+        let now = state.executed.load(Ordering::Relaxed);
+        let passed = now.saturating_sub(state.paused_at.swap(now, Ordering::Relaxed));
         if passed <= LOOP_MAX {
-            add(&known.idle, passed);
+            add(&state.idle, passed);
         }
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let of = |known: &Known| Processor {
-            executed: known.executed.load(Ordering::Relaxed),
-            idle: known.idle.load(Ordering::Relaxed),
+        let of = |state: &ProcessorState| Processor {
+            executed: state.executed.load(Ordering::Relaxed),
+            idle: state.idle.load(Ordering::Relaxed),
         };
-        let processors = self.known[..self.processors as usize].iter().map(of).collect();
+        let processors = self.states[..self.processors as usize].iter().map(of).collect();
         Counts { current: self.number.load(Ordering::Relaxed), processors }
     }
 }

@@ -37,7 +37,7 @@ fn only(hash: Hash, group: Group) -> Choices {
 }
 
 /// What a run of both ends led to.
-struct Talk {
+struct Conversation {
     messages: Vec<Vec<u8>>,
     host: Result<(), Failure>,
     target: Target,
@@ -48,7 +48,7 @@ fn talk(
     host: (Choices, Parties),
     target: (Choices, Parties),
     disturb: impl Fn(usize, &mut Vec<u8>),
-) -> Talk {
+) -> Conversation {
     let mut target = Target::new(target.0, target.1);
     let (mut host, mut step) = Host::new(host.0, host.1, 0x1234);
     let (mut host_random, mut target_random) = (counting(128), counting(1));
@@ -82,7 +82,7 @@ fn talk(
         };
         assert!(messages.len() < 10, "no end");
     };
-    Talk { messages, host, target }
+    Conversation { messages, host, target }
 }
 
 #[test]

@@ -88,7 +88,7 @@ struct Command {
 struct Transfer {
     entry: SubmissionEntry,
     from: Remote,
-    asked: u64,
+    stamp: u64,
 }
 
 /// A queue pair, seen from the controller.
@@ -164,7 +164,7 @@ impl Connection {
             }
             Ok(Place::Read(from)) => {
                 self.fused = entry.flags & FUSED != 0;
-                self.waiting.push_back(Transfer { entry, from, asked: stamp });
+                self.waiting.push_back(Transfer { entry, from, stamp });
                 Step::Waits
             }
         };
@@ -196,7 +196,7 @@ impl Connection {
         if transfer.entry.flags & FUSED != 0 {
             self.fused = false;
         }
-        Some((transfer.entry, transfer.asked))
+        Some((transfer.entry, transfer.stamp))
     }
 
     /// READs that are wanted or under way.
@@ -293,8 +293,8 @@ mod tests {
         assert_eq!(pair.next_read(), Some(remote(8192)));
         let number = pair.read_begins().expect("a READ");
         assert_eq!(pair.next_read(), None);
-        let (entry, asked) = pair.read_ended(number).expect("its command");
-        assert_eq!((entry.command_id.get(), asked), (2, 20));
+        let (entry, stamp) = pair.read_ended(number).expect("its command");
+        assert_eq!((entry.command_id.get(), stamp), (2, 20));
         let done = pair.answer(&CompletionEntry::new(1, Status::SUCCESS, 0), 4096);
         assert_eq!((done.to, done.invalidates), (Some(remote(4096)), Some(7)));
         let done = pair.answer(&CompletionEntry::new(2, Status::SUCCESS, 0), 0);

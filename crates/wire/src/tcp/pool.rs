@@ -22,7 +22,7 @@ struct Lender {
 }
 
 /// Lends buffers in powers of two. The bytes of lent and cached buffers together never exceed the
-/// limit together.
+/// limit.
 #[derive(Debug)]
 pub struct TransferPool {
     bytes_max: usize,
@@ -32,8 +32,8 @@ pub struct TransferPool {
     by_source: HashMap<u128, Owner>,
     free: Vec<Owner>,
     lent_bytes: usize,
-    kept_bytes: usize,
-    kept: [Vec<Vec<u8>>; CLASSES],
+    cached_bytes: usize,
+    cached: [Vec<Vec<u8>>; CLASSES],
     contended: bool,
 }
 
@@ -53,8 +53,8 @@ impl TransferPool {
             by_source: HashMap::new(),
             free: Vec::new(),
             lent_bytes: 0,
-            kept_bytes: 0,
-            kept: Default::default(),
+            cached_bytes: 0,
+            cached: Default::default(),
             contended: false,
         }
     }
@@ -119,11 +119,11 @@ impl TransferPool {
         }
         lender.lent_bytes += bytes;
         self.lent_bytes += bytes;
-        if let Some(buffer) = self.kept.get_mut(class(bytes)).and_then(Vec::pop) {
-            self.kept_bytes -= bytes;
+        if let Some(buffer) = self.cached.get_mut(class(bytes)).and_then(Vec::pop) {
+            self.cached_bytes -= bytes;
             return Some(buffer);
         }
-        if self.lent_bytes + self.kept_bytes > self.bytes_max {
+        if self.lent_bytes + self.cached_bytes > self.bytes_max {
             self.forget_kept();
         }
         Some(vec![0; bytes])
@@ -133,16 +133,16 @@ impl TransferPool {
     pub fn give(&mut self, owner: Owner, buffer: Vec<u8>) {
         self.owners[owner.0 as usize].lent_bytes -= buffer.len();
         self.lent_bytes -= buffer.len();
-        if let Some(kept) = self.kept.get_mut(class(buffer.len())) {
-            self.kept_bytes += buffer.len();
-            kept.push(buffer);
+        if let Some(cached) = self.cached.get_mut(class(buffer.len())) {
+            self.cached_bytes += buffer.len();
+            cached.push(buffer);
         }
     }
 
     /// Frees the cached buffers.
     pub fn forget_kept(&mut self) {
-        self.kept = Default::default();
-        self.kept_bytes = 0;
+        self.cached = Default::default();
+        self.cached_bytes = 0;
     }
 }
 
@@ -165,9 +165,9 @@ mod tests {
         pool.give(owner, large);
         small.into_iter().for_each(|buffer| pool.give(owner, buffer));
         assert_eq!(pool.lent_bytes(), 0);
-        assert_eq!(pool.kept_bytes, 256 << 10);
+        assert_eq!(pool.cached_bytes, 256 << 10);
         let whole = pool.take(owner, 256 << 10).unwrap();
-        assert_eq!((whole.len(), pool.kept_bytes), (256 << 10, 0));
+        assert_eq!((whole.len(), pool.cached_bytes), (256 << 10, 0));
         pool.give(owner, whole);
         assert!(pool.take(owner, (256 << 10) + 1).is_none());
     }

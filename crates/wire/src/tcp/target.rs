@@ -239,14 +239,14 @@ impl Connection {
         }
         match self.step(pool) {
             Ok(None) => None,
-            Ok(Some(Found::Capsule(entry, data))) => {
+            Ok(Some(CompleteCommand::Capsule(entry, data))) => {
                 let data = self.inbound.capsule_data(&data);
                 let nth = self.commands.wrapping_sub(1);
                 Some(Event::Command { entry, data, asked: None, nth })
             }
-            Ok(Some(Found::Transfer(slot))) => {
-                let (entry, data, asked, nth) = self.transfers.deliver(slot);
-                Some(Event::Command { entry, data, asked, nth })
+            Ok(Some(CompleteCommand::Transfer(slot))) => {
+                let (entry, data, requested, nth) = self.transfers.deliver(slot);
+                Some(Event::Command { entry, data, asked: requested, nth })
             }
             Err(ended) => {
                 if let Ended::Fatal(fatal) = &ended {
@@ -451,11 +451,11 @@ impl Connection {
             + self.transfers.memory_bytes()
     }
 
-    fn step(&mut self, pool: &mut TransferPool) -> Result<Option<Found>, Ended> {
+    fn step(&mut self, pool: &mut TransferPool) -> Result<Option<CompleteCommand>, Ended> {
         loop {
             if let Some(slot) = self.transfers.next_complete() {
-                if let Some(found) = self.completed_transfer(slot) {
-                    return Ok(Some(found));
+                if let Some(command) = self.completed_transfer(slot) {
+                    return Ok(Some(command));
                 }
                 continue;
             }
@@ -475,8 +475,8 @@ impl Connection {
                     return Err(Ended::Terminated(status, information));
                 }
                 Pdu::CapsuleCommand(entry, data) => {
-                    if let Some(found) = self.capsule(entry, data, pool)? {
-                        return Ok(Some(found));
+                    if let Some(command) = self.capsule(entry, data, pool)? {
+                        return Ok(Some(command));
                     }
                 }
                 Pdu::Data(header) => self.data_begins(&header).map_err(Ended::Fatal)?,
@@ -515,7 +515,7 @@ impl Connection {
         entry: SubmissionEntry,
         data: CapsuleData,
         pool: &mut TransferPool,
-    ) -> Result<Option<Found>, Ended> {
+    ) -> Result<Option<CompleteCommand>, Ended> {
         if self.outstanding >= self.entries {
             // More commands than the queue has entries: the host cannot count.
             return Err(Ended::Fatal(Fatal {
@@ -564,9 +564,9 @@ impl Connection {
                 Ok(None)
             }
             Place::Capsule(at) => {
-                Ok(Some(Found::Capsule(entry, data.part(at, entry.data.length.get()))))
+                Ok(Some(CompleteCommand::Capsule(entry, data.part(at, entry.data.length.get()))))
             }
-            Place::None => Ok(Some(Found::Capsule(entry, data.part(0, 0)))),
+            Place::None => Ok(Some(CompleteCommand::Capsule(entry, data.part(0, 0)))),
         }
     }
 
@@ -634,7 +634,7 @@ impl Connection {
     }
 
     /// A transfer has all its data: the command, or its error.
-    fn completed_transfer(&mut self, slot: u16) -> Option<Found> {
+    fn completed_transfer(&mut self, slot: u16) -> Option<CompleteCommand> {
         if self.transfers.is_damaged(slot) {
             self.damaged += 1;
             let command_id = self.transfers.discard(slot);
@@ -642,7 +642,7 @@ impl Connection {
             self.respond(&CompletionEntry::new(command_id, status, 0));
             return None;
         }
-        Some(Found::Transfer(slot))
+        Some(CompleteCommand::Transfer(slot))
     }
 
     /// Asks for as much of a transfer's data as the host may be asked for.
@@ -731,7 +731,7 @@ enum Place {
 }
 
 /// A command with all its data.
-enum Found {
+enum CompleteCommand {
     /// Its data came in the capsule.
     Capsule(SubmissionEntry, CapsuleData),
     /// Its data came after R2Ts; the slot of the transfer.

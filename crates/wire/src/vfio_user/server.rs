@@ -214,10 +214,10 @@ impl<D> Server<D> {
     pub fn knock(&mut self) {
         self.knocks = self.knocks.wrapping_add(1);
         self.knock = Some(self.knocks);
-        let wanted = MemoryAccess { address: 0.into(), count: 4.into() };
+        let access = MemoryAccess { address: 0.into(), count: 4.into() };
         let (id, bytes) = (self.knocks, size_of::<MemoryAccess>());
         let into = self.outbound.push(id, command::DMA_READ, flag::REQUEST, 0, bytes);
-        put(into, &[wanted.as_bytes()]);
+        put(into, &[access.as_bytes()]);
     }
 
     /// Whether anything may be received: the output is not so long that the client seems not to
@@ -427,12 +427,12 @@ fn request<'a, D>(
             return Ok(tell(outbound, &ticket, &[info.as_bytes()]));
         }
         command::DEVICE_GET_REGION_INFO => {
-            let (asked, _) = split::<RegionInfo>(body)?;
-            return region_info(device, outbound, &ticket, &asked);
+            let (requested, _) = split::<RegionInfo>(body)?;
+            return region_info(device, outbound, &ticket, &requested);
         }
         command::DEVICE_GET_IRQ_INFO => {
-            let (asked, _) = split::<InterruptInfo>(body)?;
-            let count = device.interrupts.get(asked.index.get() as usize);
+            let (requested, _) = split::<InterruptInfo>(body)?;
+            let count = device.interrupts.get(requested.index.get() as usize);
             let count = *count.ok_or(Errno::INVALID)?;
             let flags = match count {
                 0 => 0,
@@ -441,7 +441,7 @@ fn request<'a, D>(
             let info = InterruptInfo {
                 argsz: (size_of::<InterruptInfo>() as u32).into(),
                 flags: flags.into(),
-                index: asked.index,
+                index: requested.index,
                 count: count.into(),
             };
             return Ok(tell(outbound, &ticket, &[info.as_bytes()]));
@@ -486,10 +486,10 @@ fn region_info<'a, D>(
     device: &Device,
     outbound: &mut Outbound,
     ticket: &Ticket,
-    asked: &RegionInfo,
+    requested: &RegionInfo,
 ) -> Result<Handled<'a, D>, Errno> {
-    let region = device.regions.get(asked.index.get() as usize).ok_or(Errno::INVALID)?;
-    let room = asked.argsz.get() as usize;
+    let region = device.regions.get(requested.index.get() as usize).ok_or(Errno::INVALID)?;
+    let room = requested.argsz.get() as usize;
     if room < size_of::<RegionInfo>() {
         return Err(Errno::INVALID);
     }
@@ -500,7 +500,7 @@ fn region_info<'a, D>(
     let mut info = RegionInfo {
         argsz: (size_of::<RegionInfo>() as u32).into(),
         flags: accesses.into(),
-        index: asked.index,
+        index: requested.index,
         size: region.bytes.into(),
         ..RegionInfo::default()
     };
@@ -524,7 +524,7 @@ fn region_info<'a, D>(
         ..SparseMapping::default()
     };
     if ticket.reply {
-        outbound.attach(asked.index.get());
+        outbound.attach(requested.index.get());
     }
     Ok(tell(outbound, ticket, &[info.as_bytes(), sparse.as_bytes()]))
 }

@@ -12,7 +12,7 @@ struct Transfer {
     buffer: Vec<u8>,
     from_pool: bool,
     bytes: u32,
-    asked: u32,
+    requested: u32,
     arrived: u32,
     grants: u32,
     damaged: bool,
@@ -88,7 +88,7 @@ impl Transfers {
             buffer: Vec::new(),
             from_pool: true,
             bytes,
-            asked: 0,
+            requested: 0,
             arrived: 0,
             grants: 0,
             damaged: false,
@@ -108,7 +108,7 @@ impl Transfers {
             buffer: data.to_vec(),
             from_pool: false,
             bytes,
-            asked: bytes,
+            requested: bytes,
             arrived: bytes,
             grants: 0,
             damaged: false,
@@ -153,12 +153,12 @@ impl Transfers {
         grants_max: u32,
     ) -> Option<Ready> {
         let transfer = self.transfers[usize::from(slot)].as_mut()?;
-        if transfer.asked == transfer.bytes || transfer.grants >= grants_max {
+        if transfer.requested == transfer.bytes || transfer.grants >= grants_max {
             return None;
         }
-        let offset = transfer.asked;
+        let offset = transfer.requested;
         let bytes = (transfer.bytes - offset).min(bytes_max);
-        transfer.asked += bytes;
+        transfer.requested += bytes;
         transfer.grants += 1;
         let command_id = transfer.entry.command_id.get();
         let grant = Grant { slot, next: offset, end: offset + bytes };
