@@ -5,8 +5,8 @@ use crate::qemu::{Block, Counter};
 use mynah_guest_protocol::{Counts, Processor};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A fuse that has come to this calls. So high that no guest executes as many instructions, and so
-/// low that adding to it never overflows.
+/// A fuse whose count has come to this calls back. So high that no guest executes as many
+/// instructions, and so low that adding to it never overflows.
 const BLOWN: u64 = 1 << 62;
 
 /// A counter that stops the processor when it has come to [`BLOWN`]. It is written by the processor's
@@ -16,13 +16,13 @@ pub(crate) struct Fuse {
     fuse: Counter,
     /// Another thread has the processor stop at its next block: 1 or 0. Nothing is added to it.
     stop: Counter,
-    /// Before, there are no counters.
+    /// The processor has begun; before, there are no counters.
     has_begun: AtomicBool,
-    /// What was executed when the fuse was last set,
+    /// Instructions that were executed when the fuse was last set.
     executed: AtomicU64,
-    /// and what it was set to.
+    /// Count that the fuse was last set to.
     start: AtomicU64,
-    /// What was executed at the last PAUSE.
+    /// Instructions that were executed at the last PAUSE.
     paused_at: AtomicU64,
     /// All that was executed between one PAUSE and the next in a loop that waits.
     idle: AtomicU64,

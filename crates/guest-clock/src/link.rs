@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The drive gets so long for its welcome.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the drive wants.
+/// What the drive has ordered, and whether the guest has left it.
 #[derive(Debug, Default)]
 struct Orders {
     /// The guest runs until it has executed so many instructions.
@@ -71,13 +71,13 @@ impl Link {
         meter.run_to(orders.limit);
     }
 
-    /// A processor halts.
+    /// Tells the drive that a processor executes HLT.
     pub(crate) fn halts(&self, processor: u32) {
         let _orders = self.orders();
         self.say(&Message::Halted(processor));
     }
 
-    /// QEMU ends in order.
+    /// Tells the drive that QEMU ends in order.
     pub(crate) fn leave(&self, meter: &Meter) {
         let mut orders = self.orders();
         orders.left = true;
@@ -86,7 +86,7 @@ impl Link {
         let _ = (&self.socket).write_all(&Message::Bye(counts).to_bytes());
     }
 
-    /// Does what the drive says.
+    /// Handles a message of the drive.
     fn obey(&self, meter: &Meter, message: Message) {
         let mut orders = self.orders();
         match message {
@@ -120,7 +120,7 @@ fn lost(reason: &str) -> ! {
     qemu::exit_now(1)
 }
 
-/// The next message.
+/// Reads the next message.
 fn receive(socket: &mut impl Read, inbox: &mut Inbox) -> io::Result<Message> {
     let mut buffer = [0; 4096];
     loop {

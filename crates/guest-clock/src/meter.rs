@@ -18,7 +18,6 @@ pub(crate) enum Meter {
 }
 
 impl Meter {
-    /// For so many processors.
     pub(crate) fn new(processors: u32) -> Result<Meter, String> {
         Ok(match processors {
             1 => Meter::One(Fuse::new()),
@@ -51,7 +50,7 @@ impl Meter {
         }
     }
 
-    /// What has been executed.
+    /// Instructions that were executed so far.
     pub(crate) fn counts(&self) -> Counts {
         match self {
             Meter::One(fuse) => fuse.counts(),

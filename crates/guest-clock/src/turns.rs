@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 /// Instructions of a turn: 10 us.
 const TURN: u64 = 2500;
 
-/// What a processor has executed.
+/// What a processor has executed, and how much of that in idle loops.
 #[derive(Debug, Default)]
 struct ProcessorState {
-    /// What it is to QEMU; 0 before it has begun.
+    /// QEMU's pointer to it; 0 before it has begun.
     identity: AtomicUsize,
     executed: AtomicU64,
     /// What it had executed at its last PAUSE.
@@ -45,7 +45,7 @@ pub(crate) struct Turns {
     number: AtomicU32,
     /// What all of them are to have executed when the turn is over.
     turn_ends: AtomicU64,
-    /// Of all of them.
+    /// Instructions of all processors.
     executed: AtomicU64,
     limit: AtomicU64,
 }

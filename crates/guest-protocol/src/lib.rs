@@ -20,12 +20,12 @@
 pub const VERSION: u32 = 1;
 /// A guest has no more processors than this.
 pub const PROCESSORS_MAX: usize = 64;
-/// Bytes of a text.
+/// Longest reason of a refusal, in bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
 /// An instruction of the guest takes so long: QEMU's `-icount shift=2`.
 pub const INSTRUCTION_NS: u64 = 4;
 
-/// Bytes before a body.
+/// Bytes of a message before its body.
 const HEADER_BYTES: usize = 8;
 /// Bytes of the longest body: counts of all processors.
 const BODY_BYTES_MAX: usize = 16 + 16 * PROCESSORS_MAX;
@@ -35,7 +35,7 @@ const MAGIC: [u8; 8] = *b"MYNAHCLK";
 /// What a processor of the guest has executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
-    /// Instructions.
+    /// Instructions that were executed.
     pub executed: u64,
     /// Those of them in loops around PAUSE in the kernel: there it waits, mostly for work.
     pub idle: u64,
@@ -46,7 +46,7 @@ pub struct Processor {
 pub struct Counts {
     /// The processor that executes now; the others wait for their turn.
     pub current: u32,
-    /// By processor.
+    /// Indexed by processor number.
     pub processors: Vec<Processor>,
 }
 
@@ -62,26 +62,25 @@ impl Counts {
     }
 }
 
-/// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The guest's first: what it speaks, and how many processors it has.
     Hello {
-        /// See [`VERSION`].
+        /// [`VERSION`] of the guest's clock.
         version: u32,
         /// At least one.
         processors: u32,
     },
     /// The drive's answer: the guest may begin.
     Welcome {
-        /// See [`VERSION`].
+        /// [`VERSION`] of the drive.
         version: u32,
     },
     /// The drive's other answer: it may not, and why.
     Refused(String),
     /// The drive asks what time it is, and has the guest stand still soon.
     Ask,
-    /// The guest's answer.
+    /// The guest's answer to [`Message::Ask`].
     Time(Counts),
     /// The guest stands still.
     Reached(Counts),
@@ -89,7 +88,7 @@ pub enum Message {
     Run(u64),
     /// A processor of the guest halts.
     Halted(u32),
-    /// The guest ends.
+    /// The guest ends in order.
     Bye(Counts),
 }
 
@@ -100,14 +99,13 @@ pub enum Malformed {
     Kind(u32),
     /// Messages of the kind are not so long.
     Length {
-        /// The kind.
         kind: u32,
         /// Bytes of its body.
         bytes: u32,
     },
     /// The first message is not that of a guest's clock.
     Magic,
-    /// The body makes no sense.
+    /// The body of a message of this kind makes no sense.
     Body(u32),
 }
 
@@ -202,7 +200,6 @@ fn short(text: &str) -> &str {
 }
 
 impl Message {
-    /// The message's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let kind = match self {

@@ -5,11 +5,10 @@ use core::ffi::{c_char, c_void};
 
 /// Shortest key of a device in this process, and longest.
 pub const KEY_BYTES: core::ops::RangeInclusive<usize> = 4..=255;
-/// Largest value.
 pub const VALUE_BYTES_MAX: u32 = 2 << 20;
 /// Offsets into values are multiples of this.
 pub const OFFSET_GRAIN: u32 = 512;
-/// Iterators of a device.
+/// Most iterators of a device that are open at once.
 pub const ITERATORS_MAX: usize = 16;
 /// Most bytes of a key space's name.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -73,7 +72,7 @@ pub struct RetrieveOption {
 pub struct StoreOption {
     /// `kvs_store_type`.
     pub kind: u32,
-    /// Not looked at.
+    /// Ignored.
     pub association: *mut c_void,
 }
 
@@ -81,9 +80,8 @@ pub struct StoreOption {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Key {
-    /// Its bytes.
     pub key: *mut c_void,
-    /// How many.
+    /// In bytes.
     pub length: u16,
 }
 
@@ -91,9 +89,8 @@ pub struct Key {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Value {
-    /// A buffer.
     pub value: *mut c_void,
-    /// Its bytes.
+    /// Bytes of the buffer, or of the value in it.
     pub length: u32,
     /// Bytes of the whole value.
     pub actual_size: u32,
@@ -105,9 +102,8 @@ pub struct Value {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct KeySpaceName {
-    /// Bytes of the name.
+    /// In bytes.
     pub length: u32,
-    /// The name.
     pub name: *mut c_char,
 }
 
@@ -115,13 +111,12 @@ pub struct KeySpaceName {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct KeySpaceInfo {
-    /// Whether it is open.
     pub opened: u8,
     /// Bytes that its pairs may have.
     pub capacity: u64,
-    /// Bytes that are left of these.
+    /// Bytes that are left of the capacity.
     pub free_size: u64,
-    /// Pairs.
+    /// Number of pairs.
     pub count: u64,
     /// Its name, with the caller's memory.
     pub name: *mut KeySpaceName,
@@ -131,15 +126,15 @@ pub struct KeySpaceInfo {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DeviceInfo {
-    /// Bytes.
+    /// In bytes.
     pub capacity: u64,
     /// Bytes that no key space has been promised.
     pub unallocated: u64,
-    /// Most bytes of a value.
+    /// In bytes.
     pub value_max: u32,
-    /// Most bytes of a key.
+    /// In bytes.
     pub key_max: u32,
-    /// The best size of a value.
+    /// In bytes.
     pub value_optimal: u32,
     /// Sizes are best that are multiples of this.
     pub value_granularity: u32,
@@ -151,9 +146,8 @@ pub struct DeviceInfo {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ExistList {
-    /// How many keys.
+    /// Number of keys.
     pub count: u32,
-    /// The keys.
     pub keys: *mut Key,
     /// Bytes of the buffer, then those that were written.
     pub length: u32,
@@ -165,9 +159,9 @@ pub struct ExistList {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct GroupFilter {
-    /// Which bits count.
+    /// Bits of the key that are compared.
     pub mask: [u8; 4],
-    /// What they are.
+    /// Values of these bits.
     pub pattern: [u8; 4],
 }
 
@@ -175,13 +169,12 @@ pub struct GroupFilter {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct IteratorList {
-    /// How many entries.
+    /// Number of entries.
     pub count: u32,
-    /// There is nothing behind them.
+    /// Whether the iterator is at its end.
     pub end: u8,
     /// Bytes of the buffer, then those that were written.
     pub size: u32,
-    /// The buffer.
     pub list: *mut u8,
 }
 
@@ -189,25 +182,22 @@ pub struct IteratorList {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PostprocessContext {
-    /// Which call.
+    /// The kind of call, of [`context`].
     pub context: u32,
-    /// Its key space.
     pub key_space: KeySpaceHandle,
-    /// Its key.
     pub key: *mut Key,
-    /// Its value.
     pub value: *mut Value,
     /// Null.
     pub option: *mut c_void,
-    /// The caller's.
+    /// Given back unchanged.
     pub private1: *mut c_void,
-    /// The caller's.
+    /// Given back unchanged.
     pub private2: *mut c_void,
-    /// How it ended.
+    /// `kvs_result`.
     pub result: u32,
-    /// Its iterator.
+    /// Handle of the iterator, if the call is about one.
     pub iterator: u8,
-    /// Its list of either kind.
+    /// `kvs_exist_list` or `kvs_iterator_list`.
     pub buffer: *mut c_void,
 }
 
@@ -218,10 +208,10 @@ pub type PostprocessFunction = Option<unsafe extern "C" fn(*mut PostprocessConte
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PairInfo {
-    /// Bytes of the key.
+    /// In bytes.
     pub key_length: u16,
-    /// Room for it.
+    /// Room for the key.
     pub key: *mut u8,
-    /// Bytes of the value.
+    /// In bytes.
     pub value_length: u32,
 }

@@ -10,7 +10,6 @@ pub enum Code {
     BufferSmall = 0x01,
     /// The device has not so much room.
     DeviceCapacity = 0x02,
-    /// There is no such device.
     DeviceNotExist = 0x03,
     /// The key space, or its device, is full.
     KeySpaceCapacity = 0x04,
@@ -36,7 +35,6 @@ pub enum Code {
     IteratorOpen = 0x0e,
     /// The device has no keys of this length.
     KeyLengthInvalid = 0x0f,
-    /// There is no such key.
     KeyNotExist = 0x10,
     /// An option has a value that the device does not know.
     OptionInvalid = 0x11,
@@ -46,13 +44,12 @@ pub enum Code {
     SysIo = 0x13,
     /// The device has no values of this length.
     ValueLengthInvalid = 0x14,
-    /// The value is not so long.
+    /// The offset lies behind the value.
     ValueOffsetInvalid = 0x15,
     /// An offset is a multiple of 512.
     ValueOffsetMisaligned = 0x16,
     /// The key exists, and is not to be overwritten.
     ValueUpdateNotAllowed = 0x17,
-    /// The device is not open.
     DeviceNotOpened = 0x18,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::abi::{KEY_BYTES, NAME_BYTES_MAX, OFFSET_GRAIN, VALUE_BYTES_MAX};
 use crate::code::Code;
-use crate::engine::{Done, Engine, Listing, Operation, Outcome, Page};
+use crate::engine::{Callback, Engine, Listing, Operation, Outcome, Page};
 use crate::iterator::{Filter, Iterators};
 use crate::memory;
 use crate::modelled::{Modelled, list};
@@ -11,14 +11,14 @@ use crate::spaces::{
     LIST_BYTES_MAX, LIST_KEY, Metadata, Order, RECORDS, Space, list_bytes, metadata_bytes,
     metadata_keys, read_list, read_metadata,
 };
-use crate::table::{Found, StoreKind, Table};
-use crate::uri::{Kept, Uri};
+use crate::table::{Retrieved, StoreKind, Table};
+use crate::uri::{Backing, Uri};
 use crate::worker::Worker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Calls under way, where the environment says nothing else.
+/// Calls in flight, unless the environment says otherwise.
 const DEPTH: usize = 64;
-/// What it says, as to OpenMPDK.
+/// The environment variable that says otherwise, as in OpenMPDK.
 const DEPTH_VARIABLE: &str = "KVSSD_QUEUE_DEPTH";
 const DEPTH_MAX: usize = 1 << 16;
 /// Bytes of keys that are asked for at a time.
@@ -39,11 +39,11 @@ pub(crate) struct Facts {
 }
 
 enum Backend {
-    /// A table, at once.
+    /// A table in this process, in no time.
     Table(Arc<Mutex<Table>>),
-    /// A drive of which that is the table.
+    /// A table in this process, with the time of a modelled drive.
     Modelled(Arc<Mutex<Table>>, Engine),
-    /// A namespace elsewhere.
+    /// A namespace of a served drive.
     Served(Engine),
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Device {
     _closing: Option<Closing>,
 }
 
-/// Has a table keep what is to be kept when the device ends.
+/// Closes the table when the device is dropped, so that everything is stored.
 struct Closing(Arc<Mutex<Table>>);
 
 impl Drop for Closing {
@@ -72,10 +72,10 @@ impl Device {
     /// Opens a device.
     ///
     /// # Errors
-    /// If there is none like that.
+    /// If there is no such device.
     pub(crate) fn open(uri: Uri) -> Result<Device, String> {
         let (facts, backend) = match uri {
-            Uri::Local { drive, kept, rate } => local(&drive, &kept, rate)?,
+            Uri::Local { drive, backing, rate } => local(&drive, &backing, rate)?,
             Uri::Served { place, nsid, wait } => {
                 let open = move || Remote::connect(&place, nsid, wait);
                 let (engine, served) = Engine::start(open)?;
@@ -194,7 +194,7 @@ impl Device {
         offset: u32,
         into: &mut [u8],
         delete: bool,
-    ) -> Result<Found, Code> {
+    ) -> Result<Retrieved, Code> {
         match &self.backend {
             Backend::Table(table) => {
                 let mut table = locked(table);
@@ -237,7 +237,7 @@ impl Device {
         self.retrieve(space, key, 0, &mut [], false).map(|found| found.size)
     }
 
-    /// Some keys, from one on.
+    /// A page of keys, from a key on.
     pub(crate) fn page(
         &self,
         space: u8,
@@ -257,7 +257,7 @@ impl Device {
         }
     }
 
-    /// Bytes that are taken.
+    /// Bytes of the device that are in use.
     pub(crate) fn used(&self) -> Result<u64, Code> {
         match &self.backend {
             Backend::Table(table) | Backend::Modelled(table, _) => Ok(locked(table).used()),
@@ -334,7 +334,7 @@ impl Device {
         self.store(RECORDS, LIST_KEY, &bytes, StoreKind::Post)
     }
 
-    /// Writes what has become of one of them.
+    /// Writes the record of one key space.
     fn write_space(&self, spaces: &[Space], space: &Space) -> Result<(), Code> {
         if self.facts.is_served {
             return self.write_spaces(spaces);
@@ -478,7 +478,7 @@ impl Device {
 
 fn local(
     drive: &str,
-    kept: &Kept,
+    backing: &Backing,
     rate: Option<mynah_runtime::clock::Rate>,
 ) -> Result<(Facts, Backend), String> {
     let plan = memory::plan(drive)?;
@@ -492,7 +492,7 @@ fn local(
         in_order: true,
         is_served: false,
     };
-    let table = memory::table(layout, kept)?;
+    let table = memory::table(layout, backing)?;
     let Some(rate) = rate else { return Ok((facts, Backend::Table(table))) };
     let its = Arc::clone(&table);
     let open = move || Modelled::new(plan, its, rate).map(|modelled| (modelled, ()));
@@ -500,21 +500,21 @@ fn local(
     Ok((facts, Backend::Modelled(table, engine)))
 }
 
-/// A deletion, of which it is known whether there was a key if that `matters`.
+/// A deletion; whether the key existed is only found out if that `matters`.
 pub(crate) fn deletion(space: u8, key: &[u8], matters: bool) -> Operation {
     let name = (space, key.into());
     if matters { Operation::DeleteExisting(name) } else { Operation::Delete(name) }
 }
 
-/// Copies a value that was retrieved.
-pub(crate) fn placed(outcome: Outcome, into: &mut [u8]) -> Result<Found, Code> {
+/// Copies a retrieved value to its place.
+pub(crate) fn placed(outcome: Outcome, into: &mut [u8]) -> Result<Retrieved, Code> {
     let Outcome::Value { size, data } = outcome else { return Err(Code::SysIo) };
     let copied = data.len().min(into.len());
     into[..copied].copy_from_slice(&data[..copied]);
-    Ok(Found { size, copied: copied as u32 })
+    Ok(Retrieved { size, copied: copied as u32 })
 }
 
-/// Whether there was a key.
+/// Whether an operation found its key.
 pub(crate) fn existed(outcome: Outcome) -> Result<bool, Code> {
     match outcome {
         Outcome::Existed(existed) => Ok(existed),
@@ -522,16 +522,16 @@ pub(crate) fn existed(outcome: Outcome) -> Result<bool, Code> {
     }
 }
 
-/// Has an operation done for a call that was admitted: what comes of it is told on the thread that calls
+/// Submits the operation of an admitted call; `callback` gets the outcome, on the thread that calls
 /// back.
 pub(crate) fn submit(
     device: &Device,
     engine: &Engine,
     operation: Operation,
-    told: impl FnOnce(Result<Outcome, Code>) + Send + 'static,
+    callback: impl FnOnce(Result<Outcome, Code>) + Send + 'static,
 ) {
     let tasks = device.worker.tasks();
-    let done: Done = Box::new(move |outcome| tasks.push(Box::new(move || told(outcome))));
+    let done: Callback = Box::new(move |outcome| tasks.push(Box::new(move || callback(outcome))));
     engine.submit(operation, done);
 }
 

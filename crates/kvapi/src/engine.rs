@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A key space and a key.
 pub(crate) type Name = (u8, Box<[u8]>);
 
-/// What is to be done.
+/// An operation on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Store {
@@ -29,7 +29,7 @@ pub(crate) enum Operation {
         delete: bool,
     },
     Delete(Name),
-    /// The same, and whether there was such a key.
+    /// Deletes a key, and says whether it existed.
     DeleteExisting(Name),
     Exist(Name),
     List(Listing),
@@ -43,7 +43,7 @@ pub(crate) struct Listing {
     /// From this key on; `None`: from the end that comes first.
     pub(crate) start: Option<Box<[u8]>>,
     pub(crate) descending: bool,
-    /// How many bytes keys may have, roughly.
+    /// The listed keys have about this many bytes together.
     pub(crate) bytes: u32,
 }
 
@@ -78,7 +78,7 @@ impl Operation {
     }
 }
 
-/// What came of it.
+/// Result of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -91,11 +91,11 @@ pub(crate) enum Outcome {
     Existed(bool),
     /// Keys, in order.
     Keys(Page),
-    /// Bytes that are taken.
+    /// Bytes of the device that are in use.
     Used(u64),
 }
 
-/// Keys of a key space.
+/// A page of a key space's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) keys: Vec<Box<[u8]>>,
@@ -103,12 +103,12 @@ pub(crate) struct Page {
     pub(crate) next: Option<Box<[u8]>>,
 }
 
-/// Told what came of an operation, on the engine's thread: it must not wait for anything.
-pub(crate) type Done = Box<dyn FnOnce(Result<Outcome, Code>) + Send>;
+/// Called with the outcome of an operation, on the engine's thread: it must not block.
+pub(crate) type Callback = Box<dyn FnOnce(Result<Outcome, Code>) + Send>;
 
 struct Job {
     operation: Operation,
-    done: Done,
+    done: Callback,
 }
 
 /// The device does nothing any more.
@@ -116,8 +116,8 @@ struct Job {
 #[error("{0}")]
 pub(crate) struct Lost(pub(crate) String);
 
-/// A step that has ended.
-pub(crate) type Ended = (u32, Result<Outcome, Code>);
+/// Id and outcome of a completed step.
+pub(crate) type Completion = (u32, Result<Outcome, Code>);
 
 /// Takes single steps, and says when they have ended.
 pub(crate) trait Port {
@@ -125,26 +125,26 @@ pub(crate) trait Port {
     /// there was a key.
     const IS_REMOTE: bool;
 
-    /// Most bytes of a value.
+    /// In bytes.
     fn value_max(&self) -> u32;
     fn can_submit(&self) -> bool;
     /// Begins an operation of one step.
     fn submit(&mut self, id: u32, step: Operation) -> Result<(), Lost>;
-    /// Looks once, and adds the steps that have ended.
-    fn turn(&mut self, ended: &mut Vec<Ended>) -> Result<(), Lost>;
-    /// How long nothing will happen by itself; `None`: for a moment at most.
+    /// Polls once, and appends the completed steps.
+    fn turn(&mut self, ended: &mut Vec<Completion>) -> Result<(), Lost>;
+    /// How long the thread may sleep; `None`: it has to poll.
     fn rest(&self) -> Option<Duration>;
     fn close(self);
 }
 
-/// The thread, to its users.
+/// The engine's thread, to its users.
 pub(crate) struct Engine {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Engine {
-    /// Starts a thread with what `open` makes there, and says what that was told besides.
+    /// Starts a thread that runs `open`, and returns what that returned besides the port.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -168,15 +168,15 @@ impl Engine {
         Ok((Engine { jobs: Some(jobs), thread: Some(thread) }, what))
     }
 
-    /// Has an operation done.
-    pub(crate) fn submit(&self, operation: Operation, done: Done) {
+    /// Submits an operation; `done` gets its outcome.
+    pub(crate) fn submit(&self, operation: Operation, done: Callback) {
         let Some(jobs) = &self.jobs else { return };
         if let Err(refused) = jobs.send(Job { operation, done }) {
             (refused.into_inner().done)(Err(Code::SysIo));
         }
     }
 
-    /// Has an operation done, and waits for it.
+    /// Submits an operation, and waits for its outcome.
     ///
     /// # Errors
     /// If it fails.
@@ -201,17 +201,17 @@ impl Drop for Engine {
     }
 }
 
-/// An operation under way.
+/// An operation in flight.
 struct Active {
     name: Option<Name>,
-    done: Done,
-    /// All of it, if it has a second step.
+    done: Callback,
+    /// The whole operation, if it has a second step.
     whole: Option<Operation>,
-    /// What the first of two steps has found.
+    /// Outcome of the first of two steps.
     first: Option<Outcome>,
 }
 
-/// Who uses a key.
+/// Operations in flight that use a key.
 #[derive(Default)]
 struct Claim {
     users: u32,
@@ -224,12 +224,12 @@ struct Loop<P> {
     port: P,
     active: HashMap<u32, Active>,
     claims: HashMap<Name, Claim>,
-    /// Jobs whose key somebody has.
+    /// Jobs that wait for their keys.
     parked: VecDeque<Job>,
-    /// Keys have come free since those were looked at.
+    /// Keys were released since `parked` was last looked at.
     freed: bool,
     next: u32,
-    ended: Vec<Ended>,
+    ended: Vec<Completion>,
 }
 
 impl<P: Port> Loop<P> {
@@ -400,11 +400,11 @@ impl<P: Port> Loop<P> {
     }
 }
 
-fn refuse(done: Done) {
+fn refuse(done: Callback) {
     done(Err(Code::SysIo));
 }
 
-/// What is to be done after the first step of two.
+/// The second step of an operation, after the first one.
 fn second_step(
     whole: Operation,
     outcome: &Result<Outcome, Code>,

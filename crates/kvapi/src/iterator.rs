@@ -13,7 +13,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// All keys.
+    /// Matches all keys.
     pub(crate) const ALL: Filter = Filter { mask: 0, pattern: 0 };
 
     pub(crate) fn of(filter: &GroupFilter) -> Filter {
@@ -40,10 +40,10 @@ impl Filter {
         self.pattern.to_be_bytes()[..bytes as usize].to_vec()
     }
 
-    /// Does something with each key that there is.
+    /// Calls `what` with each key that matches.
     ///
     /// # Errors
-    /// Those of what is done, and of the device.
+    /// Those of `what`, and of the device.
     pub(crate) fn each(
         &self,
         device: &Device,
@@ -55,7 +55,7 @@ impl Filter {
     }
 }
 
-/// A way through the keys.
+/// A scan over the keys that match a filter, page by page.
 #[derive(Debug)]
 struct Walk {
     filter: Filter,
@@ -76,8 +76,8 @@ impl Walk {
         Walk { filter, descending, start, first: None, last: None, ended: false }
     }
 
-    /// Shows the keys to `what`, for as long as that returns true; the one of which it is false is shown
-    /// again.
+    /// Calls `what` with each key for as long as it returns true. A key for which it returned false
+    /// comes again in the next call.
     fn go(
         &mut self,
         device: &Device,
@@ -118,7 +118,6 @@ impl Walk {
     }
 }
 
-/// An iterator.
 #[derive(Debug)]
 pub(crate) struct Iterator {
     space: u8,
@@ -216,7 +215,7 @@ struct Open {
 }
 
 impl Iterators {
-    /// Opens one.
+    /// Opens an iterator.
     ///
     /// # Errors
     /// If there is such a one already, or there are too many.
@@ -255,7 +254,7 @@ impl Iterators {
         slot.as_ref().map(|it| Arc::clone(&it.iterator)).ok_or(Code::IteratorNotExist)
     }
 
-    /// Closes it.
+    /// Closes an iterator.
     ///
     /// # Errors
     /// If the key space has none.

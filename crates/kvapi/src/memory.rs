@@ -3,7 +3,7 @@
 use crate::abi::{KEY_BYTES, VALUE_BYTES_MAX};
 use crate::device::locked;
 use crate::table::{Layout, Table};
-use crate::uri::Kept;
+use crate::uri::Backing;
 use mynah_device::{PatternValues, RamValues, Values};
 use mynah_drive_file::{default_key_value, load, takes_pairs};
 use mynah_model::config::{Config, NamespaceKind};
@@ -71,17 +71,17 @@ fn namespace_of_pairs(config: &mut Config) -> Result<usize, String> {
 ///
 /// # Errors
 /// If the folder cannot be used, or its pairs are too many for the device.
-pub(crate) fn table(layout: Layout, kept: &Kept) -> Result<Arc<Mutex<Table>>, String> {
-    let of_pairs: Box<dyn Values + Send> = match kept {
-        Kept::Ram => Box::new(RamValues::from_source(arena::source())),
-        Kept::Pattern => Box::new(PatternValues),
-        Kept::Folder(path) => return kept_table(layout, path),
+pub(crate) fn table(layout: Layout, backing: &Backing) -> Result<Arc<Mutex<Table>>, String> {
+    let of_pairs: Box<dyn Values + Send> = match backing {
+        Backing::Ram => Box::new(RamValues::from_source(arena::source())),
+        Backing::Pattern => Box::new(PatternValues),
+        Backing::Folder(path) => return stored_table(layout, path),
     };
     let records = Box::new(RamValues::new());
     Ok(Arc::new(Mutex::new(Table::new(layout, of_pairs, Some(records)))))
 }
 
-fn kept_table(layout: Layout, path: &Path) -> Result<Arc<Mutex<Table>>, String> {
+fn stored_table(layout: Layout, path: &Path) -> Result<Arc<Mutex<Table>>, String> {
     let said = |error: OpenError| format!("{error}; {}", error.help());
     let folder = PairFolder::open(path, arena::source()).map_err(said)?;
     let store = PairStore::new(folder).map_err(said)?;

@@ -1,7 +1,7 @@
 //! A drive in this process whose operations take the time that its model says.
 
 use crate::code::Code;
-use crate::engine::{Ended, Listing, Lost, Name, Operation, Outcome, Page, Port};
+use crate::engine::{Completion, Listing, Lost, Name, Operation, Outcome, Page, Port};
 use crate::memory::Plan;
 use crate::table::Table;
 use mynah_model::Drive;
@@ -20,10 +20,10 @@ use std::time::Duration;
 const QUEUE: QueueId = QueueId(1);
 /// Entries of the queue.
 const ENTRIES: u32 = 1024;
-/// The system's naps are so much longer than they should be, more or less.
+/// How much longer the system sleeps than it should, more or less.
 const OVERSLEPT: Span = Span::from_ns(60_000);
 
-/// A step under way, and how it will end.
+/// A step in flight, and its outcome.
 struct Running {
     step: Operation,
     outcome: Result<Outcome, Code>,
@@ -37,8 +37,8 @@ pub(crate) struct Modelled {
     table: Arc<Mutex<Table>>,
     clock: Clock,
     running: HashMap<u32, Running>,
-    /// What has ended, and has not been told yet.
-    known: Vec<Ended>,
+    /// Completed steps that were not reported yet.
+    finished: Vec<Completion>,
 }
 
 impl Modelled {
@@ -75,8 +75,8 @@ impl Modelled {
         created.map_err(|error| error.to_string())?;
         let clock = Clock::start(rate);
         let value_max = layout.value_max;
-        let (running, known) = (HashMap::new(), Vec::new());
-        Ok(Modelled { drive, namespace, value_max, table, clock, running, known })
+        let (running, finished) = (HashMap::new(), Vec::new());
+        Ok(Modelled { drive, namespace, value_max, table, clock, running, finished })
     }
 
     /// Brings the model to the present, which is returned.
@@ -109,7 +109,7 @@ impl Modelled {
             Status::CapacityExceeded => Err(Code::KeySpaceCapacity),
             _ => Err(Code::SysIo),
         };
-        self.known.push((id, outcome));
+        self.finished.push((id, outcome));
     }
 
     /// The step with this number is to be decided.
@@ -200,7 +200,7 @@ impl Port for Modelled {
             Operation::List(listing) => (KeyOperation::List, None, listing.bytes),
             Operation::Used => {
                 let used = locked(&self.table).used();
-                self.known.push((id, Ok(Outcome::Used(used))));
+                self.finished.push((id, Ok(Outcome::Used(used))));
                 return Ok(());
             }
         };
@@ -215,9 +215,9 @@ impl Port for Modelled {
         self.drive.submit_key(at, QUEUE, request).map_err(lost)
     }
 
-    fn turn(&mut self, ended: &mut Vec<Ended>) -> Result<(), Lost> {
+    fn turn(&mut self, ended: &mut Vec<Completion>) -> Result<(), Lost> {
         self.catch_up()?;
-        ended.append(&mut self.known);
+        ended.append(&mut self.finished);
         if !self.running.is_empty() && ended.is_empty() && self.drive.next_at().is_none() {
             return Err(Lost("the drive has stopped".into()));
         }

@@ -7,13 +7,11 @@ use crate::spaces::Order;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// An open device.
 pub(crate) struct OpenDevice {
     pub(crate) uri: String,
     pub(crate) device: Device,
 }
 
-/// An open key space.
 pub(crate) struct OpenSpace {
     pub(crate) owner: Arc<OpenDevice>,
     pub(crate) of: usize,

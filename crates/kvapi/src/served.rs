@@ -4,7 +4,7 @@
 //! hosts have stored is in it as well, and they find what is stored here under the same keys.
 
 use crate::code::Code;
-use crate::engine::{Ended, Listing, Lost, Name, Operation, Outcome, Page, Port};
+use crate::engine::{Completion, Listing, Lost, Name, Operation, Outcome, Page, Port};
 use crate::spaces::LIST_KEY;
 use crate::table::StoreKind;
 use mynah_runtime::host::HostError;
@@ -16,12 +16,12 @@ use mynah_wire::nvme::key::{Key, listed_keys};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Looks that find nothing before the thread naps, and for how long it does.
+/// Polls that find nothing before the thread sleeps, and for how long it does.
 const SPINS: u32 = 200;
 const NAP: Duration = Duration::from_micros(20);
-/// A controller hears of its host at least so often.
+/// The controller hears from its host at least this often.
 const IDLE: Duration = Duration::from_millis(500);
-/// Commands under way.
+/// Most commands in flight.
 const DEPTH: u16 = 128;
 
 /// What a namespace says of itself.
@@ -30,19 +30,19 @@ pub(crate) struct Served {
     pub(crate) key_max: u32,
     pub(crate) value_max: u32,
     pub(crate) granularity: Option<u32>,
-    /// Keys are listed in order.
+    /// Keys are listed in the order of their bytes.
     pub(crate) in_order: bool,
 }
 
 /// See the file's description.
 pub(crate) struct Remote {
     client: Client,
-    /// Whose step a key's command is; there is one of a key at a time.
+    /// The step in flight of each key; there is one of a key at a time.
     of_keys: HashMap<Key, (u32, Operation)>,
     /// Lists, which are answered in any order: alike are alike.
     lists: VecDeque<(u32, Listing, Request)>,
-    /// What was found out at once.
-    known: Vec<Ended>,
+    /// Steps that completed without a command.
+    finished: Vec<Completion>,
     looks: u32,
 }
 
@@ -71,7 +71,7 @@ impl Remote {
             client,
             of_keys: HashMap::new(),
             lists: VecDeque::new(),
-            known: Vec::new(),
+            finished: Vec::new(),
             looks: 0,
         };
         Ok((remote, served))
@@ -81,7 +81,7 @@ impl Remote {
         self.of_keys.len() + self.lists.len()
     }
 
-    fn ended(&mut self, done: Done) -> Option<Ended> {
+    fn ended(&mut self, done: Done) -> Option<Completion> {
         let status = Status::new(done.status.code_type(), done.status.code());
         if let Request::List { .. } = &done.request {
             let at = self.lists.iter().position(|(_, _, request)| *request == done.request)?;
@@ -131,12 +131,12 @@ impl Port for Remote {
             }
             Operation::Used => {
                 let used = self.client.used_bytes().map_err(lost)?;
-                self.known.push((id, Ok(Outcome::Used(used))));
+                self.finished.push((id, Ok(Outcome::Used(used))));
                 return Ok(());
             }
         };
         let Some(request) = request else {
-            self.known.push((id, Err(Code::KeyLengthInvalid)));
+            self.finished.push((id, Err(Code::KeyLengthInvalid)));
             return Ok(());
         };
         match (request.key(), step) {
@@ -150,8 +150,8 @@ impl Port for Remote {
         Ok(())
     }
 
-    fn turn(&mut self, ended: &mut Vec<Ended>) -> Result<(), Lost> {
-        ended.append(&mut self.known);
+    fn turn(&mut self, ended: &mut Vec<Completion>) -> Result<(), Lost> {
+        ended.append(&mut self.finished);
         self.looks = self.looks.saturating_add(1);
         while let Some(done) = self.client.poll().map_err(lost)? {
             self.looks = 0;

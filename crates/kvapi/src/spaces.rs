@@ -35,7 +35,6 @@ impl Order {
     }
 }
 
-/// A key space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Space {
     pub(crate) id: u8,
@@ -48,7 +47,7 @@ pub(crate) struct Space {
 pub(crate) struct Metadata {
     pub(crate) opened: bool,
     pub(crate) order: Order,
-    /// 0: no limit.
+    /// In bytes; 0: no limit.
     pub(crate) capacity: u64,
     pub(crate) free: u64,
     pub(crate) count: u64,

@@ -10,10 +10,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// How long the values are left alone that are behind.
+/// Pause between looks whether the store of values has caught up.
 const NAP: Duration = Duration::from_micros(100);
 
-/// When a value is stored.
+/// `kvs_store_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreKind {
     Post,
@@ -22,10 +22,10 @@ pub(crate) enum StoreKind {
     Append,
 }
 
-/// What was found of a value.
+/// How much of a value a retrieval found and copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Bytes of all of it.
+pub(crate) struct Retrieved {
+    /// Bytes of the whole value.
     pub(crate) size: u32,
     /// Bytes that were copied.
     pub(crate) copied: u32,
@@ -55,7 +55,6 @@ struct Pair {
     id: PairId,
 }
 
-/// A key space.
 #[derive(Default)]
 struct Space {
     pairs: HashMap<Box<[u8]>, Pair>,
@@ -69,12 +68,12 @@ struct Space {
 /// What a store does to the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
-    /// The pair that there is.
+    /// The pair that exists before the store.
     before: Option<Pair>,
     /// Bytes of the value afterwards.
     bytes: u32,
     appends: bool,
-    /// Of the pair afterwards.
+    /// The pair that exists after the store.
     pub(crate) id: PairId,
 }
 
@@ -317,7 +316,7 @@ impl Table {
         key: &[u8],
         offset: u32,
         into: &mut [u8],
-    ) -> Result<Found, Code> {
+    ) -> Result<Retrieved, Code> {
         let pair = self.find(space, key).ok_or(Code::KeyNotExist)?;
         if offset > 0 && offset >= pair.bytes {
             return Err(Code::ValueOffsetInvalid);
@@ -327,7 +326,7 @@ impl Table {
         let pinned = values.pin(pair.place, token(key));
         values.read(pinned, pair.bytes, offset, &mut into[..copied]);
         values.release(pinned);
-        Ok(Found { size: pair.bytes, copied: copied as u32 })
+        Ok(Retrieved { size: pair.bytes, copied: copied as u32 })
     }
 
     /// Deletes a pair: its name and the bytes of its value, if there was one.

@@ -17,21 +17,21 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// Where the pairs of a drive in this process are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum Backing {
     /// In memory, as long as the device is open.
     #[default]
     Ram,
     /// Nowhere: values are made up of their keys.
     Pattern,
-    /// In a folder.
+    /// In files of a folder.
     Folder(PathBuf),
 }
 
-/// A device.
+/// What the name of a device stands for.
 #[derive(Debug)]
 pub(crate) enum Uri {
     /// A drive in this process.
-    Local { drive: String, kept: Kept, rate: Option<Rate> },
+    Local { drive: String, backing: Backing, rate: Option<Rate> },
     /// A served namespace: where, which, and how long it is waited for.
     Served { place: Where, nsid: Option<u32>, wait: Duration },
 }
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Uri, String> {
     if text == EMULATOR {
         return Ok(Uri::Local {
             drive: DEFAULT_KEY_VALUE_DRIVE.into(),
-            kept: Kept::Ram,
+            backing: Backing::Ram,
             rate: None,
         });
     }
@@ -81,12 +81,12 @@ fn local<'a>(drive: &str, parts: impl Iterator<Item = &'a str>) -> Result<Uri, S
     if drive.is_empty() {
         return Err("mynah: names no drive; mynah:kv-tlc is one".into());
     }
-    let (mut kept, mut rate) = (Kept::Ram, None);
+    let (mut backing, mut rate) = (Backing::Ram, None);
     for part in parts {
         match part.split_once('=') {
-            Some(("store", "pattern")) => kept = Kept::Pattern,
-            Some(("store", "ram")) => kept = Kept::Ram,
-            Some(("store", path)) if !path.is_empty() => kept = Kept::Folder(path.into()),
+            Some(("store", "pattern")) => backing = Backing::Pattern,
+            Some(("store", "ram")) => backing = Backing::Ram,
+            Some(("store", path)) if !path.is_empty() => backing = Backing::Folder(path.into()),
             Some(("speed", "max")) => rate = None,
             Some(("speed", factor)) => {
                 let factor = factor.parse().ok().and_then(Rate::new);
@@ -100,7 +100,7 @@ fn local<'a>(drive: &str, parts: impl Iterator<Item = &'a str>) -> Result<Uri, S
             }
         }
     }
-    Ok(Uri::Local { drive: drive.into(), kept, rate })
+    Ok(Uri::Local { drive: drive.into(), backing, rate })
 }
 
 fn tcp(text: &str) -> Result<Options, String> {
@@ -129,15 +129,15 @@ mod tests {
     #[test]
     fn drives_in_this_process() {
         let local = |text: &str| match parse(text) {
-            Ok(Uri::Local { drive, kept, rate }) => (drive, kept, rate),
+            Ok(Uri::Local { drive, backing, rate }) => (drive, backing, rate),
             other => panic!("{text}: {other:?}"),
         };
-        assert_eq!(local("/dev/kvemul"), ("kv-tlc".into(), Kept::Ram, None));
-        assert_eq!(local("mynah:a/b.toml"), ("a/b.toml".into(), Kept::Ram, None));
-        assert_eq!(local("mynah:moke,store=pattern"), ("moke".into(), Kept::Pattern, None));
+        assert_eq!(local("/dev/kvemul"), ("kv-tlc".into(), Backing::Ram, None));
+        assert_eq!(local("mynah:a/b.toml"), ("a/b.toml".into(), Backing::Ram, None));
+        assert_eq!(local("mynah:moke,store=pattern"), ("moke".into(), Backing::Pattern, None));
         assert_eq!(local("mynah:moke,speed=1").2, Some(Rate::REAL));
-        assert_eq!(local("mynah:moke,speed=max,store=ram"), ("moke".into(), Kept::Ram, None));
-        assert_eq!(local("mynah:moke,store=a/b").1, Kept::Folder("a/b".into()));
+        assert_eq!(local("mynah:moke,speed=max,store=ram"), ("moke".into(), Backing::Ram, None));
+        assert_eq!(local("mynah:moke,store=a/b").1, Backing::Folder("a/b".into()));
     }
 
     #[test]

@@ -24,14 +24,14 @@ struct State {
 
 struct Shared {
     state: Mutex<State>,
-    /// There is something to do.
+    /// Signalled when there are tasks.
     work: Condvar,
-    /// There is room for another call, or none is under way.
+    /// Signalled when another call may be admitted, or none is in flight.
     room: Condvar,
     /// Tasks that have been pushed, to be looked at without the lock.
     pushed: AtomicUsize,
     depth: usize,
-    /// Those who wait for room are told when no more than so many calls are under way.
+    /// `room` is signalled when no more than this many calls are in flight.
     refill: usize,
 }
 

@@ -8,7 +8,7 @@ use crate::registry::OpenSpace;
 use core::ffi::c_void;
 use std::sync::Arc;
 
-/// What a call tells when it ends.
+/// The context and function to be called when an asynchronous call ends.
 pub(super) struct Call {
     context: PostprocessContext,
     function: unsafe extern "C" fn(*mut PostprocessContext),
@@ -54,7 +54,7 @@ impl Call {
         self
     }
 
-    /// Calls the function.
+    /// Calls the program's function.
     fn end(mut self, result: Result<(), Code>) {
         self.context.result = Code::of(result) as u32;
         // SAFETY: It is the function that the program has named for this, and it gets what it expects.
@@ -75,19 +75,19 @@ impl Call {
         }));
     }
 
-    /// Has the device's engine do an operation, and `told` look at what came of it. `None`: the device
-    /// has none, and nothing has been done.
+    /// Submits an operation to the device's engine; `complete` makes its outcome the call's result.
+    /// Does nothing if the device has no engine.
     pub(super) fn submit(
         self,
         space: &Arc<OpenSpace>,
         operation: Operation,
-        told: impl FnOnce(Outcome) -> Result<(), Code> + Send + 'static,
+        complete: impl FnOnce(Outcome) -> Result<(), Code> + Send + 'static,
     ) {
         let Some(engine) = space.device().engine() else { return };
         space.device().worker.admit();
         let held = Arc::clone(space);
         submit(space.device(), engine, operation, move |outcome| {
-            self.end(outcome.and_then(told));
+            self.end(outcome.and_then(complete));
             drop(held);
         });
     }

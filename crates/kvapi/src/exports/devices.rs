@@ -7,7 +7,7 @@ use crate::device::{Device, Facts};
 use crate::{registry, uri};
 use core::ffi::c_char;
 
-/// Longest name of a device.
+/// Longest name of a device, in bytes.
 const URI_BYTES_MAX: usize = 4096;
 /// Values are best that are so long, or longer by the granularity.
 const OPTIMAL_BYTES: u32 = 4096;
@@ -103,7 +103,7 @@ unsafe fn tell<T: Copy>(
     Code::of(ask())
 }
 
-/// Bytes of a device.
+/// Capacity of a device in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_get_device_capacity(handle: DeviceHandle, bytes: *mut u64) -> Code {
     // SAFETY: See the module's description.
@@ -121,35 +121,35 @@ pub unsafe extern "C" fn kvs_get_device_utilization(handle: DeviceHandle, share:
     unsafe { tell(handle, share, share_of) }
 }
 
-/// Shortest key.
+/// Shortest key of a device, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_get_min_key_length(handle: DeviceHandle, bytes: *mut u32) -> Code {
     // SAFETY: See the module's description.
     unsafe { tell(handle, bytes, |device| Ok(device.facts().key_min)) }
 }
 
-/// Longest key.
+/// Longest key of a device, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_get_max_key_length(handle: DeviceHandle, bytes: *mut u32) -> Code {
     // SAFETY: See the module's description.
     unsafe { tell(handle, bytes, |device| Ok(device.facts().key_max)) }
 }
 
-/// Smallest value.
+/// Smallest value of a device, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_get_min_value_length(handle: DeviceHandle, bytes: *mut u32) -> Code {
     // SAFETY: See the module's description.
     unsafe { tell(handle, bytes, |_| Ok(0)) }
 }
 
-/// Largest value.
+/// Largest value of a device, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_get_max_value_length(handle: DeviceHandle, bytes: *mut u32) -> Code {
     // SAFETY: See the module's description.
     unsafe { tell(handle, bytes, |device| Ok(device.facts().value_max)) }
 }
 
-/// The best size of a value.
+/// Best size of a value, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_get_optimal_value_length(
     handle: DeviceHandle,

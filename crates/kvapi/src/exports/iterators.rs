@@ -89,14 +89,14 @@ impl ListPointer {
         // SAFETY: As of this function.
         let buffer = unsafe { bytes_mut(list.list.cast(), list.size as usize) }?;
         let filled = locked(iterator).fill(space.device(), buffer)?;
-        let told = IteratorList {
+        let updated = IteratorList {
             count: filled.entries,
             end: filled.end.into(),
             size: filled.bytes,
             ..list
         };
         // SAFETY: As of this function.
-        unsafe { put(self.0, told) }
+        unsafe { put(self.0, updated) }
     }
 }
 
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn kvs_iterate_next(
     Code::of(next())
 }
 
-/// The same, asynchronously.
+/// Asynchronous [`kvs_iterate_next`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_iterate_next_async(
     handle: KeySpaceHandle,

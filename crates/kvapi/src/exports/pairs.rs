@@ -11,7 +11,7 @@ use crate::device::{deletion, existed, placed};
 use crate::engine::{Operation, Outcome};
 use crate::iterator::Filter;
 use crate::registry::OpenSpace;
-use crate::table::{Found, StoreKind};
+use crate::table::{Retrieved, StoreKind};
 use core::ffi::c_void;
 use std::sync::Arc;
 
@@ -92,12 +92,12 @@ impl Pointers {
     ///
     /// # Safety
     /// See the module above.
-    unsafe fn tell(self, found: Found) -> Result<(), Code> {
+    unsafe fn tell(self, found: Retrieved) -> Result<(), Code> {
         // SAFETY: As of this function.
         let value = unsafe { get(self.value) }?;
-        let told = Value { length: found.copied, actual_size: found.size, ..value };
+        let updated = Value { length: found.copied, actual_size: found.size, ..value };
         // SAFETY: As of this function.
-        unsafe { put(self.value, told) }?;
+        unsafe { put(self.value, updated) }?;
         match found.size - value.offset > found.copied {
             true => Err(Code::BufferSmall),
             false => Ok(()),
@@ -129,7 +129,6 @@ fn was_there(existed: bool, matters: bool) -> Result<(), Code> {
     if matters && !existed { Err(Code::KeyNotExist) } else { Ok(()) }
 }
 
-/// Stores a value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_store_kvp(
     handle: KeySpaceHandle,
@@ -147,7 +146,7 @@ pub unsafe extern "C" fn kvs_store_kvp(
     Code::of(store())
 }
 
-/// The same, asynchronously.
+/// Asynchronous [`kvs_store_kvp`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_store_kvp_async(
     handle: KeySpaceHandle,
@@ -179,7 +178,6 @@ pub unsafe extern "C" fn kvs_store_kvp_async(
     Code::of(store())
 }
 
-/// Retrieves a value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_retrieve_kvp(
     handle: KeySpaceHandle,
@@ -197,7 +195,7 @@ pub unsafe extern "C" fn kvs_retrieve_kvp(
     Code::of(retrieve())
 }
 
-/// The same, asynchronously.
+/// Asynchronous [`kvs_retrieve_kvp`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_retrieve_kvp_async(
     handle: KeySpaceHandle,
@@ -220,14 +218,14 @@ pub unsafe extern "C" fn kvs_retrieve_kvp_async(
         if space.device().engine().is_some() {
             let (name, bytes) = ((space.id, name.into()), buffer.len() as u32);
             let its = Arc::clone(&space);
-            let told = move |outcome: Outcome| {
+            let complete = move |outcome: Outcome| {
                 // SAFETY: See the module's description.
                 let (_, _, buffer) = unsafe { { pointers }.retrieved(&its) }?;
                 let found = placed(outcome, buffer)?;
                 // SAFETY: See the module's description.
                 unsafe { { pointers }.tell(found) }
             };
-            call.submit(&space, Operation::Retrieve { name, offset, bytes, delete }, told);
+            call.submit(&space, Operation::Retrieve { name, offset, bytes, delete }, complete);
         } else {
             // SAFETY: See the module's description.
             call.start(space, move |space| unsafe { { pointers }.retrieve(space, delete) });
@@ -237,7 +235,6 @@ pub unsafe extern "C" fn kvs_retrieve_kvp_async(
     Code::of(retrieve())
 }
 
-/// Deletes a pair.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_delete_kvp(
     handle: KeySpaceHandle,
@@ -255,7 +252,7 @@ pub unsafe extern "C" fn kvs_delete_kvp(
     Code::of(delete())
 }
 
-/// The same, asynchronously.
+/// Asynchronous [`kvs_delete_kvp`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_delete_kvp_async(
     handle: KeySpaceHandle,
@@ -275,8 +272,8 @@ pub unsafe extern "C" fn kvs_delete_kvp_async(
         let call = Call::new(context::DELETE, handle, [private1, private2], function)?;
         let call = call.with_pair(key_of, core::ptr::null_mut());
         if space.device().engine().is_some() {
-            let told = move |outcome| was_there(existed(outcome)?, fails);
-            call.submit(&space, deletion(space.id, name, fails), told);
+            let complete = move |outcome| was_there(existed(outcome)?, fails);
+            call.submit(&space, deletion(space.id, name, fails), complete);
         } else {
             // SAFETY: See the module's description.
             call.start(space, move |space| unsafe { { pointers }.delete(space, fails) });
@@ -301,7 +298,7 @@ pub unsafe extern "C" fn kvs_delete_key_group(
     Code::of(delete())
 }
 
-/// The same, asynchronously.
+/// Asynchronous [`kvs_delete_key_group`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_delete_key_group_async(
     handle: KeySpaceHandle,
@@ -404,7 +401,7 @@ pub unsafe extern "C" fn kvs_exist_kv_pairs(
     Code::of(ask())
 }
 
-/// The same, asynchronously.
+/// Asynchronous [`kvs_exist_kv_pairs`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_exist_kv_pairs_async(
     handle: KeySpaceHandle,
@@ -426,12 +423,12 @@ pub unsafe extern "C" fn kvs_exist_kv_pairs_async(
         let call = call.with_pair(keys, core::ptr::null_mut()).with_buffer(0, list.cast());
         match names[..] {
             [name] if space.device().engine().is_some() => {
-                let told = move |outcome| {
+                let complete = move |outcome| {
                     let bits = [u8::from(existed(outcome)?)];
                     // SAFETY: See the module's description.
                     unsafe { { pointers }.tell(&bits) }
                 };
-                call.submit(&space, Operation::Exist((space.id, name.into())), told);
+                call.submit(&space, Operation::Exist((space.id, name.into())), complete);
             }
             // SAFETY: See the module's description.
             _ => call.start(space, move |space| unsafe { { pointers }.ask(space, count) }),
@@ -457,9 +454,9 @@ pub unsafe extern "C" fn kvs_get_kvp_info(
         let value_length = space.device().size(space.id, name)?;
         // SAFETY: See the module's description.
         unsafe { bytes_mut(found.key.cast(), name.len()) }?.copy_from_slice(name);
-        let told = PairInfo { key_length: name.len() as u16, value_length, ..found };
+        let updated = PairInfo { key_length: name.len() as u16, value_length, ..found };
         // SAFETY: See the module's description.
-        unsafe { put(info, told) }
+        unsafe { put(info, updated) }
     };
     Code::of(describe())
 }

@@ -95,7 +95,7 @@ pub(super) fn device(handle: *mut c_void, absent: Code) -> Result<Arc<OpenDevice
     registry::device(handle.addr()).ok_or(absent)
 }
 
-/// An open key space.
+/// The open key space of a handle.
 pub(super) fn space(handle: *mut c_void) -> Result<Arc<OpenSpace>, Code> {
     if handle.is_null() {
         return Err(Code::ParamInvalid);

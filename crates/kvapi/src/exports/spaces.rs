@@ -109,7 +109,6 @@ unsafe fn tell_name(name: &[u8], into: *mut KeySpaceName) -> Result<(), Code> {
     unsafe { put(into, KeySpaceName { length: name.len() as u32, ..found }) }
 }
 
-/// Opens a key space.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvs_open_key_space(
     owner: DeviceHandle,
@@ -179,9 +178,9 @@ pub unsafe extern "C" fn kvs_get_key_space_info(
             // SAFETY: See the module's description.
             unsafe { put(found.name, KeySpaceName { length, ..name }) }?;
         }
-        let told = KeySpaceInfo { opened: 1, capacity, free_size, count, name: found.name };
+        let updated = KeySpaceInfo { opened: 1, capacity, free_size, count, name: found.name };
         // SAFETY: See the module's description.
-        unsafe { put(info, told) }
+        unsafe { put(info, updated) }
     };
     Code::of(describe())
 }
