@@ -33,12 +33,16 @@ pub(crate) fn run(
     let json_file = create(json.filter(|path| *path != Path::new("-")))?;
     let report = create(args.output.report.as_deref())?;
     let table = create(args.output.table.as_deref())?;
-    let kept =
-        args.run.resume.as_deref().map(|folder| Kept::open(args, folder, &all)).transpose()?;
-    let is_kept = kept.is_some();
+    let ledger = args
+        .run
+        .resume
+        .as_deref()
+        .map(|folder| SweepLedger::open(args, folder, &all))
+        .transpose()?;
+    let is_kept = ledger.is_some();
     let (axes, runs) = (runs::axes(&all), all.len());
 
-    let Ran { ended, first_error, unsaved } = run_rest(args, all, threads, kept)?;
+    let BatchResult { ended, first_error, unsaved } = run_rest(args, all, threads, ledger)?;
     let ends = Ends::of(ended, repeats as usize);
     let interrupted = ends.is_part;
     if ends.results.is_empty()
@@ -99,9 +103,9 @@ pub(crate) fn run(
 /// What helps where nothing was run.
 const FAILED_BEFORE: &str = "it failed when it was run before; --retry-failed runs it again";
 
-/// What came of the runs.
-struct Ran {
-    /// Of each, in order.
+/// Results of the runs of a batch.
+struct BatchResult {
+    /// Of each run, in order.
     ended: Vec<Option<Ended>>,
     /// Why the first failed that was run now.
     first_error: Option<SimulationError>,
@@ -109,31 +113,30 @@ struct Ran {
     unsaved: Option<RunError>,
 }
 
-/// So often it is looked whether those runs have ended that are amid something when all is interrupted:
-/// for half a second.
+/// An interrupted batch waits so many looks for runs that are still busy to end: half a second.
 const PATIENCE: u32 = 10;
 
 /// What the threads of a batch share.
 struct Batch {
     all: Vec<Simulation>,
-    /// Which of them are run.
+    /// Indices of the runs that are left to do.
     open: Vec<usize>,
-    kept: Option<Kept>,
+    ledger: Option<SweepLedger>,
     bar: BatchBar,
     outcome: Mutex<Outcome>,
 }
 
-/// What is the same of all runs.
+/// Shared by all runs of a batch.
 #[derive(Default)]
 struct Outcome {
     unsaved: Option<RunError>,
     unkept: Option<LedgerError>,
-    /// The program ends: nothing more is kept.
+    /// The batch was given up: results of runs that end later are dropped.
     is_over: bool,
 }
 
 impl Batch {
-    /// Runs one of those that are open; nothing if no more are to be begun.
+    /// Does the open run of this index; `None` if no more runs are to be begun.
     fn one(&self, index: usize) -> Option<(Ended, Option<SimulationError>)> {
         // Short runs end before they ask whether to go on.
         if BatchBar::is_interrupted() {
@@ -159,8 +162,8 @@ impl Batch {
         if outcome.is_over {
             return None;
         }
-        if let Some(kept) = &self.kept
-            && let Err(error) = kept.add(run, &ended.0)
+        if let Some(ledger) = &self.ledger
+            && let Err(error) = ledger.add(run, &ended.0)
         {
             // What cannot be kept would be run in vain, and so would all after it.
             outcome.unkept.get_or_insert(error);
@@ -175,23 +178,23 @@ fn run_rest(
     args: &Sim,
     all: Vec<Simulation>,
     threads: usize,
-    kept: Option<Kept>,
-) -> Result<Ran, Failure> {
-    let mut ended = match &kept {
-        Some(kept) => kept.ended(args.run.retry_failed)?,
+    ledger: Option<SweepLedger>,
+) -> Result<BatchResult, Failure> {
+    let mut ended = match &ledger {
+        Some(ledger) => ledger.ended(args.run.retry_failed)?,
         None => all.iter().map(|_| None).collect(),
     };
     let open: Vec<usize> = (0..all.len()).filter(|&run| ended[run].is_none()).collect();
     for &run in &open {
         enough_memory(&all[run], threads.min(open.len()) as u64)?;
     }
-    if kept.is_some() && !args.output.quiet {
+    if ledger.is_some() && !args.output.quiet {
         let done = all.len() - open.len();
         failure::say(format_args!("{} runs, {done} already done", all.len()));
     }
     let bar = BatchBar::new(args.output.quiet, open.len());
     let outcome = Mutex::default();
-    let batch = Arc::new(Batch { all, open, kept, bar, outcome });
+    let batch = Arc::new(Batch { all, open, ledger, bar, outcome });
     let mut looks = 0;
     let leaves = || {
         looks += u32::from(BatchBar::is_interrupted());
@@ -212,17 +215,17 @@ fn run_rest(
             ended[run] = Some(end);
         }
     }
-    Ok(Ran { ended, first_error, unsaved: outcome.unsaved.take() })
+    Ok(BatchResult { ended, first_error, unsaved: outcome.unsaved.take() })
 }
 
-/// A ledger, and which of its runs are those of this sweep.
-struct Kept {
+/// The ledger of a sweep, and the keys of the sweep's runs in it.
+struct SweepLedger {
     ledger: Mutex<Ledger>,
     keys: Vec<Key>,
 }
 
-impl Kept {
-    fn open(args: &Sim, folder: &Path, runs: &[Simulation]) -> Result<Kept, Failure> {
+impl SweepLedger {
+    fn open(args: &Sim, folder: &Path, runs: &[Simulation]) -> Result<SweepLedger, Failure> {
         let output = &args.output;
         let written = [
             ("--request-log", output.request_log.is_some()),
@@ -248,7 +251,7 @@ impl Kept {
         let beside = beside.map(|text| ("experiment.toml".to_owned(), text));
         let contents = Contents::of_sweep(&keys, runs::title(runs), beside.into_iter().collect());
         let ledger = Ledger::open(folder, &contents, "mynah sim")?;
-        Ok(Kept { ledger: Mutex::new(ledger), keys })
+        Ok(SweepLedger { ledger: Mutex::new(ledger), keys })
     }
 
     /// What became of each run before; those that failed count as not run, if they are to be tried

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::Bar;
-use crate::target::{self, Found};
+use crate::target::{self, ResolvedTarget};
 use crate::values;
 use mynah_lab::SimulationError;
 use mynah_lab::simulation::Step;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let begin =
         |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &args.target);
     let profile = args.profile.as_ref().map(begin).transpose()?;
-    let Found { place, listed, wait } = target::find(&args.target, &args.host.connect)?;
+    let ResolvedTarget { place, listed, wait } = target::find(&args.target, &args.host.connect)?;
     let namespace = target::namespace(&args.host.connect)?;
     let loads_keys = loads_keys(args, &flows)?;
     let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;

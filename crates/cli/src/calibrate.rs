@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// How far the worst figure may be off if nothing is said.
 const WITHIN: f64 = 0.05;
 
-/// Fits.
+/// Fits stages, or searches keys that meet targets.
 pub(crate) fn run(args: &Calibrate) -> Result<ExitCode, Failure> {
     if args.files.is_empty() && args.search.target.is_empty() {
         let help = "give --target and --vary to fit keys to what fio measured, or FILE… to fit stages \
@@ -117,7 +117,7 @@ impl Outputs {
     }
 }
 
-/// Fits stages.
+/// Fits stages to times by size.
 fn stages(args: &Calibrate) -> Result<ExitCode, Failure> {
     let maps = args.stages.stage.iter().map(|map| StageMap::parse(map));
     let maps: Vec<StageMap> = maps.collect::<Result<_, _>>()?;
@@ -138,7 +138,7 @@ fn stages(args: &Calibrate) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Searches keys.
+/// Searches keys that meet targets.
 fn search(args: &Calibrate) -> Result<ExitCode, Failure> {
     let given = &args.search;
     let available = || std::thread::available_parallelism().map_or(1, usize::from);

@@ -16,14 +16,12 @@ const DESCRIPTORS: u64 = 4096;
 /// Bytes of locked memory that RDMA needs, and perf's and other tracers' buffers.
 const LOCKED_BYTES: u64 = 64 << 20;
 
-/// How something is here.
+/// How well something works on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It works.
     Works,
     /// It works, but slower or less of it.
     Limited,
-    /// It is not here.
     Missing,
 }
 
@@ -37,7 +35,7 @@ impl State {
     }
 }
 
-/// One thing, what was found of it, and what would help.
+/// Result of a check: what was found, and what would help.
 struct Check {
     what: &'static str,
     state: State,
@@ -53,7 +51,7 @@ fn lacks(what: &'static str, state: State, found: impl Into<String>, help: &'sta
     Check { what, state, found: found.into(), help: Some(help) }
 }
 
-/// Says what works here.
+/// Checks what works on this machine, and prints it.
 pub(crate) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     let checks = [
         processors(),

@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 /// Why the command did not do what was asked.
 pub(crate) enum Failure {
-    /// It was asked wrongly.
+    /// Wrong usage: exit code 2.
     Usage(Report),
-    /// It ran and failed.
+    /// The command ran and failed: exit code 1.
     Run(Report),
     /// Standard output does not take what is printed.
     Stdout(io::Error),
@@ -106,7 +106,7 @@ impl From<LedgerError> for Failure {
     }
 }
 
-/// Sets how reports look.
+/// Sets how error reports are formatted.
 pub(crate) fn install() {
     // Fails only if a handler is installed, and this is the only one.
     let _ = miette::set_hook(Box::new(|_| {

@@ -16,7 +16,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::str::FromStr;
 
-/// What stands for a secret.
+/// Printed in place of a secret.
 const MASK: &str = "***";
 /// The longest file with a key; keys have some hundred bytes.
 const FILE_BYTES_MAX: u64 = 4096;

@@ -8,7 +8,7 @@ use crate::args::{ConnectArgs, Kv, KvDelete, KvGet, KvKey, KvList, KvPut, KvStat
 use crate::failure::Failure;
 use crate::print;
 use crate::progress::Bar;
-use crate::target::{self, Found};
+use crate::target::{self, ResolvedTarget};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use mynah_result::figures;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Kv) -> Result<ExitCode, Failure> {
 
 fn connect(target: &str, args: &ConnectArgs, needs: Needs) -> Result<Client, Failure> {
     let id = target::namespace(args)?;
-    let Found { place, listed, wait } = target::find(target, args)?;
+    let ResolvedTarget { place, listed, wait } = target::find(target, args)?;
     Client::connect(&place, id, needs, wait)
         .map_err(|error| target::failed(&error, listed.as_deref()))
 }
@@ -187,7 +187,7 @@ fn exists(target: &str, args: &KvKey) -> Result<ExitCode, Failure> {
     Ok(if there { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether there is a key.
+/// Whether a key exists.
 fn ask(client: &mut Client, key: Key) -> Result<bool, Failure> {
     let done = client.perform(Request::Exist(key)).map_err(lost)?;
     match done.is(Status::KEY_DOES_NOT_EXIST) {
@@ -279,7 +279,7 @@ fn stat(target: &str, args: &KvStat) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many keys there are.
+/// Counts the keys of the namespace by listing all of them.
 fn count(client: &mut Client) -> Result<u64, Failure> {
     let mut bar = Bar::new(false);
     let mut keys = Keys::new(client, Key::EMPTY);

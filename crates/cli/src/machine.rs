@@ -35,7 +35,7 @@ impl Meter {
         Meter { clock, setup_from: cpu_s(clock), started: None, run }
     }
 
-    /// The run does `step` now.
+    /// To be called when the run begins `step`.
     pub(crate) fn step(&mut self, step: Step<'_>) {
         match step {
             Step::Started => {
@@ -59,7 +59,7 @@ impl Meter {
     }
 }
 
-/// Time that passes.
+/// Measures wall time between laps.
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {

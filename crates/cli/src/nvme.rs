@@ -5,7 +5,7 @@ mod fields;
 use crate::args::{ConnectArgs, Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb, OutputFormat};
 use crate::failure::Failure;
 use crate::print;
-use crate::target::{self, Found};
+use crate::target::{self, ResolvedTarget};
 use fields::{Field, Fields};
 use mynah_runtime::host::{AdminSession, HostError, LogWanted};
 use mynah_wire::nvme::feature::id;
@@ -19,17 +19,17 @@ const SMART_BYTES: usize = 512;
 const ERROR_BYTES: usize = size_of::<ErrorEntry>();
 /// The largest log of access states that is read.
 const ANA_BYTES_MAX: usize = 64 << 10;
-/// Every namespace.
+/// NSID FFFFFFFFh: every namespace.
 const ALL: u32 = 0xffff_ffff;
 
-/// Does what was asked.
+/// Runs a verb of `mynah nvme`.
 pub(crate) fn run(args: &Nvme) -> Result<ExitCode, Failure> {
     let target = &args.target;
     match &args.what {
         NvmeVerb::IdCtrl(how) => ask(target, how, |session, _| {
             let bytes = session.identify(cns::CONTROLLER, 0, "identifying the controller")?;
-            let told = fields::controller(&read(&bytes));
-            Ok(Told { title: "NVME Identify Controller", bytes, told })
+            let fields = fields::controller(&read(&bytes));
+            Ok(Structure { title: "NVME Identify Controller", bytes, fields })
         }),
         NvmeVerb::IdNs(how) => ask(target, how, |session, namespace| {
             let bytes = session.identify(cns::NAMESPACE, namespace, "identifying the namespace")?;
@@ -38,15 +38,19 @@ pub(crate) fn run(args: &Nvme) -> Result<ExitCode, Failure> {
                 let text = format!("there is no namespace {namespace}; list-ns lists them");
                 return Err(HostError::Unusable(text));
             }
-            let told = fields::namespace(&read(&bytes));
-            Ok(Told { title: "NVME Identify Namespace", bytes, told })
+            let fields = fields::namespace(&read(&bytes));
+            Ok(Structure { title: "NVME Identify Namespace", bytes, fields })
         }),
         NvmeVerb::ListNs(how) => ask(target, how, |session, _| {
             let bytes = session.identify(cns::ACTIVE_NAMESPACES, 0, "listing the namespaces")?;
             let ids = bytes.chunks_exact(4).filter_map(|id| id.try_into().ok());
             let ids = ids.map(u32::from_le_bytes).take_while(|&id| id != 0);
             let list = ids.map(|id| vec![("nsid", Field::from(id))]).collect();
-            Ok(Told { title: "Namespaces", bytes, told: vec![("nsid_list", Field::List(list))] })
+            Ok(Structure {
+                title: "Namespaces",
+                bytes,
+                fields: vec![("nsid_list", Field::List(list))],
+            })
         }),
         NvmeVerb::SmartLog(how) => ask(target, how, |session, _| {
             let wanted = LogWanted {
@@ -56,8 +60,8 @@ pub(crate) fn run(args: &Nvme) -> Result<ExitCode, Failure> {
                 ..LogWanted::default()
             };
             let bytes = session.log(&wanted, "reading the SMART log")?;
-            let told = fields::smart(&read(&bytes));
-            Ok(Told { title: "Smart Log", bytes, told })
+            let fields = fields::smart(&read(&bytes));
+            Ok(Structure { title: "Smart Log", bytes, fields })
         }),
         NvmeVerb::ErrorLog(how) => ask(target, how, |session, _| errors(session)),
         NvmeVerb::AnaLog(how) => ask(target, how, |session, _| access(session, target)),
@@ -66,11 +70,11 @@ pub(crate) fn run(args: &Nvme) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What was read.
-struct Told {
+/// A structure that was read, as bytes and as named fields.
+struct Structure {
     title: &'static str,
     bytes: Vec<u8>,
-    told: Fields,
+    fields: Fields,
 }
 
 /// A structure that begins with these bytes; what is missing of it is zero.
@@ -82,37 +86,37 @@ fn read<T: FromBytes + KnownLayout + Immutable + IntoBytes>(bytes: &[u8]) -> T {
     whole
 }
 
-/// Connects, asks and leaves.
+/// Connects to the target, and disconnects after `then`.
 fn with<T>(
     target: &str,
     connect: &ConnectArgs,
     then: impl FnOnce(&mut AdminSession, u32) -> Result<T, HostError>,
 ) -> Result<T, Failure> {
     let namespace = target::namespace(connect)?.unwrap_or(1);
-    let Found { place, listed, wait } = target::find(target, connect)?;
+    let ResolvedTarget { place, listed, wait } = target::find(target, connect)?;
     let failed = |error: HostError| target::failed(&error, listed.as_deref());
     let mut session = AdminSession::connect(&place, wait).map_err(failed)?;
-    let told = then(&mut session, namespace).map_err(failed)?;
+    let result = then(&mut session, namespace).map_err(failed)?;
     session.end().map_err(failed)?;
-    Ok(told)
+    Ok(result)
 }
 
 fn ask(
     target: &str,
     how: &NvmeArgs,
-    then: impl FnOnce(&mut AdminSession, u32) -> Result<Told, HostError>,
+    then: impl FnOnce(&mut AdminSession, u32) -> Result<Structure, HostError>,
 ) -> Result<ExitCode, Failure> {
-    let told = with(target, &how.connect, then)?;
+    let structure = with(target, &how.connect, then)?;
     match how.format() {
-        OutputFormat::Binary => print::bytes(&told.bytes)?,
-        OutputFormat::Json => print::out(&format!("{:#}\n", fields::json(&told.told)))?,
-        OutputFormat::Normal => print::out(&fields::text(told.title, &told.told))?,
+        OutputFormat::Binary => print::bytes(&structure.bytes)?,
+        OutputFormat::Json => print::out(&format!("{:#}\n", fields::json(&structure.fields)))?,
+        OutputFormat::Normal => print::out(&fields::text(structure.title, &structure.fields))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The error log, as many entries as the controller has.
-fn errors(session: &mut AdminSession) -> Result<Told, HostError> {
+fn errors(session: &mut AdminSession) -> Result<Structure, HostError> {
     let bytes = session.identify(cns::CONTROLLER, 0, "identifying the controller")?;
     let controller: IdentifyController = read(&bytes);
     let entries = usize::from(controller.error_entries) + 1;
@@ -125,20 +129,20 @@ fn errors(session: &mut AdminSession) -> Result<Told, HostError> {
     let bytes = session.log(&wanted, "reading the error log")?;
     let entries = bytes.chunks_exact(ERROR_BYTES).map(read::<ErrorEntry>);
     let list = entries.filter(|it| it.count.get() != 0).map(|it| fields::error(&it)).collect();
-    Ok(Told { title: "Error Log Entries", bytes, told: vec![("errors", Field::List(list))] })
+    Ok(Structure { title: "Error Log Entries", bytes, fields: vec![("errors", Field::List(list))] })
 }
 
-/// The log of access states.
-fn access(session: &mut AdminSession, target: &str) -> Result<Told, HostError> {
+/// The Asymmetric Namespace Access log.
+fn access(session: &mut AdminSession, target: &str) -> Result<Structure, HostError> {
     let what = "reading the ANA log";
     let mut wanted = LogWanted { page: page::ANA, bytes: 4096, ..LogWanted::default() };
     let mut bytes = session.log(&wanted, what)?;
     loop {
         match fields::access(&bytes, target) {
-            Some((told, length)) => {
+            Some((fields, length)) => {
                 bytes.truncate(length);
                 let title = "Asymmetric Namespace Access Log";
-                return Ok(Told { title, bytes, told });
+                return Ok(Structure { title, bytes, fields });
             }
             None if wanted.bytes >= ANA_BYTES_MAX => {
                 let what = format!("its ANA log does not end within {ANA_BYTES_MAX} bytes");
@@ -171,15 +175,15 @@ fn feature(target: &str, wanted: &NvmeFeature) -> Result<ExitCode, Failure> {
     let bytes = if wanted.sel == 3 { 0 } else { feature_bytes(wanted.id) };
     ask(target, &wanted.all, |session, namespace| {
         let (value, bytes) = session.feature(wanted.id, wanted.sel, namespace, bytes)?;
-        let mut told = vec![
+        let mut fields = vec![
             ("feature", Field::from(u32::from(wanted.id))),
             ("name", Field::Text(fields::feature_name(wanted.id).to_owned())),
             (fields::selected(wanted.sel), Field::Bits(value.into())),
         ];
         if !bytes.is_empty() {
-            told.push(("data", fields::digits(&bytes)));
+            fields.push(("data", fields::digits(&bytes)));
         }
-        Ok(Told { title: "Feature", bytes, told })
+        Ok(Structure { title: "Feature", bytes, fields })
     })
 }
 

@@ -3,12 +3,12 @@
 use crate::failure::Failure;
 use std::io::{self, Write};
 
-/// Prints `text` as it is.
+/// Prints `text` unchanged to standard output.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
     bytes(text.as_bytes())
 }
 
-/// The same of bytes, whatever they are.
+/// Prints bytes unchanged to standard output.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Failure::Stdout)

@@ -31,7 +31,7 @@ pub(crate) fn run(what: &Profile) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// Says it to people, or to machines, or to both.
+/// Prints reports as text, writes them as JSON, or both.
 fn tell(reports: &ProfileReports, json: Option<&Path>) -> Result<(), Failure> {
     match json {
         Some(path) if path == Path::new("-") => print::out(&reports.to_json()),

@@ -70,7 +70,7 @@ pub(crate) struct Bar {
     title: Option<&'static str>,
     /// What takes long is said beforehand, terminal or not.
     announces: bool,
-    /// What the bar is for.
+    /// The step that the bar shows.
     stage: &'static str,
 }
 
@@ -198,7 +198,7 @@ impl Bar {
         !INTERRUPTED.load(Ordering::Relaxed)
     }
 
-    /// Says once what takes long, before it does.
+    /// Announces a step that takes long, once, before it begins.
     fn announce(&mut self, writing: Writing) {
         if !self.announces || writing.programmed_max < ANNOUNCED_FROM {
             return;
@@ -269,7 +269,6 @@ pub(crate) struct BatchBar {
 }
 
 impl BatchBar {
-    /// A bar for so many runs.
     pub(crate) fn new(quiet: bool, runs: usize) -> BatchBar {
         RUNNING.store(true, Ordering::Relaxed);
         let shown = !quiet && std::io::stderr().is_terminal();
@@ -282,7 +281,6 @@ impl BatchBar {
         BatchBar { bar, shares: (0..runs).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Whether it is seen.
     pub(crate) fn is_shown(&self) -> bool {
         self.bar.is_some()
     }

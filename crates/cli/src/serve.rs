@@ -210,9 +210,9 @@ fn verdict(results: &[(&str, RunResult)], is_one: bool, quiet: bool) -> ExitCode
 
 /// How many drives there are, or parts of one.
 enum Count {
-    /// As many drives as names.
+    /// Several drives, each with its name if it has one.
     Drives(Vec<Option<String>>),
-    /// So many parts of one.
+    /// So many shards of one drive.
     Shards(u16),
 }
 
@@ -259,7 +259,7 @@ impl Count {
         }
     }
 
-    /// How many threads serve.
+    /// Number of threads that serve.
     fn threads(&self) -> usize {
         match self {
             Count::Drives(names) => names.len(),
@@ -299,7 +299,7 @@ fn move_port(option: &str, address: &mut SocketAddr, number: usize) -> Result<()
     Ok(())
 }
 
-/// What each thread serves.
+/// The plan of each thread that serves.
 fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan>, Failure> {
     let interval = args.status_interval.as_deref();
     let interval = interval.map(|text| values::interval("--status-interval", text)).transpose()?;

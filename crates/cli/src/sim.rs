@@ -220,7 +220,7 @@ pub(crate) fn watched(
     watched_on(Bar::new(quiet), run)
 }
 
-/// The same with this bar.
+/// Like [`watched`], with this bar.
 pub(crate) fn watched_on(
     mut bar: Bar,
     run: impl FnOnce(&mut dyn FnMut(Step<'_>) -> bool) -> Result<Measured, SimulationError>,
@@ -397,7 +397,7 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
 /// The shortest interval: no command is as fast, and every interval is a row for each flow.
 const INTERVAL_MIN: Span = Span::from_us(1);
 
-/// How long an interval is.
+/// Length of an interval of the intervals file.
 fn interval(args: &Sim) -> Result<Span, Failure> {
     match &args.output.interval {
         Some(text) => match crate::values::interval("--interval", text)? {

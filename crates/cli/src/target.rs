@@ -16,17 +16,17 @@ const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
-/// A target that was found.
-pub(crate) struct Found {
+/// A target, and how to reach it.
+pub(crate) struct ResolvedTarget {
     pub(crate) place: Where,
     /// Where discovery has listed it, if that was asked and is not where the host has asked.
     pub(crate) listed: Option<String>,
-    /// For how long it is tried.
+    /// How long connecting is tried.
     pub(crate) wait: Duration,
 }
 
-/// What `target` stands for.
-pub(crate) fn find(target: &str, host: &ConnectArgs) -> Result<Found, Failure> {
+/// Finds what `target` on the command line stands for.
+pub(crate) fn find(target: &str, host: &ConnectArgs) -> Result<ResolvedTarget, Failure> {
     let wait = time("--wait", &host.wait, DEFAULT_WAIT)?;
     let (place, listed) = match target.strip_prefix("vfio-user:") {
         Some(folder) => (Where::VfioUser(vfio_user(host, folder)?), None),
@@ -35,10 +35,10 @@ pub(crate) fn find(target: &str, host: &ConnectArgs) -> Result<Found, Failure> {
             (Where::Tcp(Box::new(options)), listed)
         }
     };
-    Ok(Found { place, listed, wait })
+    Ok(ResolvedTarget { place, listed, wait })
 }
 
-/// The namespace that was named.
+/// The namespace of `--nsid`.
 pub(crate) fn namespace(host: &ConnectArgs) -> Result<Option<u32>, Failure> {
     let Some(text) = &host.nsid else { return Ok(None) };
     match text.parse() {

@@ -21,7 +21,7 @@ pub(crate) fn span(option: &str, text: &str) -> Result<Span, Failure> {
     Ok(span)
 }
 
-/// The same, of more than nothing.
+/// Like [`span`], but zero is refused.
 pub(crate) fn interval(option: &str, text: &str) -> Result<Span, Failure> {
     match span(option, text)? {
         span if span.is_zero() => {
@@ -32,7 +32,7 @@ pub(crate) fn interval(option: &str, text: &str) -> Result<Span, Failure> {
     }
 }
 
-/// Where threads may run.
+/// Parses a list of processors.
 pub(crate) fn cpus(text: Option<&str>) -> Result<Option<Cpus>, Failure> {
     let read = |text: &str| {
         text.parse::<Cpus>()

@@ -13,14 +13,14 @@ use std::any::Any;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Columns of a picture.
+/// Columns of a rendered error.
 const WIDTH: usize = 100;
 
-/// What is raised.
+/// An error that is to be raised as an exception.
 pub(crate) struct Failure {
-    /// The class.
+    /// Name of the exception's class.
     class: &'static str,
-    /// The picture.
+    /// The rendered error.
     text: String,
     message: String,
     help: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What the caller gave cannot be used.
+    /// The caller's arguments cannot be used.
     pub(crate) fn usage(message: impl Into<String>, help: Option<String>) -> Failure {
         Failure::plain("UsageError", message.into(), help)
     }
@@ -39,7 +39,7 @@ impl Failure {
         Failure::plain("Unfit", message, help)
     }
 
-    /// Something that was meant to work did not.
+    /// An error that consists of a message and help.
     fn plain(class: &'static str, message: String, help: Option<String>) -> Failure {
         let text = match &help {
             Some(help) => format!("{message}\n{help}"),
@@ -48,11 +48,11 @@ impl Failure {
         Failure { class, text, message, help, line: None, column: None }
     }
 
-    /// A bug: what a panic said.
+    /// A bug in Mynah, from the payload of a panic.
     pub(crate) fn bug(panic: &(dyn Any + Send)) -> Failure {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-        let message = format!("a bug in Mynah: {said}");
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        let message = format!("a bug in Mynah: {text}");
         let help = "please report it with the drive, the flows and the seed".to_owned();
         Failure::plain("InternalError", message, Some(help))
     }
@@ -159,7 +159,7 @@ pub(crate) fn guarded<T: Send, E: Into<Failure> + Send>(
     }
 }
 
-/// What cannot be read.
+/// Something that cannot be read.
 pub(crate) fn unreadable(name: impl Display, error: impl Display) -> Failure {
     Failure::usage(format!("cannot read {name}: {error}"), None)
 }

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, guarded};
 use crate::simulation::Simulation;
 use mynah_result::{Document, FailedRun};
-use mynah_study::ledger::{Contents, Entry, Files, Key, Ledger as Kept, LedgerError};
+use mynah_study::ledger::{Contents, Entry, Files, Key, Ledger as StudyLedger, LedgerError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -45,7 +45,7 @@ fn read(key: &str) -> Result<Key, Failure> {
 #[pyclass(frozen, module = "mynah._native")]
 pub(crate) struct Ledger {
     /// `None` when it was closed.
-    kept: Mutex<Option<Kept>>,
+    ledger: Mutex<Option<StudyLedger>>,
 }
 
 impl Ledger {
@@ -56,20 +56,20 @@ impl Ledger {
         us: &str,
     ) -> PyResult<Ledger> {
         guarded(py, || {
-            let kept = Kept::open(&folder, contents, us)?;
-            Ok::<_, LedgerError>(Ledger { kept: Mutex::new(Some(kept)) })
+            let ledger = StudyLedger::open(&folder, contents, us)?;
+            Ok::<_, LedgerError>(Ledger { ledger: Mutex::new(Some(ledger)) })
         })
     }
 
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Kept) -> Result<T, Failure> + Send,
+        work: impl FnOnce(&mut StudyLedger) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
         guarded(py, || {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            match &mut *kept {
-                Some(kept) => work(kept),
+            let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            match &mut *ledger {
+                Some(ledger) => work(ledger),
                 None => Err(Failure::usage("the ledger was closed", None)),
             }
         })
@@ -87,8 +87,8 @@ impl Ledger {
     /// What became of a run: `done`, `failed` or `value`, and the result, the message or the value.
     fn get(&self, py: Python<'_>, key: &str) -> PyResult<Option<(&'static str, String)>> {
         let key = read(key)?;
-        self.with(py, |kept| {
-            Ok(kept.get(&key)?.map(|entry| match entry {
+        self.with(py, |ledger| {
+            Ok(ledger.get(&key)?.map(|entry| match entry {
                 Entry::Done(result) => ("done", result.to_json()),
                 Entry::Failed(failed) => ("failed", failed.error),
                 Entry::Value(value) => ("value", value.to_string()),
@@ -99,7 +99,7 @@ impl Ledger {
     /// `None` if it does not have the run, else whether that failed.
     fn has_failed(&self, py: Python<'_>, key: &str) -> PyResult<Option<bool>> {
         let key = read(key)?;
-        self.with(py, |kept| Ok(kept.has_failed(&key)))
+        self.with(py, |ledger| Ok(ledger.has_failed(&key)))
     }
 
     /// Adds a result, a failure or a value.
@@ -115,7 +115,7 @@ impl Ledger {
         let unreadable = |error: serde_json::Error| {
             Failure::usage(format!("what a run gave cannot be kept: {error}"), None)
         };
-        self.with(py, |kept| {
+        self.with(py, |ledger| {
             let entry = match kind {
                 "done" => match Document::from_json(text).map_err(unreadable)? {
                     Document::One(result) => Entry::Done(result),
@@ -128,17 +128,17 @@ impl Ledger {
                     Entry::Failed(FailedRun { point, seed, error: text.to_owned() })
                 }
             };
-            Ok(kept.add(key, &entry)?)
+            Ok(ledger.add(key, &entry)?)
         })
     }
 
     /// How many runs it has.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.with(py, |kept| Ok(kept.len()))
+        self.with(py, |ledger| Ok(ledger.len()))
     }
 
     /// Lets go of it.
     fn close(&self) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

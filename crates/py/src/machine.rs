@@ -20,7 +20,7 @@ impl Meter {
         Meter { setup_from: cpu_s(), started: None, run }
     }
 
-    /// The run does `step` now.
+    /// To be called when the run begins `step`.
     pub(crate) fn step(&mut self, step: Step<'_>) {
         match step {
             Step::Started => {

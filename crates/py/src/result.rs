@@ -7,7 +7,7 @@ use mynah_report::summary as summaries;
 use mynah_result::{Document, Result as RunResult};
 use pyo3::prelude::*;
 
-/// The one result in a text.
+/// Parses a text with exactly one result.
 fn one(text: &str) -> Result<RunResult, Failure> {
     let mut several = read("this", text)?;
     match (several.pop(), several.is_empty()) {

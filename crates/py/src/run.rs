@@ -120,21 +120,21 @@ const INTERVAL_MIN_PS: u64 = 1_000_000;
 /// What a run's thread and its caller share.
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// The run is to end.
+    /// Tells the run to end.
     pub(crate) end: AtomicBool,
-    /// The drive is being prepared, so it cannot.
+    /// The drive is being prepared, and the run cannot end yet.
     preparing: AtomicBool,
 }
 
-pub(crate) type Ended = Result<mynah_lab::Measured, SimulationError>;
+pub(crate) type RunOutcome = Result<mynah_lab::Measured, SimulationError>;
 
-/// Runs on this thread.
+/// Runs the simulation on this thread.
 fn measure(
     simulation: &mynah_lab::Simulation,
     command: String,
     end: &AtomicBool,
     preparing: &AtomicBool,
-) -> Ended {
+) -> RunOutcome {
     let mut meter = Meter::new(command);
     let ended = simulation.run_watched(&mut |step| {
         meter.step(step);
@@ -152,10 +152,10 @@ fn measure(
 /// not, and the error that the signal's handler raised.
 fn wait(
     py: Python<'_>,
-    thread: JoinHandle<Ended>,
+    thread: JoinHandle<RunOutcome>,
     ended: Receiver<()>,
     shared: &Shared,
-) -> Result<(Option<Ended>, Option<PyErr>), Failure> {
+) -> Result<(Option<RunOutcome>, Option<PyErr>), Failure> {
     let mut signal = None;
     // The channel has been let go of when the thread is over, by a panic as well.
     let mut ended = ended;
@@ -206,7 +206,7 @@ pub(crate) fn spawn(
     simulation: mynah_lab::Simulation,
     command: String,
     shared: Arc<Shared>,
-) -> Result<(JoinHandle<Ended>, Receiver<()>), Failure> {
+) -> Result<(JoinHandle<RunOutcome>, Receiver<()>), Failure> {
     shared.preparing.store(true, Ordering::Relaxed);
     let (alive, ended) = channel::<()>();
     let work = move || {

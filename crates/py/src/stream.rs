@@ -1,7 +1,7 @@
 //! Requests of a run as they complete, in batches: the run waits when nobody takes them.
 
 use crate::failure::{Failure, guarded};
-use crate::run::{Ended, LOOK, Measured, Shared, enough_memory, interrupted, spawn};
+use crate::run::{LOOK, Measured, RunOutcome, Shared, enough_memory, interrupted, spawn};
 use crate::simulation::Simulation;
 use crate::table::Table;
 use mynah_result::rows::{RequestBatch, RowSink};
@@ -16,7 +16,7 @@ const AHEAD: usize = 4;
 
 struct Running {
     batches: Receiver<RequestBatch>,
-    thread: JoinHandle<Ended>,
+    thread: JoinHandle<RunOutcome>,
 }
 
 /// A run under way, and its requests.
@@ -114,7 +114,7 @@ impl Drop for Stream {
 
 enum Waited {
     Batch(Box<RequestBatch>),
-    End(Box<Ended>),
+    End(Box<RunOutcome>),
     Over,
     Nothing,
 }

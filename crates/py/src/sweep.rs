@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A drive (its name, the text of its file, what is set, faults), flows and settings, and a point.
-type Saying = ((String, String, Vec<String>, Vec<String>), Vec<Words>, Words, Words);
+type PointInWords = ((String, String, Vec<String>, Vec<String>), Vec<Words>, Words, Words);
 
-fn said(base: Base, point: Words) -> Saying {
+fn in_words(base: Base, point: Words) -> PointInWords {
     let Base { drive: (name, text), set, faults, description } = base;
     ((name, text, set, faults), description.flows, description.settings, point)
 }
@@ -38,11 +38,11 @@ pub(crate) fn vary(
     flows: Vec<Words>,
     settings: Words,
     axes: Vec<Axis>,
-) -> PyResult<Vec<Saying>> {
+) -> PyResult<Vec<PointInWords>> {
     let base = base(drive, flows, settings);
     guarded(py, move || {
         let points = base.vary("sweep", &axes).map_err(Failure::from)?;
-        let each = |Varied { base, point, .. }| said(base, point);
+        let each = |Varied { base, point, .. }| in_words(base, point);
         Ok::<_, Failure>(points.into_iter().map(each).collect())
     })
 }

@@ -189,7 +189,7 @@ pub(crate) fn of_stages(result: &RunResult) -> Result<Table, Failure> {
     ])
 }
 
-/// Who waited for whom.
+/// The table of who waited for whom.
 pub(crate) fn of_blame(result: &RunResult) -> Result<Table, Failure> {
     let blame = || result.blame.iter();
     let wait = UInt64Array::from_iter_values(blame().map(|it| whole_ps(it.wait_ns)));

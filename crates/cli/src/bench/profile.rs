@@ -29,12 +29,12 @@ const TARGET_BYTES: u64 = 64 << 20;
 pub(crate) struct Profile {
     pub(crate) run: Arc<HostProfiles>,
     path: PathBuf,
-    /// Whether that is where it stays.
+    /// Whether the file at `path` stays.
     is_kept: bool,
     name: String,
     choice: Choice,
     target: Result<Collector, String>,
-    /// For what is not kept.
+    /// Where the profile lies if it is not kept.
     folder: TempDir,
 }
 
@@ -63,7 +63,7 @@ impl Profile {
         Profile::of(choice_or(choice, Some(SAMPLE))?, file, name)
     }
 
-    /// The same of these I/Os.
+    /// Like [`Profile::begin`], of the I/Os of `choice`.
     pub(crate) fn of(choice: Choice, file: Option<&Path>, name: &str) -> Result<Profile, Failure> {
         let folder = crate::profile::folder()?;
         let path = file.map_or_else(|| folder.path().join("host"), Path::to_owned);
@@ -84,7 +84,7 @@ impl Profile {
         Profile { target, ..self }
     }
 
-    /// There is no load.
+    /// Gives the profile up: there is no load.
     pub(crate) fn abandon(self) {
         self.run.abandon();
         if let Ok(target) = self.target {

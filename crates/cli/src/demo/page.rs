@@ -174,7 +174,7 @@ fn write_profile(out: &mut String, report: &ProfileReport, is_trusted: bool) {
     }
 }
 
-/// What to try after it.
+/// Commands to try next.
 pub(super) fn next() -> String {
     "\n\
      Try next:\n  \

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) const QUIET: &str = "rw=randread bs=4k iodepth=16 runtime=1s";
 pub(super) const BUSY: &str = "rw=randread bs=4k iodepth=128 runtime=1s";
 
-/// What came of it.
+/// Result of profiling a quiet and a busy load.
 pub(super) struct Profiled {
     /// The busy load beside the quiet one.
     pub(super) reports: ProfileReports,

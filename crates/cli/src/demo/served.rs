@@ -23,13 +23,13 @@ pub(super) const HOST: &str = "rw=randread bs=4k iodepth=64 runtime=2s";
 /// So often at most is it served, until real time was kept.
 const TRIES: usize = 2;
 
-/// What came of it.
+/// Result of serving a drive and simulating it again.
 pub(super) struct Served {
-    /// As served, at the drive.
+    /// Result at the drive, as served.
     pub(super) served: RunResult,
-    /// The same at the host.
+    /// Result at the host.
     pub(super) host: RunResult,
-    /// Both laid side by side.
+    /// Comparison of what was served and what was simulated.
     pub(super) agreement: Agreement,
     /// Completions that came at the same picosecond when they were simulated again.
     pub(super) replayed: u64,

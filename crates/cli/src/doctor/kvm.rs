@@ -43,9 +43,9 @@ const CODE: [u8; 70] = [
     // At 0xffc0: its last byte, and where it is.
     0x17, 0x00, 0xa8, 0xff, 0xff, 0xff,
 ];
-/// Where processors begin.
+/// Offset of the reset vector in the firmware.
 const RESET_AT: usize = 0xfff0;
-/// jmp to the instructions
+/// A jump to [`CODE_AT`].
 const RESET: [u8; 3] = [0xe9, 0x8d, 0xff];
 
 /// A port of a debugging device of QEMU's.

@@ -19,16 +19,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What misses is red.
 const RED: Paint = Paint { before: "\x1b[31m", after: "\x1b[0m" };
 
-/// A drive and what is known of it.
-struct Known {
-    /// As it was asked for.
+/// A drive and its evidence.
+struct DriveEvidence {
+    /// Name of the drive, as on the command line.
     drive: String,
     evidence: Evidence,
 }
 
 /// Drives that are being compared, measurement by measurement.
 struct Checking {
-    known: Vec<Known>,
+    known: Vec<DriveEvidence>,
     /// Which measurement of which drive, by number.
     runs: Vec<(usize, usize)>,
     set: Vec<String>,
@@ -38,8 +38,8 @@ struct Checking {
 }
 
 impl Checking {
-    fn new(known: Vec<Known>, set: &[String]) -> Checking {
-        let measurements = |it: &Known| it.evidence.measurements.len();
+    fn new(known: Vec<DriveEvidence>, set: &[String]) -> Checking {
+        let measurements = |it: &DriveEvidence| it.evidence.measurements.len();
         let runs: Vec<(usize, usize)> = (0..known.len())
             .flat_map(|at| (0..measurements(&known[at])).map(move |measurement| (at, measurement)))
             .collect();
@@ -54,7 +54,7 @@ impl Checking {
             return None;
         }
         let (at, measurement) = self.runs[run];
-        let Known { drive, evidence } = &self.known[at];
+        let DriveEvidence { drive, evidence } = &self.known[at];
         let compared = evidence.check(&evidence.measurements[measurement], drive, &self.set);
         self.bar.step(run, Step::Finished);
         // The tables come when all are there; off a terminal a line a drive says how far it is.
@@ -86,7 +86,7 @@ pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
     let known = &checking.known;
     let mut done = done.into_iter().flatten();
     let mut checks = vec![];
-    for Known { drive, evidence } in known {
+    for DriveEvidence { drive, evidence } in known {
         let rows: Result<Vec<(&Measurement, Vec<Compared>)>, SimulationError> = evidence
             .measurements
             .iter()
@@ -109,7 +109,7 @@ pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
 }
 
 /// The drives that were asked for.
-fn known(args: &DriveCheck) -> Result<Vec<Known>, Failure> {
+fn known(args: &DriveCheck) -> Result<Vec<DriveEvidence>, Failure> {
     let names: Vec<&str> = match &args.file {
         Some(file) => vec![file],
         None => drive::shipped().iter().map(|drive| drive.name).collect(),
@@ -122,12 +122,12 @@ fn known(args: &DriveCheck) -> Result<Vec<Known>, Failure> {
             let help = format!("there is evidence for the names {}", names.join(", "));
             Failure::usage(message, Some(&help))
         })?;
-        Ok(Known { drive: asked.to_owned(), evidence })
+        Ok(DriveEvidence { drive: asked.to_owned(), evidence })
     };
     names.into_iter().map(each).collect()
 }
 
-fn draw(args: &DriveCheck, known: &Known, path: &Path) -> Result<(), Failure> {
+fn draw(args: &DriveCheck, known: &DriveEvidence, path: &Path) -> Result<(), Failure> {
     let Some(picture) = evidence::picture(&known.evidence, &known.drive, &args.set)? else {
         let message = format!("{}: there is nothing to draw", known.drive);
         let help = "a picture needs three measurements that differ only in their queue depth";

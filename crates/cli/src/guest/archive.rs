@@ -7,7 +7,7 @@ const PROGRAM: u32 = 0o100_755;
 /// What a file's name and bytes are padded to.
 const ALIGNMENT: usize = 4;
 
-/// An archive under way.
+/// An archive that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -15,7 +15,6 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Adds a folder.
     pub(super) fn folder(&mut self, name: &str) {
         self.entry(name, FOLDER, &[]);
     }
@@ -58,7 +57,6 @@ impl Archive {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
     }
 
-    /// The archive's bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes

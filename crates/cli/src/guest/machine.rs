@@ -82,7 +82,7 @@ pub(crate) fn line(socket: &str, clock_socket: &str) -> Result<String, Failure> 
     ))
 }
 
-/// Of what a guest is made.
+/// The files that a guest is made of.
 pub(super) struct Files {
     kernel: PathBuf,
     initrd: PathBuf,
@@ -224,7 +224,7 @@ impl Machine {
         Ok(Machine { command })
     }
 
-    /// Starts it.
+    /// Starts QEMU.
     pub(super) fn start(mut self) -> Result<Child, Failure> {
         self.command.spawn().map_err(|error| {
             let program = self.command.get_program().display().to_string();

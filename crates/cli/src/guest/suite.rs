@@ -47,7 +47,7 @@ fn is_name(suite: &str) -> bool {
         && suite.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-')
 }
 
-/// Where guests are kept.
+/// The folder in which guests are cached.
 fn cache() -> Result<PathBuf, Failure> {
     let of = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let folder = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));

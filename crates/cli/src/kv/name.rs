@@ -13,12 +13,11 @@ const BYTES_MAX: usize = 255;
 pub(crate) struct Name(Vec<u8>);
 
 impl Name {
-    /// Its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// As NVMe's own set has it.
+    /// As a key of NVMe's own command set; an error if it is too long.
     pub(crate) fn key(&self) -> Result<Key, Failure> {
         let long = || Failure::usage(format!("{}", KeyError::Long(self.0.len())), None);
         Key::new(&self.0).ok_or_else(long)

@@ -5,7 +5,7 @@ use super::{VALUE_BYTES_MAX, absent, exists_already, print_value, read_value};
 use crate::args::{ConnectArgs, Kv, KvDelete, KvGet, KvKey, KvList, KvPut, KvVerb};
 use crate::failure::Failure;
 use crate::print;
-use crate::target::{self, Found};
+use crate::target::{self, ResolvedTarget};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use mynah_result::output::PendingFile;
@@ -48,7 +48,7 @@ fn connect(target: &str, space: u32, args: &ConnectArgs) -> Result<Client, Failu
             "--key-space is for vfio-user:DIR: Samsung's key-value command set is not spoken over TCP",
         );
     }
-    let Found { place, wait, .. } = target::find(target, args)?;
+    let ResolvedTarget { place, wait, .. } = target::find(target, args)?;
     match place {
         Where::VfioUser(options) => Client::connect(&options, space, wait).map_err(lost),
         Where::Tcp(_) => wrong("--key-space is for vfio-user:DIR"),
@@ -59,12 +59,12 @@ fn lost(error: HostError) -> Failure {
     target::failed(&error, None)
 }
 
-/// What may end a listing.
-struct Ended(Failure);
+/// Ends a listing: an error of the target, or of standard output.
+struct ListingError(Failure);
 
-impl From<HostError> for Ended {
-    fn from(error: HostError) -> Ended {
-        Ended(lost(error))
+impl From<HostError> for ListingError {
+    fn from(error: HostError) -> ListingError {
+        ListingError(lost(error))
     }
 }
 
@@ -141,9 +141,9 @@ fn list(target: &str, space: u32, args: &KvList) -> Result<ExitCode, Failure> {
                 false => writeln!(text, "{}", Shown(key)),
             };
         }
-        print::out(&text).map_err(Ended)?;
+        print::out(&text).map_err(ListingError)?;
         Ok(left > 0)
     });
     client.close();
-    listed.map(|()| ExitCode::SUCCESS).map_err(|Ended(failure)| failure)
+    listed.map(|()| ExitCode::SUCCESS).map_err(|ListingError(failure)| failure)
 }

@@ -20,7 +20,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Commands under way.
+/// Most commands in flight.
 const COMMANDS: u16 = 64;
 /// The longest line: twice what the longest value of a drive here comes to.
 const LINE_BYTES_MAX: u64 = 96 << 20;
@@ -31,7 +31,7 @@ fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Pairs as a file has them.
+/// Reads pairs from a file, one a line.
 struct Lines<'a> {
     path: &'a Path,
     input: BufReader<Box<dyn Read>>,
@@ -69,7 +69,7 @@ impl Lines<'_> {
         Failure::usage(message, Some(help))
     }
 
-    /// The next pair.
+    /// The next pair; `None` at the end of the file.
     fn next_pair(&mut self) -> Result<Option<(Key, Vec<u8>)>, Failure> {
         loop {
             self.line.clear();
@@ -95,7 +95,7 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format!("cannot read {}: {error}", path.display()), None)
 }
 
-/// The pair of a line.
+/// Parses a line.
 fn pair(line: &[u8]) -> Result<(Key, Vec<u8>), String> {
     let fields: Value = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();
@@ -118,7 +118,7 @@ fn pair(line: &[u8]) -> Result<(Key, Vec<u8>), String> {
     }
 }
 
-/// What was moved.
+/// Counts of imported or exported pairs.
 #[derive(Default)]
 struct Moved {
     pairs: u64,

@@ -8,14 +8,11 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
 
-/// A field's value.
 #[derive(Clone, Debug)]
 pub(super) enum Field {
-    /// A count.
     Number(u128),
     /// Bits, which people read in hexadecimal.
     Bits(u128),
-    /// Text.
     Text(String),
     /// Groups of fields.
     List(Vec<Fields>),

@@ -4,7 +4,7 @@ use super::{choice, tell};
 use crate::args::Attach;
 use crate::failure::{Failure, say};
 use crate::progress;
-use crate::target::{self, Found};
+use crate::target::{self, ResolvedTarget};
 use crate::{print, values};
 use mynah_analysis::{Interval, ProfileReports, analyse, choice_text};
 use mynah_profile::{HEADER_BYTES, Header};
@@ -66,7 +66,7 @@ fn options(args: &Attach) -> Result<(mynah_runtime::host::Options, std::time::Du
         return Err(Failure::usage("--nsid has no effect here", Some(help)));
     }
     let name = args.target.as_deref().unwrap_or_default();
-    let Found { place, wait, .. } = target::find(name, &args.host)?;
+    let ResolvedTarget { place, wait, .. } = target::find(name, &args.host)?;
     match place {
         Where::Tcp(options) => Ok((*options, wait)),
         Where::VfioUser(_) => {
@@ -99,7 +99,7 @@ fn line(seconds: f64, interval: &Interval, records: &TargetRecords) -> String {
     line
 }
 
-/// What was collected.
+/// Reports what was collected.
 fn report(args: &Attach, ring: &Ring, address: &str) -> Result<(), Failure> {
     let path = ring.path();
     let named = |path: &Path| args.taken.output.as_deref().unwrap_or(path).display().to_string();

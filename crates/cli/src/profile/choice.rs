@@ -15,7 +15,7 @@ pub(crate) fn choice(args: &ProfileChoice) -> Result<Choice, Failure> {
     choice_or(args, None)
 }
 
-/// The same; this sample, and the slow ones beside it, if nothing else is said.
+/// Like [`choice`]; without other options this sample, and the slow I/Os beside it.
 pub(crate) fn choice_or(args: &ProfileChoice, sample: Option<&str>) -> Result<Choice, Failure> {
     let ProfileChoice { profile_sample, profile_every, profile_filter, profile_keep_above } = args;
     let every = profile_every.as_deref();
@@ -28,7 +28,7 @@ pub(crate) fn choice_or(args: &ProfileChoice, sample: Option<&str>) -> Result<Ch
     };
     let sample = given.or(sample.filter(|_| every.is_none()));
     let filters = &profile_filter[..];
-    Wanted { prefix: "--profile-", sample, every, filters, keep_above }.choice()
+    ChoiceOptions { prefix: "--profile-", sample, every, filters, keep_above }.choice()
 }
 
 /// The same of I/Os that are looked at while they go on: the slow ones are kept beside any sample.
@@ -41,11 +41,11 @@ pub(super) fn live(sample: &str, taken: &LiveProfile) -> Result<Choice, Failure>
     };
     let (every, filters) = (taken.every.as_deref(), &taken.filter[..]);
     let sample = every.is_none().then_some(sample);
-    Wanted { prefix: "--", sample, every, filters, keep_above }.choice()
+    ChoiceOptions { prefix: "--", sample, every, filters, keep_above }.choice()
 }
 
-/// What options say of it; their names begin with `prefix`.
-struct Wanted<'a> {
+/// The options about a choice of I/Os; their names begin with `prefix`.
+struct ChoiceOptions<'a> {
     prefix: &'static str,
     sample: Option<&'a str>,
     every: Option<&'a str>,
@@ -53,7 +53,7 @@ struct Wanted<'a> {
     keep_above: Option<&'a str>,
 }
 
-impl Wanted<'_> {
+impl ChoiceOptions<'_> {
     fn choice(&self) -> Result<Choice, Failure> {
         let wrong = |option: &str, error: ChoiceTextError| {
             Failure::usage(format!("{}{option}: {error}", self.prefix), None)

@@ -51,7 +51,7 @@ pub(super) fn watch(source: &mut dyn Source, args: &ProfileWatch) -> Result<bool
     Ok(INTERRUPTED.load(Ordering::Relaxed))
 }
 
-/// What is watched, and how.
+/// State of a watch.
 struct Live {
     watch: Watch,
     screen: Screen,
@@ -208,13 +208,13 @@ impl Live {
         }
     }
 
-    /// The interval begins now.
+    /// Begins a new interval.
     fn begin_anew(&mut self) {
         self.clock.lap();
         self.elapsed = Duration::ZERO;
     }
 
-    /// Does what a key is for; whether that is to end.
+    /// Handles a key; true if it ends the watch.
     fn pressed(&mut self, key: KeyEvent, source: &mut dyn Source, last: &Interval) -> bool {
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,

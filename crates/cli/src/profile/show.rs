@@ -16,7 +16,7 @@ use mynah_stamp::Span;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// Shows what was asked for.
+/// Runs `mynah profile show`.
 pub(super) fn show(args: &ProfileShow) -> Result<(), Failure> {
     let on_stdout = [&args.json, &args.folded, &args.csv];
     let on_stdout = on_stdout.into_iter().flatten().filter(|path| is_stdout(path)).count();
@@ -180,7 +180,7 @@ fn write_csv(path: &Path, profiles: &[Analysis], block_bytes: u64) -> Result<(),
     Ok(())
 }
 
-/// A file is no profile.
+/// The failure for a file that is not a profile.
 pub(super) fn foreign(problem: &Problem) -> Failure {
     let help =
         "a profile is what `mynah sim`, `mynah bench` and `mynah serve` write with --profile=FILE";

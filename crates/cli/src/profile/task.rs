@@ -6,7 +6,7 @@ use crate::args::Attach;
 use crate::bench::{self, profile::Profile};
 use crate::failure::{Failure, say};
 use crate::progress::Bar;
-use crate::target::{self, Found};
+use crate::target::{self, ResolvedTarget};
 use crate::{print, profile};
 use mynah_analysis::task::{
     Task, TaskBase, TaskDrive, TaskError, TaskLink, TaskLoad, TaskRun, TaskTarget,
@@ -85,7 +85,7 @@ pub(crate) fn run(task: &Task, args: &Attach) -> Result<bool, Failure> {
     Ok(interrupted)
 }
 
-/// Where threads may run.
+/// Parses the value of a `cpus_allowed`.
 fn cpus(key: &str, text: Option<&str>) -> Result<Option<Cpus>, Failure> {
     let read = |text: &str| {
         let wrong = |error| Failure::usage(format!("{key}: cpus_allowed: {error}"), None);
@@ -99,13 +99,13 @@ struct Runs<'a> {
     task: &'a Task,
     /// Where loads may run, by run.
     cpus: Vec<Vec<Option<Cpus>>>,
-    /// Where their profiles are.
+    /// Folder of the runs' profiles.
     folder: PathBuf,
     args: &'a Attach,
 }
 
 impl Runs<'_> {
-    /// Serves a drive, and does them; whether they were interrupted.
+    /// Serves a drive, and does the runs on it; whether they were interrupted.
     fn on_drive(&self, drive: &TaskDrive) -> Result<(Vec<Analysis>, bool), Failure> {
         let mut emulation = Emulation::on(&drive.drive, &drive.set)?;
         emulation.precondition = drive.precondition;
@@ -137,7 +137,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Does them on the target there, over this link.
+    /// Does the runs on the target at `address`, over this link.
     fn on(
         &self,
         address: &str,
@@ -160,14 +160,14 @@ impl Runs<'_> {
         Ok((done, false))
     }
 
-    fn one(&self, number: usize, found: &Found) -> Result<(Analysis, bool), Failure> {
+    fn one(&self, number: usize, target: &ResolvedTarget) -> Result<(Analysis, bool), Failure> {
         let TaskRun { name, loads, .. } = &self.task.runs[number];
         let path = self.folder.join(format!("{}.profile", number + 1));
         let choice = self.task.choice.clone();
-        let profile = Profile::of(choice, Some(&path), &found.place.to_string())?;
-        let profile = profile.ask(&found.place, found.wait);
+        let profile = Profile::of(choice, Some(&path), &target.place.to_string())?;
+        let profile = profile.ask(&target.place, target.wait);
         let load = |(index, (load, cpus)): (usize, (&TaskLoad, &Option<Cpus>))| Load {
-            target: found.place.clone(),
+            target: target.place.clone(),
             flow: load.flow.clone(),
             beside: load.beside.clone(),
             namespace: None,
@@ -177,7 +177,7 @@ impl Runs<'_> {
             queue_entries: None,
             ramp: Span::ZERO,
             verify: false,
-            wait: found.wait,
+            wait: target.wait,
             reconnect: RECONNECT,
             cpus: cpus.clone(),
             profile: Some(Arc::clone(&profile.run)),
@@ -190,7 +190,7 @@ impl Runs<'_> {
             Ok(outcome) => outcome,
             Err(error) => {
                 profile.abandon();
-                return Err(bench::refused(error, found.listed.as_deref()));
+                return Err(bench::refused(error, target.listed.as_deref()));
             }
         };
         let (analysis, alone, _) = profile.analyse(&self.task.group_by)?;

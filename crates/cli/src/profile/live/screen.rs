@@ -30,7 +30,7 @@ impl Screen {
         Screen { title, said: String::new() }
     }
 
-    /// Says this below the groups, until something else is said.
+    /// Shows `what` below the groups, until something else is to be shown there.
     pub(super) fn say(&mut self, what: &str) {
         self.said = what.to_owned();
     }
@@ -40,7 +40,7 @@ impl Screen {
         &self.said
     }
 
-    /// Draws it.
+    /// Draws an interval.
     pub(super) fn draw(
         &self,
         frame: &mut Frame<'_>,
