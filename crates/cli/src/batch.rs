@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Runs all of it; whether it was interrupted.
+/// Runs a sweep or a repetition; true if it was interrupted.
 pub(crate) fn run(
     args: &Sim,
     simulations: Vec<Simulation>,
@@ -100,7 +100,7 @@ pub(crate) fn run(
     }
 }
 
-/// What helps where nothing was run.
+/// Help where nothing succeeded and all failures are of earlier batches.
 const FAILED_BEFORE: &str = "it failed when it was run before; --retry-failed runs it again";
 
 /// Results of the runs of a batch.

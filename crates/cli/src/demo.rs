@@ -84,7 +84,7 @@ impl Sides {
     }
 }
 
-/// Does what serves a drive on a thread of its own, so that what comes after may run where it likes.
+/// Does `work`, which serves a drive and binds its thread to processors, on a thread of its own.
 fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     let done = std::thread::scope(|scope| scope.spawn(work).join());
     done.map_err(|_| Failure::failed("the drive failed".into(), None))?

@@ -31,7 +31,7 @@ pub(crate) fn run(what: Option<Drives>) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// Without --evidence there is nothing that its options could be about.
+/// Refuses the options of --evidence where it is missing.
 fn refuse_evidence_options(args: &DriveCheck) -> Result<(), Failure> {
     let given = [
         ("--json", args.json.is_some()),

@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     Run(Report),
     /// Standard output does not take what is printed.
     Stdout(io::Error),
-    /// Somebody has ended it before its time.
+    /// The command was interrupted.
     Interrupted,
 }
 

@@ -47,7 +47,7 @@ const WORDS: [(&[&str], &str); 12] = [
     ),
 ];
 
-/// Units that somebody has parted from their number.
+/// Units that may stand apart from their number by mistake.
 const UNITS: [&str; 14] =
     ["s", "ms", "us", "m", "h", "min", "sec", "k", "kb", "kib", "mib", "mb", "gib", "g"];
 

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Guest) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The same as somebody would give it to `mynah serve`.
+/// The arguments of `mynah serve` that serve the guest's drive.
 fn serve_args(args: &Guest, folder: &Path) -> Result<Box<Serve>, Failure> {
     let mut words: Vec<OsString> =
         ["mynah", "serve", "--clock", "guest", "--quiet", "--vfio-user"].map(Into::into).to_vec();

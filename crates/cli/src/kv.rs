@@ -28,7 +28,7 @@ use std::process::ExitCode;
 /// The longest value that is read from a file: more than any namespace takes.
 const VALUE_BYTES_MAX: u64 = 1 << 30;
 
-/// One request at a time, with so many bytes; `None`: whatever values there are.
+/// A client with one request in flight; `bytes` of buffer, `None`: as large as values can be.
 fn one(bytes: Option<u32>) -> Needs {
     Needs { requests: 1, bytes }
 }

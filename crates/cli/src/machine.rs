@@ -20,7 +20,7 @@ impl Meter {
         Meter::by(ClockId::ProcessCPUTime)
     }
 
-    /// The same for a run that has a thread for itself, among others.
+    /// Like [`Meter::new`], for a run on this thread, beside runs on others.
     pub(crate) fn of_thread() -> Meter {
         Meter::by(ClockId::ThreadCPUTime)
     }

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nothing is shown before this.
+/// Time after which a bar appears.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes whose programming takes so long that it is said before.
 const ANNOUNCED_FROM: u64 = 100 << 30;
@@ -24,7 +24,7 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What an interruption does to whatever runs without watching for it.
 static ON_INTERRUPT: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
-/// What is said where an interruption ends the program.
+/// What is printed where an interruption ends the program.
 static MEANING: OnceLock<&str> = OnceLock::new();
 
 /// Has Ctrl-C and SIGTERM do this instead of ending the program; pressed again, they end it.
@@ -66,9 +66,9 @@ pub(crate) fn catch_interrupts() {
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
     flow: String,
-    /// What is said in place of the run's steps.
+    /// Shown in place of the run's steps.
     title: Option<&'static str>,
-    /// What takes long is said beforehand, terminal or not.
+    /// Long steps are announced beforehand, on a terminal or not.
     announces: bool,
     /// The step that the bar shows.
     stage: &'static str,
@@ -216,7 +216,7 @@ impl Bar {
         }
     }
 
-    /// The bar is for `what` now, and here.
+    /// Shows the step `what` at this position.
     fn enter(&mut self, what: &'static str, position: u64) {
         if self.stage != what {
             self.stage = what;
@@ -236,7 +236,7 @@ impl Bar {
         }
     }
 
-    /// Nobody knows how long this takes.
+    /// Shows a step of unknown length.
     fn wait(&self, what: &'static str) {
         if let Some(bar) = &self.bar {
             bar.set_style(style("{spinner} {msg} {elapsed}"));
@@ -309,7 +309,7 @@ impl BatchBar {
 }
 
 impl BatchBar {
-    /// All have ended, or are no longer waited for.
+    /// To be called when all runs have ended, or are no longer waited for.
     pub(crate) fn end(&self) {
         RUNNING.store(false, Ordering::Relaxed);
         if let Some(bar) = &self.bar {

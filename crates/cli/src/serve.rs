@@ -280,7 +280,7 @@ impl Count {
     }
 }
 
-/// A path of several: what comes of it for this one.
+/// The path for one drive of several, made from the path that was given for all.
 fn numbered(path: &Path, number: usize) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(format!(".{number}"));
@@ -389,7 +389,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Prints that hosts can come, and where; returns the sockets of functions.
+/// Prints where hosts can connect; returns the sockets of the PCIe functions.
 fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Failure> {
     let (mut addresses, mut sockets, mut drives) = (Vec::new(), Vec::new(), Vec::new());
     let (mut rdma, mut nbd): (Vec<String>, Vec<String>) = Default::default();

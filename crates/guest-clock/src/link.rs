@@ -8,13 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The drive gets so long for its welcome.
+/// How long the drive may take to answer with its welcome.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the drive has ordered, and whether the guest has left it.
 #[derive(Debug, Default)]
 struct Orders {
-    /// The guest runs until it has executed so many instructions.
+    /// Instructions after which the guest stops.
     limit: u64,
     /// The guest has told the drive that it ends.
     left: bool,
@@ -50,7 +50,7 @@ impl Link {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the drive something.
+    /// Sends a message to the drive.
     fn say(&self, message: &Message) {
         if let Err(error) = (&self.socket).write_all(&message.to_bytes()) {
             lost(&error.to_string());

@@ -22,7 +22,7 @@ pub const VERSION: u32 = 1;
 pub const PROCESSORS_MAX: usize = 64;
 /// Longest reason of a refusal, in bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
-/// An instruction of the guest takes so long: QEMU's `-icount shift=2`.
+/// Time of an instruction of the guest: QEMU's `-icount shift=2`.
 pub const INSTRUCTION_NS: u64 = 4;
 
 /// Bytes of a message before its body.
@@ -84,7 +84,7 @@ pub enum Message {
     Time(Counts),
     /// The guest stands still.
     Reached(Counts),
-    /// The guest goes on until it has executed so many instructions.
+    /// The guest goes on until it has executed this many instructions.
     Run(u64),
     /// A processor of the guest halts.
     Halted(u32),
@@ -97,7 +97,7 @@ pub enum Message {
 pub enum Malformed {
     /// There is no such kind of message.
     Kind(u32),
-    /// Messages of the kind are not so long.
+    /// A message of this kind cannot have this length.
     Length {
         kind: u32,
         /// Bytes of its body.
@@ -136,7 +136,7 @@ mod kind {
     pub(super) const BYE: u32 = 9;
 }
 
-/// Whether a body of this kind may have so many bytes.
+/// Whether a body of this kind may have this length.
 fn fits(kind: u32, bytes: usize) -> Result<bool, Malformed> {
     Ok(match kind {
         kind::HELLO => bytes == 16,

@@ -15,7 +15,7 @@ pub enum Code {
     KeySpaceCapacity = 0x04,
     /// There is a key space with this name.
     KeySpaceExist = 0x05,
-    /// There are not so many key spaces.
+    /// There are fewer key spaces.
     KeySpaceIndex = 0x06,
     /// This cannot be the name of a key space.
     KeySpaceName = 0x07,

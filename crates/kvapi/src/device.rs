@@ -151,10 +151,10 @@ impl Device {
         }
     }
 
-    /// Whether a value, or a buffer for one, can be so long, and begin there.
+    /// Checks the length of a value, or of a buffer for one, and the offset in the value.
     ///
     /// # Errors
-    /// If not.
+    /// If one of them is not allowed.
     pub(crate) fn check_value(
         &self,
         bytes: usize,

@@ -263,7 +263,7 @@ impl Iterators {
         Ok(())
     }
 
-    /// Closes those of a key space.
+    /// Closes the iterators of a key space.
     pub(crate) fn forget(&mut self, space: u8) {
         for slot in &mut self.open {
             if slot.as_ref().is_some_and(|it| it.space == space) {

@@ -98,8 +98,7 @@ fn stored_table(layout: Layout, path: &Path) -> Result<Arc<Mutex<Table>>, String
     Ok(table)
 }
 
-/// Gives what becomes of pairs to those who keep it, and has it put on stable storage every second, as
-/// long as the table is there.
+/// Has changed pairs stored, and put on stable storage every second, as long as the table exists.
 fn tend(table: &Weak<Mutex<Table>>, bell: &OwnedFd) {
     let clock = Clock::start(Rate::REAL);
     let mut looked = clock.wall();

@@ -128,7 +128,7 @@ impl Table {
         })
     }
 
-    /// Goes on with keeping what has become of pairs; `is_due`: it is to be put on stable storage, too.
+    /// Goes on storing changed pairs; `is_due`: they are to be put on stable storage, too.
     pub(crate) fn go_on(&mut self, is_due: bool) {
         if is_due {
             self.values.tend();
@@ -139,13 +139,13 @@ impl Table {
         while self.values.finished().is_some() {}
     }
 
-    /// Keeps what is to be kept, for good: nothing is stored after it.
+    /// Stores what is left to store; nothing can be stored afterwards.
     pub(crate) fn close(&mut self) {
         // What fails has been told.
         let _ = self.values.close(None);
     }
 
-    /// Waits while too much that has become of pairs is not kept yet.
+    /// Waits while too many changes of pairs are not stored yet.
     fn wait_for_values(&mut self) {
         while self.values.is_behind() && self.values.condition() == Condition::Good {
             if self.values.finished().is_none() {
@@ -154,7 +154,7 @@ impl Table {
         }
     }
 
-    /// Whether values can be kept.
+    /// Checks that values can be stored.
     fn check_values(&self) -> Result<(), Code> {
         match self.values.condition() {
             Condition::Good => Ok(()),
@@ -198,7 +198,7 @@ impl Table {
         self.find(space, key).map(|pair| (pair.id, pair.bytes))
     }
 
-    /// What a store of so many bytes is to do; nothing has changed yet.
+    /// Plans a store of `bytes` bytes without changing anything.
     ///
     /// # Errors
     /// If nothing is to be stored.

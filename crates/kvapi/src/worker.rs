@@ -9,13 +9,13 @@ use std::thread::{self, JoinHandle, ThreadId};
 /// Something to be done on the thread.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
-/// Looks for more before the thread sleeps.
+/// Polls for tasks before the thread sleeps.
 const SPINS: u32 = 500;
 
 #[derive(Default)]
 struct State {
     tasks: VecDeque<Task>,
-    /// Calls that have not been answered.
+    /// Calls in flight.
     under_way: usize,
     sleeps: bool,
     waiting: usize,

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
-/// Batches that the run may be ahead of who reads them.
+/// Batches that the run may be ahead of its reader.
 const AHEAD: usize = 4;
 
 struct Running {

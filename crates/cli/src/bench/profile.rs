@@ -73,7 +73,7 @@ impl Profile {
         Ok(Profile { run, path, is_kept: file.is_some(), name, choice, target, folder })
     }
 
-    /// Asks the target for its side. One that is not there yet is tried for so long.
+    /// Begins to collect the target's side of the profile; connecting is tried for `wait`.
     pub(crate) fn ask(self, target: &Where, wait: Duration) -> Profile {
         let target = match target {
             Where::Tcp(options) => {

@@ -184,7 +184,7 @@ pub(super) fn next() -> String {
         .to_owned()
 }
 
-/// A line of a table for the page: who holds what is told on a second one if there is no room.
+/// A line of a table for the page; if there is no room, its holders are on a second one.
 fn narrowed(line: &str) -> String {
     match line.split_once("held by ") {
         Some((start, holders)) if line.chars().count() > WIDTH => {

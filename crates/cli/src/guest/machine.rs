@@ -70,7 +70,7 @@ fn clock(socket: &str) -> Result<String, Failure> {
     Ok(format!("{plugin},socket={}", socket.replace(',', ",,")))
 }
 
-/// What somebody is to say to QEMU for a guest in lock-step.
+/// The QEMU options for a guest in lock-step, to be printed.
 pub(crate) fn line(socket: &str, clock_socket: &str) -> Result<String, Failure> {
     Ok(format!(
         "for QEMU 11.1, with 1 GiB of memory, and `{STEADY}` on the kernel's command line:\n  -m 1G -object \

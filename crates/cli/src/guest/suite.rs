@@ -57,7 +57,7 @@ fn cache() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Puts a script there, at once.
+/// Writes an executable script, atomically.
 fn put(path: &Path, text: &str) -> io::Result<()> {
     if fs::read_to_string(path).is_ok_and(|there| there == text) {
         return Ok(());

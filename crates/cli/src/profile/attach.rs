@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes of records that are kept: the latest.
 const KEPT_BYTES: u64 = 64 << 20;
 
-/// Somebody has pressed Ctrl-C: what was collected is shown.
+/// Set by Ctrl-C: collecting ends, and what was collected is shown.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// Collects until it is told to end; what is never an interruption: Ctrl-C is how it ends.
+/// Collects records until Ctrl-C, which is the regular end and no interruption.
 pub(crate) fn run(args: &Attach) -> Result<bool, Failure> {
     let choice = choice::live(&args.sample, &args.taken)?;
     let span = |option, text: &str| values::interval(option, text);

@@ -31,7 +31,7 @@ pub(crate) fn choice_or(args: &ProfileChoice, sample: Option<&str>) -> Result<Ch
     ChoiceOptions { prefix: "--profile-", sample, every, filters, keep_above }.choice()
 }
 
-/// The same of I/Os that are looked at while they go on: the slow ones are kept beside any sample.
+/// Like [`choice`], for I/Os that are watched live: the slow ones are kept beside any sample.
 pub(super) fn live(sample: &str, taken: &LiveProfile) -> Result<Choice, Failure> {
     let is_all = taken.every.is_none() && matches!(sample.trim(), "1" | "1/1");
     let keep_above = match taken.keep_above.as_deref() {

@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes of records that are kept: the latest.
 const KEPT_BYTES: u64 = 64 << 20;
 
-/// What a processor's ring can be.
+/// Allowed sizes of a processor's ring.
 const BUFFER_BYTES: RangeInclusive<u64> = 16 << 10..=256 << 20;
 
-/// Somebody has pressed Ctrl-C: what was collected is shown.
+/// Set by Ctrl-C: collecting ends, and what was collected is shown.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
 /// Collects, and says what was found. Ctrl-C is how it ends, not an interruption.

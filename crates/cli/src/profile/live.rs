@@ -109,7 +109,7 @@ impl Live {
         Ok(())
     }
 
-    /// Looks once. The interval, if it has ended by that; and why there will be no more, if so.
+    /// Polls the source once. Returns the interval if it has ended, and why the source has, if so.
     fn look(
         &mut self,
         source: &mut dyn Source,
@@ -140,7 +140,7 @@ impl Live {
         self.pause.min(self.every.saturating_sub(self.elapsed)).max(Duration::from_millis(1))
     }
 
-    /// Whether so many intervals have been seen as were asked for.
+    /// Counts an interval; true if it was the last of those that were asked for.
     fn is_last(&mut self) -> bool {
         self.left = self.left.map(|left| left.saturating_sub(1));
         self.left == Some(0)

@@ -9,7 +9,7 @@ use core::ffi::c_char;
 
 /// Longest name of a device, in bytes.
 const URI_BYTES_MAX: usize = 4096;
-/// Values are best that are so long, or longer by the granularity.
+/// Best size of a value, in bytes; larger values are best in steps of the granularity.
 const OPTIMAL_BYTES: u32 = 4096;
 
 /// Opens a device. Why one cannot be opened stands on the standard error output.

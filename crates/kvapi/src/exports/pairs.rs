@@ -336,7 +336,7 @@ impl ListPointers {
         (0..count as usize).map(key_at).collect()
     }
 
-    /// Whether the list has room for so many answers; it is told of its keys.
+    /// Checks that the list has room for `count` answers, and writes the number of keys to it.
     ///
     /// # Safety
     /// See the module above.

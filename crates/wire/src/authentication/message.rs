@@ -8,9 +8,9 @@ pub enum Message<'a> {
     Challenge(Challenge<'a>),
     /// The host's answer, and its challenge perhaps.
     Reply(Reply<'a>),
-    /// The host is who it says; the controller's answer perhaps.
+    /// The host is authenticated; has the controller's answer if it was challenged.
     Success1(Success1<'a>),
-    /// The controller is who it says.
+    /// The controller is authenticated.
     Success2 { transaction: u16 },
     /// From the controller.
     Failure1(Refusal),
@@ -156,7 +156,7 @@ const REASON_FAILED: u8 = 1;
 const DESCRIPTOR_BYTES: usize = 64;
 const LIST_MAX: usize = 30;
 
-/// Takes so many bytes off the front.
+/// Takes `count` bytes off the front.
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], Malformed> {
     let (head, tail) = bytes.split_at_checked(count).ok_or(Malformed::Length)?;
     *bytes = tail;

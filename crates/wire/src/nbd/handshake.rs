@@ -359,7 +359,7 @@ fn find(exports: &[Export], name: &str) -> Option<usize> {
     exports.iter().position(|export| export.name == name)
 }
 
-/// What exports there are, for somebody who asked for another.
+/// Lists the exports, for a client that asked for one that does not exist.
 fn unknown(exports: &[Export]) -> String {
     let names: Vec<&str> = exports.iter().take(16).map(|export| export.name.as_str()).collect();
     format!("no such export; there are: {}", names.join(", "))

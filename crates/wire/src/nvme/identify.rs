@@ -422,7 +422,7 @@ structures! {
         /// KVFC: format in use (3:0).
         pub format: u8,
         pub reserved_30: [u8; 2],
-        /// NOVG: bytes whose multiples are best as values; 0: not said.
+        /// NOVG: values are best multiples of so many bytes; 0: not reported.
         pub value_granularity: U32,
         /// ANAGRPID: ANA group.
         pub ana_group: U32,
@@ -470,7 +470,7 @@ structures! {
 pub const KEY_VALUE_VERSION_1_3: u32 = 0x0001_0300;
 
 impl IdentifyKeyValueNamespace {
-    /// The format in use. `None`: it is not one of those that there are.
+    /// The format in use; `None` if its index is too large.
     pub fn current_format(&self) -> Option<KeyValueFormat> {
         let index = self.format & 0xf;
         let formats = self.formats.min(15);

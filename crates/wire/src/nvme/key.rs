@@ -170,7 +170,7 @@ impl<'a> KeyList<'a> {
         Some(KeyList { into, used: LIST_HEADER_BYTES, keys: 0 })
     }
 
-    /// Appends a key. `false`: it does not fit any more, and nothing was done.
+    /// Appends a key; `false` if it does not fit, and the list is unchanged.
     ///
     /// # Panics
     /// If the key has more than 65,535 bytes.

@@ -26,15 +26,15 @@ pub mod admin {
     pub const SANITIZE: u8 = 0x84;
 }
 
-/// The opcodes of the NVM command set, and the same as a type.
+/// The opcodes of the NVM command set, as constants and as an enum.
 macro_rules! nvm_commands {
     ($($name:ident $variant:ident = $opcode:literal,)*) => {
         pub mod nvm {
             $(pub const $name: u8 = $opcode;)*
         }
 
-        /// An NVM command by its opcode, so that whoever has to know what every command does is
-        /// told by the compiler of a new one.
+        /// The opcode of an NVM command. A `match` on it has to be exhaustive, so the compiler
+        /// finds what has to know of a new command.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum NvmOpcode {

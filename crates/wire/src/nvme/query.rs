@@ -74,7 +74,7 @@ pub mod statistic {
     /// Whether there is a profile: see [`super::Switched`]. Stored: for how many seconds there is to
     /// be one from now on, 0: none.
     pub const SWITCH: u16 = 11;
-    /// One I/O in so many, stored: the parameter.
+    /// Stored only. Records one I/O of as many as the parameter says.
     pub const SAMPLE: u16 = 12;
     /// Slow ones that are kept, stored: those above so many nanoseconds; 0: none, ffffffffh: those
     /// above the running 99.9th percentile.
@@ -98,7 +98,7 @@ pub mod outcome {
     pub const NO_ROOM: u16 = 3;
     /// There is no profile now.
     pub const OFF: u16 = 4;
-    /// Somebody else decides that.
+    /// It is not allowed; the part's data say why, if there are any.
     pub const DENIED: u16 = 5;
     /// The parameter cannot be; the part's data say why, if there are any.
     pub const INVALID: u16 = 6;
@@ -149,7 +149,7 @@ structures! {
         pub left: U64,
         /// Another number with every profile that is begun; 0: there is none.
         pub profile: U32,
-        /// I/Os of which sessions are told: 0 the host's own, 1 all.
+        /// Sessions in scope of the answer: 0 the host's own, 1 all.
         pub scope: u8,
         pub reserved: [u8; 27],
     }
@@ -195,7 +195,7 @@ structures! {
         pub next: U64,
         /// How many between the one wanted and `first` had been written over.
         pub lost: U64,
-        /// How many follow: those of sessions that are not told of are left out.
+        /// Number of records that follow; those of sessions out of scope are left out.
         pub records: U32,
         /// Bytes of a record.
         pub record_bytes: U32,
@@ -353,7 +353,7 @@ pub struct AnswerWriter {
 }
 
 impl AnswerWriter {
-    /// An answer of at most so many bytes. `None` if that is not even room for its beginning.
+    /// An answer of at most `room` bytes; `None` if its head does not fit.
     pub fn new(room: usize) -> Option<AnswerWriter> {
         (room >= AnswerHead::BYTES).then(|| AnswerWriter {
             bytes: vec![0; AnswerHead::BYTES],

@@ -38,11 +38,9 @@ pub mod status {
     pub const MISALIGNED_OFFSET: Status = Status::new(3, 0x09);
     /// The key does not lie where one can.
     pub const MISALIGNED_KEY: Status = Status::new(3, 0x0a);
-    /// There is no such key.
     pub const KEY_DOES_NOT_EXIST: Status = Status::new(3, 0x10);
     /// The value could not be read.
     pub const UNRECOVERED: Status = Status::new(3, 0x11);
-    /// There is no room.
     pub const CAPACITY_EXCEEDED: Status = Status::new(3, 0x12);
     /// There is such a key, and it was to be new.
     pub const KEY_EXISTS: Status = Status::new(3, 0x80);
@@ -120,13 +118,13 @@ pub struct KeyBatch {
 }
 
 impl KeyBatch {
-    /// No keys, in a buffer of so many bytes. `None`: it does not even take their number.
+    /// An empty list in a buffer of `most` bytes; `None` if not even the number of keys fits.
     pub fn new(most: u32) -> Option<KeyBatch> {
         let most = most.min(BATCH_BYTES_MAX) as usize;
         (most >= HEADER_BYTES).then(|| KeyBatch { bytes: vec![0; HEADER_BYTES], most, keys: 0 })
     }
 
-    /// Appends a key. `false`: it does not fit any more, and nothing was done.
+    /// Appends a key; `false` if it does not fit, and the list is unchanged.
     pub fn push(&mut self, key: &[u8]) -> bool {
         let end = self.bytes.len() + listed_bytes(key.len());
         if end > self.most {

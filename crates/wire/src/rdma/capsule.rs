@@ -8,7 +8,7 @@ use zerocopy::FromBytes;
 
 /// Keyed SGL data block: an address with a key (Base 2.0, section 4.1.2).
 pub const SGL_KEYED: u8 = 0x40;
-/// The same, whose key the host wants invalidated with the response.
+/// A keyed SGL data block whose key the host wants invalidated with the response.
 pub const SGL_KEYED_INVALIDATE: u8 = 0x4f;
 
 /// A place in the host's memory.

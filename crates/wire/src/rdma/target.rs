@@ -46,7 +46,7 @@ pub enum Broken {
     TooMany,
 }
 
-/// What becomes of a capsule.
+/// What has to be done with a capsule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A command, with this part of the capsule as its data.
@@ -239,7 +239,7 @@ impl Connection {
         answer
     }
 
-    /// An answer of so many work requests has been sent.
+    /// This many work requests of an answer have completed.
     pub fn sent(&mut self, work_requests: u32) {
         self.used = self.used.saturating_sub(work_requests);
     }

@@ -37,9 +37,9 @@ impl Digests {
     }
 }
 
-/// The checksum of data of so many bytes and of zeros up to a multiple of four, of the checksum of the
-/// data: what SPDK takes for a data digest (`nvme_tcp_pdu_calc_data_digest` in its nvme_tcp.h). Linux
-/// sends that of the data alone.
+/// Extends the checksum of `bytes` bytes of data by the zeros that pad them to a multiple of four:
+/// what SPDK takes for a data digest (`nvme_tcp_pdu_calc_data_digest` in its nvme_tcp.h). Linux
+/// sends the checksum of the data alone.
 pub fn padded(checksum: u32, bytes: usize) -> u32 {
     let pad = bytes.next_multiple_of(4) - bytes;
     crc32c::crc32c_append(checksum, &[0; 3][..pad])

@@ -337,7 +337,7 @@ impl Host {
         self.outbound.len()
     }
 
-    /// Has [`Host::next_transfer`] tell of transfers. Who wants that takes them after every
+    /// Makes [`Host::next_transfer`] report transfers. They then have to be taken after every
     /// [`Host::poll`] and [`Host::output`].
     pub fn tell_transfers(&mut self) {
         self.transfers.get_or_insert_default();

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 /// Smallest buffer handed out.
 const CLASS_BYTES_MIN: usize = 16 << 10;
 const CLASSES: usize = 16;
-/// One connection may hold one part in so many of the whole.
+/// A connection may hold 1/`SHARES` of the pool's bytes.
 const SHARES: usize = 4;
 
-/// The connections of one machine, as far as the transport can tell. The default is those of which
-/// nobody has said whose they are.
+/// The connections of one machine, as far as the transport can tell; they share a limit. The
+/// default owner has the connections of unknown origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner(u32);
 
@@ -59,7 +59,7 @@ impl TransferPool {
         }
     }
 
-    /// A connection of the machine with this number, until [`TransferPool::leave`].
+    /// Registers a connection of the machine with this number, until [`TransferPool::leave`].
     pub fn join(&mut self, source: u128) -> Owner {
         let owner = *self.by_source.entry(source).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
@@ -104,12 +104,12 @@ impl TransferPool {
         self.contended = contended;
     }
 
-    /// What a buffer for so many bytes takes.
+    /// Size of the buffer that is lent for `bytes` bytes.
     pub fn class_bytes(bytes: usize) -> usize {
         bytes.next_power_of_two().max(CLASS_BYTES_MIN)
     }
 
-    /// Lends a buffer of at least so many bytes, with anything in it.
+    /// Lends a buffer of at least `bytes` bytes, with any contents.
     pub fn take(&mut self, owner: Owner, bytes: usize) -> Option<Vec<u8>> {
         let bytes = Self::class_bytes(bytes);
         let lender = &mut self.owners[owner.0 as usize];

@@ -184,8 +184,8 @@ impl Connection {
         }
     }
 
-    /// Whether [`Connection::next_request`] is to tell of requests for data. Who wants that takes
-    /// them after every [`Connection::poll`] and [`Connection::grant`].
+    /// Whether [`Connection::next_request`] reports requests for data. They then have to be taken
+    /// after every [`Connection::poll`] and [`Connection::grant`].
     #[inline]
     pub fn tell_requests(&mut self, tells: bool) {
         if tells != self.requests.is_some() {
@@ -352,8 +352,8 @@ impl Connection {
         self.outbound.len() < self.settings.output_bytes
     }
 
-    /// Whether bytes may be received. Otherwise the host does not read what it is told about
-    /// its mistakes, and is not listened to until output has been sent.
+    /// Whether bytes may be received. Otherwise the host does not read the answers to its faulty
+    /// commands, and nothing is received from it until output has been sent.
     pub fn may_receive(&self) -> bool {
         self.outbound.len() < 2 * self.settings.output_bytes
     }

@@ -80,7 +80,7 @@ pub const MSI_X: u32 = 2;
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// The sender's name for the message; its reply has the same.
+    /// Chosen by the sender; the reply has the same.
     pub id: U16,
     /// Number of [`command`].
     pub command: U16,

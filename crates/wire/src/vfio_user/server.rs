@@ -21,7 +21,7 @@ use super::stream::{self, Ended, Inbound, Outbound, Output, split};
 use super::{ACCESS_BYTES_MAX, DESCRIPTORS_MAX};
 use zerocopy::IntoBytes;
 
-/// The version spoken here: 0.1, and 0.0 with who wants that.
+/// Minor version: 0.1 is spoken, and 0.0 with clients that ask for it.
 const MINOR: u16 = 1;
 
 /// A part of a region.
@@ -32,7 +32,7 @@ pub struct Area {
     pub bytes: u64,
 }
 
-/// A region, as clients are told of it. They may read and write all of it by messages.
+/// Description of a region for clients, which may read and write all of it with messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Region {
     /// Bytes; 0: there is no such region.
@@ -53,7 +53,7 @@ pub struct Device {
     pub mappings_max: u64,
 }
 
-/// With this a request is answered.
+/// Token with which a request is answered.
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket {

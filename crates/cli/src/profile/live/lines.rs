@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Stages that are named, those that take longest.
 const STAGES: usize = 4;
 
-/// The interval that ends so long after the first one began.
+/// An interval as text; it ended `at` this time after the first one began.
 pub(super) fn text(at: Duration, interval: &Interval) -> String {
     let mut out = String::new();
     for group in &interval.groups {
@@ -56,7 +56,7 @@ fn line(
     writeln!(out, "{}", missing(interval))
 }
 
-/// I/Os of which there is nothing.
+/// The I/Os that the profile has no records of.
 pub(super) fn missing(interval: &Interval) -> String {
     let parts = [
         (interval.counts.filtered, "filtered"),

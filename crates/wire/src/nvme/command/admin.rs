@@ -194,7 +194,7 @@ pub enum CommitAction {
     Activate,
     /// The image is activated at once, without a reset.
     ActivateNow,
-    /// Boot partitions, or nothing that is defined.
+    /// An action for boot partitions, or a reserved one.
     Other(u8),
 }
 

@@ -6,7 +6,7 @@ use crate::nvme::key::{KEY_BYTES_MAX, Key};
 use crate::nvme::opcode::key_value as opcode;
 use crate::nvme::{Status, SubmissionEntry};
 
-/// What a command ends with whose key cannot be one (figure 4).
+/// Status of a command with a key that is not allowed (figure 4).
 const INVALID_KEY_SIZE: Status = Status::INVALID_KEY_SIZE.do_not_retry();
 
 /// An I/O command of a key-value namespace.

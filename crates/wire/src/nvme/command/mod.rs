@@ -44,12 +44,12 @@ pub use samsung::{SamsungCommand, SamsungKey};
 
 use super::Status;
 
-/// What most wrong fields end with.
+/// Status of commands with a wrong field, unless there is a more specific one.
 const INVALID_FIELD: Status = Status::INVALID_FIELD.do_not_retry();
-/// What commands end with that there are not.
+/// Status of commands that do not exist.
 const INVALID_OPCODE: Status = Status::INVALID_OPCODE.do_not_retry();
 
-/// So many bits of a dword from `shift` on.
+/// `count` bits of a dword from bit `shift` on.
 #[inline]
 fn bits(dword: u32, shift: u32, count: u32) -> u32 {
     dword >> shift & ((1 << count) - 1)

@@ -66,8 +66,8 @@ impl NvmCommand {
     }
 }
 
-/// What a command says that is about a run of blocks: all of them have these fields in the same
-/// places, though not each of them makes use of all.
+/// Fields of a command about a run of blocks. They are at the same place in all such commands,
+/// though not every command uses all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCommand {
     /// SLBA: the first block.

@@ -4,7 +4,7 @@ use super::{bit, bits};
 use crate::nvme::SubmissionEntry;
 use crate::nvme::opcode::nvm as opcode;
 
-/// A command about reservations, which are the same in every command set.
+/// A reservation command; these are the same in every I/O command set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservationCommand {
     Register(ReservationRegister),

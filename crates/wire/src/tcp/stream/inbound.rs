@@ -97,8 +97,8 @@ struct Body {
     checksum: u32,
 }
 
-/// Whether a digest is that of data with this checksum and of so many bytes, padded or not; `pads`
-/// becomes whether they were, where that makes a difference.
+/// Whether `found` is the digest of data with this checksum and length, padded or not. Sets `pads`
+/// to whether they were padded, where that makes a difference.
 fn fits(found: &[u8], (checksum, bytes): (u32, usize), pads: &mut bool) -> bool {
     let is = |checksum: u32| found == checksum.to_le_bytes();
     let exact = is(checksum);
