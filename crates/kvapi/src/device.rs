@@ -53,7 +53,8 @@ pub(crate) struct Device {
     pub(crate) iterators: Mutex<Iterators>,
     /// Held while key spaces are created, deleted, opened or closed.
     directory: Mutex<()>,
-    // They end in this order.
+    // Dropped in this order: the thread that calls back first, and the table is closed last, when
+    // nothing uses it any more.
     pub(crate) worker: Worker,
     backend: Backend,
     _closing: Option<Closing>,

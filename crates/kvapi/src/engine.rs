@@ -193,6 +193,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.jobs = None;
+        // A thread cannot wait for its own end, and the last use may be its own.
         if let Some(thread) =
             self.thread.take().filter(|it| it.thread().id() != thread::current().id())
         {

@@ -228,6 +228,7 @@ impl Connection {
         let command = self.commands.iter().position(|command| command.id == id);
         let command = command.map(|at| self.commands.remove(at));
         if std::mem::take(&mut self.is_fresh) && !self.flow_control {
+            // FFFFh in the response to Connect: flow control is off (Base 2.0, section 6.3).
             entry.queue_head.set(0xffff);
         } else {
             entry.queue_id.set(self.queue_id);

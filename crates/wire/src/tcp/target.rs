@@ -712,6 +712,7 @@ impl Connection {
         let mut entry = *entry;
         self.outstanding = self.outstanding.saturating_sub(1);
         if std::mem::take(&mut self.is_fresh) && !self.flow_control {
+            // FFFFh in the response to Connect: flow control is off (Base 2.0, section 6.3).
             entry.queue_head.set(0xffff);
             return entry;
         }
