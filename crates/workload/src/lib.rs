@@ -30,7 +30,7 @@ mod zones;
 pub use generator::Generator;
 pub use generator::When;
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
-pub use options::{FlowOptions, OptionError};
+pub use options::{FlowOption, FlowOptions, Kind, OptionError};
 pub use planned::Planned;
 pub use profile::WriteProfile;
 pub use zones::Zones;

@@ -3,6 +3,8 @@
 //!
 //! An option that would change nothing is refused rather than ignored.
 
+mod declared;
+
 use super::key_value::{
     KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize, count, list_keys,
 };
@@ -19,190 +21,7 @@ use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
 use std::path::PathBuf;
 
-/// Declares [`FlowOptions`] with access to its fields by name.
-macro_rules! flow_options {
-    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
-        /// The options of one flow, not yet read. `None`: not given. Names and meaning
-        /// follow fio where fio has the option.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct FlowOptions {
-            $($(#[doc = $doc])+ pub $name: Option<String>,)+
-        }
-
-        impl FlowOptions {
-            /// Every option's name.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
-            /// What each of them is, in their order.
-            pub const DESCRIPTIONS: &'static [&'static str] = &[$(concat!($($doc,)+)),+];
-
-            /// Gives option `name` a value. False if there is no such option.
-            pub fn set(&mut self, name: &str, value: impl Into<String>) -> bool {
-                match name {
-                    $(stringify!($name) => self.$name = Some(value.into()),)+
-                    _ => return false,
-                }
-                true
-            }
-
-            /// Takes the value of option `name` back, as if it had not been given.
-            pub fn unset(&mut self, name: &str) {
-                match name {
-                    $(stringify!($name) => self.$name = None,)+
-                    _ => {}
-                }
-            }
-
-            /// The value of option `name`.
-            pub fn get(&self, name: &str) -> Option<&str> {
-                match name {
-                    $(stringify!($name) => self.$name.as_deref(),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-flow_options! {
-    /// What results call the flow.
-    name,
-    /// Makes it a flow of key-value commands: `ycsb-a` to `ycsb-f`, `store`, `update`, `retrieve`,
-    /// `read-modify-write`, `delete`, `exist`, `list`, `retrieve-miss`, or shares of them such as
-    /// `retrieve=95,update=5`.
-    kv,
-    /// Keys on the drive when the flow begins (of a flow that only stores: that it stores), as in
-    /// `2.6m`; k, m and g are powers of 1000. 100k if not given.
-    keys,
-    /// Bytes of a key, or `MIN-MAX`; 16 if not given.
-    key_size,
-    /// Size of a value, `MIN-MAX`, `SIZE/PERCENT:…`, `normal:MEAN/DEVIATION`, or
-    /// `zipf:THETA/MIN-MAX`; 4k if not given.
-    value_size,
-    /// Which keys are chosen: `uniform`, `zipf:THETA`, `latest` or `sequential`; if not given
-    /// `uniform`, but `zipf:0.99` in YCSB's mixes, and `latest` in `ycsb-d`.
-    key_distribution,
-    /// The percentage of Retrieves, Exists and Deletes that go to keys that there are not; 0 if not
-    /// given.
-    misses,
-    /// Keys that a List asks for, or `MIN-MAX`; 100 if not given, and 1-100 in `ycsb-e`.
-    list_keys,
-    /// `read`, `write`, `randread`, `randwrite`, `rw`, `randrw`, `trim` or `randtrim`;
-    /// `read` if not given.
-    rw,
-    /// Block size; 4k if not given. `4k,64k,1m` are those of reads, writes and trims; what is not
-    /// given is as the one before.
-    bs,
-    /// Block sizes from `MIN-MAX`, multiples of MIN; of each kind of request as in `bs`.
-    bsrange,
-    /// Block sizes with their percentages: `4k/60:64k/40`; of each kind of request as in `bs`.
-    bssplit,
-    /// Normally distributed block sizes, `MEAN/DEVIATION`.
-    bsnormal,
-    /// Addresses are multiples of this; the smallest block size if not given.
-    blockalign,
-    /// Requests each job keeps outstanding; 1 if not given.
-    iodepth,
-    /// Queue pairs, each with its own stream and limits; 1 if not given.
-    numjobs,
-    /// Requests a second of each job, evenly spaced whatever the drive does. With `iodepth`, no
-    /// more than that are outstanding, and the others wait in the host.
-    rate_iops,
-    /// In place of `rate_iops`, the time between two requests of a job.
-    rate_interval,
-    /// `linear`, or `poisson`: with exponentially distributed intervals; needs `rate_iops` or
-    /// `rate_interval`.
-    rate_process,
-    /// When the flow begins, after the run; a bare number counts seconds.
-    startdelay,
-    /// As in fio: the flow, and those after it, begin when all before it have ended.
-    wait_for_previous,
-    /// A flush follows so many writes of each job; limits do not count it.
-    fsync,
-    /// Writes are done when they are on flash (Force Unit Access).
-    sync,
-    /// Requests are issued for a time and then not for a time, by turns: `ON/OFF`.
-    burst,
-    /// A pause after every `thinktime_blocks` requests of a job.
-    thinktime,
-    /// Requests between two pauses; 1 if not given.
-    thinktime_blocks,
-    /// Percentage of reads in `rw` and `randrw`; half of what trims leave if not given.
-    rwmixread,
-    /// Percentage of trims in `rw` and `randrw`; 0 if not given.
-    rwmixtrim,
-    /// `random`, `once` (each block once before any comes again, as fio's random map; a request ends
-    /// before one that has been used), `zipf:THETA`, `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of
-    /// the requests to the first 10 % of the working set) or `zoned:ACCESS/SPACE:ACCESS/SPACE…` (one
-    /// part after the other: 50/5:30/15:20/80).
-    random_distribution,
-    /// Percentage of the requests of a random flow that are random; the others are sequential.
-    percentage_random,
-    /// In turns of so many requests the first ones are random, and the rest is sequential.
-    random_turn,
-    /// Where a sequential flow starts in its working set: at the `beginning`, or at a `random`
-    /// place of it, each job at another.
-    sequential_start,
-    /// In a sequential flow of several kinds of requests, whether `each` kind goes on where its
-    /// last request ended, as in fio, or all of them together (`shared`).
-    sequential_positions,
-    /// Where the working set starts, in bytes or percent of the namespace.
-    offset,
-    /// The working set's length, in bytes or percent of the namespace; all of it if not given. It
-    /// is also what each job issues, unless `io_size`, `number_ios` or `runtime` says that.
-    size,
-    /// Requests each job issues.
-    number_ios,
-    /// Bytes each job issues, or the percentage of the working set.
-    io_size,
-    /// What `k`, `kb`, `m`, `mb` and so on are powers of in sizes: 1024, or 1000; 1024 if not
-    /// given. `KiB` and `MiB` are powers of 1024.
-    kb_base,
-    /// How long the flow runs, on the drive's clock; a bare number counts seconds. `auto`: until
-    /// its figures are known as precisely as the run asks for.
-    runtime,
-    /// As in fio; needs `runtime`. A flow never ends merely because it has been through its
-    /// working set.
-    time_based,
-    /// A trace file to replay, or `-` for standard input.
-    trace,
-    /// The trace's format: `mqsim`, `msr`, `blkparse`, `fio`, `alibaba`, `tencent`, `systor17`, `fiu` or
-    /// `spc`.
-    trace_format,
-    /// The columns of a trace of another format, in their order, as `time:us,op,offset,size`: separated
-    /// as in the trace, by commas or by spaces. `time` (`:s`, `:ms`, `:us`, `:ns` or `:100ns`; seconds
-    /// if not said), `op` (words, or `:0=read`, `:0=write`), `offset` and `size` (bytes, `:sectors`, or
-    /// bytes of a unit), `-` for a column that says nothing, `*` at the end for any more.
-    trace_columns,
-    /// Which events of a blkparse trace are replayed: `D`, `Q` or `C`; `D` if not given.
-    trace_action,
-    /// The trace is replayed at this percentage of the speed at which it was recorded.
-    trace_speed,
-    /// The trace is replayed as fast as the drive takes it, with `iodepth` outstanding.
-    trace_no_stall,
-    /// How the trace's writes are distributed, for preconditioning, as `random_distribution`;
-    /// if not given, the trace is read for that.
-    trace_distribution,
-    /// What one tick of the trace's clock is: `ps`, `ns`, `us`, `ms` or `s`; that of the format
-    /// if not given (`mqsim` `ns`, `msr` 100 ns).
-    trace_time_unit,
-    /// `modulo`: addresses outside the namespace are folded into it.
-    trace_remap,
-    /// The percentage of the trace that is replayed, from its start.
-    trace_percent,
-    /// How many times the trace is replayed.
-    trace_repeat,
-    /// The namespace, from 1.
-    namespace,
-    /// Priority class of the flow's queues: `urgent`, `high`, `medium` or `low`.
-    priority,
-    /// The port of an Ethernet drive that the flow's queues use, 1 or 2; they take them in turn
-    /// otherwise.
-    port,
-    /// Seed of this flow's streams.
-    randseed,
-    /// The percentage of the namespace that preconditioning fills.
-    occupancy,
-}
+pub use declared::{FlowOption, FlowOptions, Kind};
 
 /// An option that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -243,29 +62,10 @@ const POSITIONS: [(&str, Positions); 2] =
 
 /// Keys of a flow that does not say how many it has.
 pub(super) const KEYS: u64 = 100_000;
-/// Options that only key-value flows have.
-const KEY_VALUE: [&str; 6] =
-    ["keys", "key_size", "value_size", "key_distribution", "misses", "list_keys"];
-/// Options that only flows of blocks have, beside those of traces.
-const BLOCKS: [&str; 17] = [
-    "rw",
-    "bs",
-    "bsrange",
-    "bssplit",
-    "bsnormal",
-    "blockalign",
-    "rwmixread",
-    "rwmixtrim",
-    "random_distribution",
-    "percentage_random",
-    "random_turn",
-    "sequential_start",
-    "sequential_positions",
-    "offset",
-    "size",
-    "io_size",
-    "occupancy",
-];
+/// The options that only flows of a kind have.
+fn of_kind(kind: Kind) -> impl Iterator<Item = &'static str> {
+    FlowOptions::DECLARED.iter().filter(move |it| it.kind == kind).map(|it| it.name)
+}
 
 /// What the value of `rw` says of a flow's accesses.
 struct Access {
@@ -282,7 +82,7 @@ impl FlowOptions {
             (None, None) => Source::Synthetic(self.synthetic()?),
         };
         if self.kv.is_none() {
-            for option in KEY_VALUE {
+            for option in of_kind(Kind::Keys) {
                 self.refuse(option, "without kv there are no keys, so this has no effect")?;
             }
         }
@@ -435,27 +235,10 @@ impl FlowOptions {
     }
 
     fn trace_source(&self, path: &str) -> Result<TraceSource, OptionError> {
-        const SYNTHETIC: &[&str] = &[
-            "rw",
-            "bs",
-            "bsrange",
-            "bssplit",
-            "bsnormal",
-            "blockalign",
-            "rate_iops",
-            "rate_interval",
-            "rate_process",
-            "percentage_random",
-            "random_turn",
-            "sequential_start",
-            "sequential_positions",
-            "rwmixread",
-            "rwmixtrim",
-            "random_distribution",
-            "offset",
-            "size",
-        ];
-        for option in SYNTHETIC {
+        // Traces are cut short by `io_size`, and `occupancy` is of the drive.
+        let acts = |option: &&str| !["io_size", "occupancy"].contains(option);
+        let drawn = of_kind(Kind::Blocks).filter(acts);
+        for option in drawn.chain(["rate_iops", "rate_interval", "rate_process"]) {
             self.refuse(option, "the trace says what is done, so this has no effect")?;
         }
         let format = self.choice("trace_format", &TraceFormat::ALL)?.unwrap_or_default();
@@ -512,11 +295,7 @@ impl FlowOptions {
     }
 
     fn key_value(&self, mix: &str) -> Result<KeyValueFlow, OptionError> {
-        let blocks = FlowOptions::NAMES
-            .iter()
-            .copied()
-            .filter(|name| BLOCKS.contains(name) || *name == "trace" || name.starts_with("trace_"));
-        for option in blocks {
+        for option in of_kind(Kind::Blocks).chain(of_kind(Kind::Traces)) {
             self.refuse(
                 option,
                 "it is about blocks, so a key-value flow (kv) does not have it; keys, key_size, \
@@ -558,7 +337,7 @@ impl FlowOptions {
     }
 
     fn synthetic(&self) -> Result<Synthetic, OptionError> {
-        for option in FlowOptions::NAMES.iter().copied().filter(|name| name.starts_with("trace_")) {
+        for option in of_kind(Kind::Traces) {
             self.refuse(option, "there is no trace, so this has no effect")?;
         }
         let access = self

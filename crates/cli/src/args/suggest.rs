@@ -7,7 +7,6 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use mynah_drive_file::{self as drive, fault};
-use mynah_workload::trace::TraceFormat;
 use std::ffi::OsStr;
 
 /// Takes any text, and suggests some.
@@ -41,11 +40,6 @@ pub(crate) fn drives() -> Suggested {
     Suggested(drive::shipped().iter().map(|drive| drive.name).collect())
 }
 
-/// What `--trace-format` can be.
-pub(crate) fn trace_formats() -> Suggested {
-    Suggested(TraceFormat::ALL.iter().map(|(name, _)| *name).collect())
-}
-
 /// The faults of a drive, each as it may be written.
 pub(crate) fn drive_faults() -> Suggested {
     Suggested(fault::FORMS.lines().map(shortest).collect())
@@ -69,6 +63,7 @@ mod tests {
     use clap::CommandFactory;
     use mynah_lab::simulation::Simulation;
     use mynah_workload::FlowOptions;
+    use mynah_workload::trace::TraceFormat;
 
     fn suggested(verb: &str, option: &str) -> Vec<String> {
         let command = Cli::command();
@@ -124,6 +119,8 @@ mod tests {
             }
         }
         assert!(count > 30, "{count}");
+        let formats: Vec<&str> = TraceFormat::ALL.iter().map(|(name, _)| *name).collect();
+        assert_eq!(suggested("sim", "trace_format"), formats);
         let on = || Simulation::on("enterprise-tlc").unwrap();
         for form in suggested("compare", "fault") {
             assert!(on().fault(&form).is_ok(), "{form}");

@@ -129,8 +129,9 @@ fn flow_options(out: &mut String) -> std::fmt::Result {
         "\n## Flows\n\nAs options of `mynah sim` (`--iodepth 8`), in `--flow NAME:iodepth=8`, in `[[flow]]` tables of \
          experiment files and, where fio has the option, in its job files.\n\n| option | what it is |\n|---|---|"
     )?;
-    for (name, about) in FlowOptions::NAMES.iter().zip(FlowOptions::DESCRIPTIONS) {
-        writeln!(out, "| `{name}` | {} |", cell(about))?;
+    for option in FlowOptions::DECLARED {
+        let default = option.default.map(|it| format!(" Default: {it}.")).unwrap_or_default();
+        writeln!(out, "| `{}` | {}{default} |", option.name, cell(option.about))?;
     }
     Ok(())
 }
