@@ -48,14 +48,14 @@ pub use config::{
     SubsystemError, Timing, Transport,
 };
 pub use controllers::{AnaState, Path};
-pub use key_value::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};
 pub use nvm::BlockNamespace;
 pub use output::{
     Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Query,
     Queue, Value,
 };
 pub use store::{
-    Arena, ArenaSource, Condition, PatternStore, RamStore, Ready, Store, StoreError, StoreJob,
+    Arena, ArenaSource, Condition, KeptPairs, PatternStore, PatternValues, Place, RamStore,
+    RamValues, Ready, Recall, Store, StoreError, StoreJob, Values,
 };
 pub use subsystem::{Subsystem, Wakeup};
 pub use tap::Tap;

@@ -2,7 +2,7 @@
 
 use crate::StoreJob;
 use crate::held::Held;
-use crate::key_value::Place;
+use crate::store::Place;
 use mynah_model::io::FlowId;
 use mynah_stamp::{LinkSpans, StageSpans, Time};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, command};

@@ -2,11 +2,11 @@
 
 mod pattern;
 mod ram;
+mod values;
 
 pub use pattern::PatternStore;
 pub use ram::{Arena, ArenaSource, RamStore};
-
-use crate::key_value::Values;
+pub use values::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};
 
 /// Names work that a store does in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,10 +2,9 @@
 
 use super::commands::kind_of;
 use super::pairs::{Choice, Pairs};
-use super::values::{Place, Values};
 use crate::output::CommandKind;
 use crate::samsung::{KeySpaces, SpaceCommand, status_of};
-use crate::store::Ready;
+use crate::store::{Place, Ready, Values};
 use mynah_model::keys::{Decision, KeyOperation, token};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{KeyValueCommand, List, Retrieve, Store, StoreCondition};

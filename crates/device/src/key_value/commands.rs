@@ -3,7 +3,6 @@
 use super::any::{AnyCommand, bytes_of, key_of};
 use super::keys::TOGETHER;
 use super::pairs::{Answer, Choice, NO_ROOM, is_answer};
-use super::values::Place;
 use crate::access::Access;
 use crate::command_set::IoCommand;
 use crate::commands::Work;
@@ -13,7 +12,7 @@ use crate::nvm::NAMESPACE_ALL;
 use crate::output::{CommandKind, CompletionData, Value};
 use crate::samsung::SpaceCommand;
 use crate::slots::NONE;
-use crate::store::Ready;
+use crate::store::{Place, Ready};
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
 use mynah_model::io::{QueueId, Tag};

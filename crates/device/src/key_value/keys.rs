@@ -5,7 +5,7 @@
 //! would cost every Store something that perhaps nobody wants.
 
 use super::table::{Hash, Table};
-use super::values::{Place, Values};
+use crate::store::{Place, Values};
 use mynah_model::keys::PairId;
 use mynah_wire::nvme::key::Key;
 use std::collections::BTreeSet;

@@ -13,11 +13,9 @@ mod keys;
 mod pairs;
 mod space;
 mod table;
-mod values;
 
 pub(crate) use any::{AnyPairs, bytes_of};
 pub(crate) use commands::{KeyWork, has_yet_to_change, kind_of};
 pub(crate) use keys::{Keys, Name};
 pub(crate) use pairs::{Answer, Choice, Pairs, is_answer};
 pub(crate) use space::PairSpace;
-pub use values::{KeptPairs, PatternValues, Place, RamValues, Recall, Values};

@@ -2,8 +2,7 @@
 //! when a command is decided.
 
 use super::keys::{Kept, Keys, Name, Pair};
-use super::values::{Place, Values};
-use crate::store::Ready;
+use crate::store::{Place, Ready, Values};
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::keys::{Decision, LostPair, PairId, token};

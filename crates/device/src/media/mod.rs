@@ -6,11 +6,10 @@
 mod before;
 
 use crate::commands::{Certain, Segment};
-use crate::key_value::{KeptPairs, Place, Values};
 use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::nvm::protection::METADATA_BYTES;
 use crate::output::Value;
-use crate::store::{Ready, StateId};
+use crate::store::{KeptPairs, Place, Ready, StateId, Values};
 use crate::{Condition, Store, StoreError, StoreJob};
 use before::Before;
 use mynah_model::config::Config;

@@ -178,7 +178,7 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key_value::Place;
+    use crate::store::Place;
     use mynah_wire::nvme::samsung::batched_keys;
     use proptest::array::uniform4;
     use proptest::prelude::*;

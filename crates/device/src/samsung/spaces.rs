@@ -3,7 +3,8 @@
 use super::command::SpaceCommand;
 use super::iterators::{Filter, Iterators};
 use super::name::SpaceName;
-use crate::key_value::{Answer, Choice, Pairs, Place, Values};
+use crate::key_value::{Answer, Choice, Pairs};
+use crate::store::{Place, Values};
 use mynah_model::keys::{Decision, token};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::SamsungCommand;

@@ -1,7 +1,6 @@
 //! Bytes that nobody keeps.
 
-use super::{Ready, Store, StoreError, StoreJob};
-use crate::key_value::{PatternValues, Values};
+use super::{PatternValues, Ready, Store, StoreError, StoreJob, Values};
 
 /// Every aligned eight bytes hold their own address, little endian; writes are dropped. For
 /// work on performance, where the bytes do not matter and memory does.

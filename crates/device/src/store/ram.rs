@@ -4,8 +4,7 @@ mod frames;
 
 pub use frames::{Arena, ArenaSource};
 
-use super::{Ready, Store, StoreError, StoreJob};
-use crate::key_value::{RamValues, Values};
+use super::{RamValues, Ready, Store, StoreError, StoreJob, Values};
 use frames::{FRAME_BYTES, Frame, Frames};
 
 /// What was never written reads as.

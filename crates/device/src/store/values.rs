@@ -11,7 +11,7 @@ mod ram;
 
 pub use ram::RamValues;
 
-use crate::store::{Condition, Ready, StateId, StoreError, StoreJob};
+use super::{Condition, Ready, StateId, StoreError, StoreJob};
 use mynah_model::keys::PairId;
 
 /// What takes the pairs of an earlier process, one after the other: key, name, place and bytes of the
