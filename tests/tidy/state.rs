@@ -13,7 +13,7 @@ const TOUCHABLE: &[(&str, &str, usize)] = &[
     ("model", "Ftl", 0),
     ("model", "Flash", 0),
     ("model", "Observe", 0),
-    ("device", "Subsystem", 13),
+    ("device", "Subsystem", 1),
 ];
 
 #[test]

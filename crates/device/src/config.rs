@@ -306,6 +306,42 @@ pub enum SubsystemError {
     },
 }
 
+/// Most I/O queue pairs of a PCI function: their doorbells fill a page.
+pub const QUEUES_MAX: u16 = 511;
+/// The transport type of PCI Express, as far as there is one.
+pub(crate) const PCI_EXPRESS: u8 = 0;
+
+/// What a PCI function is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionConfig {
+    /// Names the host, for the model's flows and so that it gets the same controller
+    /// identifier again.
+    pub host: String,
+    /// See [`crate::Transport::source`].
+    pub source: u128,
+    /// Largest transfer in bytes; a power of two of 4 KiB is stated as MDTS.
+    pub max_transfer_bytes: u32,
+    /// Whether Doorbell Buffer Config is offered. Of use where the host's writes to doorbells
+    /// are slow, and of none where the doorbells are shared with it.
+    pub shadow_doorbells: bool,
+    /// Whether the transport does the masking of interrupts
+    /// ([`crate::pci::Function::hold_interrupt`]), and the MSI-X table that the host sees is not this
+    /// one. So with VFIO.
+    pub transport_masks: bool,
+}
+
+impl Default for FunctionConfig {
+    fn default() -> Self {
+        FunctionConfig {
+            host: "pci".into(),
+            source: 0,
+            max_transfer_bytes: 1 << 20,
+            shadow_doorbells: false,
+            transport_masks: false,
+        }
+    }
+}
+
 /// A number of bytes for people.
 fn readable(bytes: u64) -> String {
     let mut value = bytes as f64;

@@ -5,19 +5,11 @@
 //! [`Subsystem::advance`] it when [`Subsystem::next_at`] says so or the store has finished
 //! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
-mod access;
-mod admin;
-mod answers;
-mod authentication;
+mod any_pairs;
 mod command_set;
-mod commands;
-mod completion;
 mod config;
 mod controllers;
-mod ending;
-mod fabrics;
 pub mod fuzzing;
-mod guest;
 mod health;
 mod held;
 mod key_value;
@@ -25,22 +17,14 @@ mod lateness;
 mod media;
 mod model;
 mod namespaces;
-mod nvm;
 mod output;
 pub mod pci;
-mod persist;
-mod power;
-mod query;
 mod queue;
-mod reservations;
 mod samsung;
-mod shutdown;
 mod slots;
 pub mod store;
-mod submission;
 mod subsystem;
 mod tap;
-mod timers;
 mod transfer;
 
 pub use config::{
@@ -48,7 +32,6 @@ pub use config::{
     SubsystemError, Timing, Transport,
 };
 pub use controllers::{AnaState, Path};
-pub use nvm::BlockNamespace;
 pub use output::{
     Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Query,
     Queue, Value,
@@ -57,7 +40,7 @@ pub use store::{
     Arena, ArenaSource, Condition, KeptPairs, PatternStore, PatternValues, Place, RamStore,
     RamValues, Ready, Recall, Store, StoreError, StoreJob, Values,
 };
-pub use subsystem::{Subsystem, Wakeup};
+pub use subsystem::{BlockNamespace, Subsystem, Wakeup};
 pub use tap::Tap;
 
 use mynah_stamp::Time;

@@ -1,13 +1,12 @@
 //! Transport queues, as the subsystem sees them.
 
-use crate::commands::GuestQueue;
 use crate::config::{Limits, Transport};
 use crate::controllers::NOBODY;
 use crate::held::{Account, Accounts};
-use crate::nvm::compare::FirstHalf;
 use crate::output::Connected;
 use crate::slots::Slots;
 use mynah_model::io::FlowId;
+use mynah_wire::nvme::SubmissionEntry;
 
 /// What a transport queue has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,5 +261,52 @@ impl TransportQueue {
             self.head = 0;
         }
         self.head as u16
+    }
+}
+
+/// The first half of a fused operation, and its data.
+#[derive(Debug)]
+pub(crate) struct FirstHalf {
+    pub(crate) entry: SubmissionEntry,
+    pub(crate) data: Vec<u8>,
+}
+
+impl FirstHalf {
+    /// Bytes of its data.
+    pub(crate) fn bytes(&self) -> usize {
+        self.data.len()
+    }
+}
+
+/// What a queue in guest memory knows of its commands.
+#[derive(Debug, Default)]
+pub(crate) struct GuestQueue {
+    /// The command whose fetch the model waits for, while it is being looked at.
+    fetched: Option<u16>,
+    /// Commands that have a place in the model's queue while their work is done beside it:
+    /// command identifier, and index of the place.
+    places: Vec<(u16, u32)>,
+}
+
+impl GuestQueue {
+    /// The model waits for the fetch of this command, which is being looked at.
+    pub(crate) fn fetched(&mut self, command_id: u16) {
+        self.fetched = Some(command_id);
+    }
+
+    /// Whether the model waits for the fetch of this command; from now on it does not.
+    pub(crate) fn take_fetched(&mut self, command_id: u16) -> bool {
+        self.fetched.take_if(|id| *id == command_id).is_some()
+    }
+
+    /// A command has the place with this index.
+    pub(crate) fn add_place(&mut self, command_id: u16, index: u32) {
+        self.places.push((command_id, index));
+    }
+
+    /// The index of a command's place, which it has no more. `None`: it has none.
+    pub(crate) fn take_place(&mut self, command_id: u16) -> Option<u32> {
+        let at = self.places.iter().position(|(id, _)| *id == command_id)?;
+        Some(self.places.remove(at).1)
     }
 }

@@ -7,8 +7,6 @@
 //! has asked for it hears of every change, and of how many there were.
 
 use super::{AnaState, Controller, Controllers, Path};
-use crate::subsystem::Subsystem;
-use crate::{Now, admin};
 use mynah_wire::nvme::Status;
 
 impl Controllers {
@@ -27,18 +25,12 @@ impl Controllers {
     pub(crate) fn has_closed_path(&self) -> bool {
         self.paths.has_closed()
     }
-}
 
-impl Subsystem {
-    /// Gives the group another state for those whose path this is; tells their hosts if it is
+    /// Gives the group another state for those whose path this is: the controllers for which it is
     /// another. What was changed last counts.
-    pub fn set_ana_state(&mut self, now: Now, path: Path, state: AnaState) {
-        self.advance(now);
+    pub(crate) fn change_path(&mut self, path: Path, state: AnaState) -> Vec<u16> {
         let is_there = |it: &&Controller| matches!(path, Path::Port(port) if it.is_at(port));
-        let there = self.controllers.iter().filter(is_there).map(|it| it.id()).collect();
-        for id in self.controllers.paths.set(path, state, there) {
-            self.raise(id, admin::event::ANA_CHANGED);
-        }
-        self.settle_guard();
+        let there = self.iter().filter(is_there).map(|it| it.id()).collect();
+        self.paths.set(path, state, there)
     }
 }

@@ -1,10 +1,10 @@
 //! A controller: what belongs to one host's association.
 
+use super::events::Events;
+use super::features::Features;
 use super::{HostName, NOBODY};
-use crate::admin::event::Events;
-use crate::admin::feature::Features;
+use crate::config::PCI_EXPRESS;
 use crate::config::Transport;
-use crate::guest::PCI_EXPRESS;
 use crate::namespaces::reservation::HostId;
 use crate::output::Completion;
 use crate::slots::NONE;
@@ -15,6 +15,12 @@ use mynah_wire::nvme::log::ReservationNotification;
 use mynah_wire::nvme::property::Configuration;
 use mynah_wire::rdma;
 use std::collections::VecDeque;
+
+/// VID and SSVID: a number that the PCI-SIG has given to nobody, because Mynah has none.
+/// Drivers go by the class code.
+pub(crate) const VENDOR_ID: u16 = 0x4d59;
+/// CAP.TO and CRTO: 10 s in units of 500 ms. Real time may stand still that long.
+pub(crate) const READY_TIMEOUT: u8 = 20;
 
 /// What a controller is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,6 @@
 
 use super::Controllers;
 use crate::namespaces::reservation::HostId;
-use crate::output::Queue;
-use crate::subsystem::Subsystem;
 use mynah_model::io::FlowId;
 
 /// Hosts with flows of their own. What is recorded of one takes some hundred kilobytes, and the
@@ -136,19 +134,10 @@ impl Controllers {
     pub(crate) fn admin_flow(&mut self) -> FlowId {
         self.hosts.admin_flow()
     }
-}
 
-impl Subsystem {
-    /// The names of the flows that completions belong to ([`crate::Completion::flow`]) and that the drive
-    /// tells apart ([`mynah_model::Drive::blame`]), by number: the hosts with I/O queues, in the
-    /// order in which they came. A flow keeps its number for good, so this only grows.
-    pub fn flow_names(&self) -> Vec<String> {
-        self.controllers.hosts.names()
-    }
-
-    /// The flow of a connected queue's host; `None` where it carries no I/O of one.
-    pub fn flow_of_queue(&self, queue: Queue) -> Option<FlowId> {
-        self.queues.get(queue.0).map(|slot| slot.flow()).filter(|flow| *flow != NOBODY)
+    /// The names of the flows, by number.
+    pub(crate) fn flow_names(&self) -> Vec<String> {
+        self.hosts.names()
     }
 }
 

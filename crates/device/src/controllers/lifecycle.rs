@@ -2,7 +2,7 @@
 //! and 3.5 to 3.7), and for how long its host may be silent.
 
 use super::controller::{Controller, Role};
-use crate::admin::feature::Features;
+use super::features::Features;
 use crate::slots::NONE;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::property::{Configuration, status};

@@ -1,26 +1,32 @@
 //! The controllers: which there are, whose each identifier was last, and what they know in common
-//! (the flows of hosts, the states of the ANA group, the discovery log's generation, the error log).
+//! (the flows of hosts, the states of the ANA group, the error log).
 //!
 //! Identifiers of I/O controllers lie below those of discovery controllers: anybody can have one of
 //! those, and they take none that hosts need for I/O.
 
 mod ana;
 mod controller;
-mod discovery;
 mod error_log;
+pub(crate) mod events;
+mod features;
 mod hosts;
 mod lifecycle;
 mod path;
 
-pub(crate) use controller::{CHANGED_NAMESPACES, Controller, Opening, Role};
+pub(crate) use controller::{
+    CHANGED_NAMESPACES, Controller, Opening, READY_TIMEOUT, Role, VENDOR_ID,
+};
 pub(crate) use error_log::{ERROR_ENTRIES, ErrorLog};
+pub(crate) use features::{
+    Aggregation, CRITICAL_TEMPERATURE_K, ENDURANCE_GROUP, Features, TEMPERATURE_K,
+    WARNING_TEMPERATURE_K, arbitration_control,
+};
 pub(crate) use hosts::NOBODY;
 pub(crate) use lifecycle::Reset;
 pub use path::{AnaState, Path};
 
 use crate::config::{Limits, Shard};
 use crate::namespaces::reservation::HostId;
-use discovery::Discovery;
 use hosts::Hosts;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::log::ErrorEntry;
@@ -38,7 +44,6 @@ pub(crate) struct Controllers {
     /// The ANA group as each controller sees it.
     paths: Paths,
     hosts: Hosts,
-    discovery: Discovery,
     errors: ErrorLog,
     /// That of discovery controllers.
     discovery_errors: ErrorLog,
@@ -55,7 +60,6 @@ impl Controllers {
             last_hosts: vec![None; places],
             paths: Paths::new(places),
             hosts: Hosts::default(),
-            discovery: Discovery::default(),
             errors: ErrorLog::default(),
             discovery_errors: ErrorLog::default(),
             shard,

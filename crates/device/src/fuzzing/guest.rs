@@ -119,7 +119,7 @@ pub fn guest(drive: Drive, data: &[u8]) {
     assert!(machine.identifies(), "the function boots and answers after a reset");
     let now = machine.clock();
     machine.function.close(now, &mut machine.subsystem);
-    assert!(!machine.subsystem.model.is_held_up(), "nobody waits for a function that is gone");
+    assert!(!machine.subsystem.is_held_up(), "nobody waits for a function that is gone");
 }
 
 impl Machine {

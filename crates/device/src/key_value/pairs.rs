@@ -18,7 +18,7 @@ const ABSENT: Status = Status::KEY_DOES_NOT_EXIST.do_not_retry();
 /// What ends a Store for which there is a key.
 const EXISTS: Status = Status::KEY_EXISTS.do_not_retry();
 /// What ends a Store for whose pair there is no room.
-pub(super) const NO_ROOM: Status = Status::CAPACITY_EXCEEDED.do_not_retry();
+pub(crate) const NO_ROOM: Status = Status::CAPACITY_EXCEEDED.do_not_retry();
 
 /// Whether a status says what was found, and that nothing went wrong.
 pub(crate) fn is_answer(status: Status) -> bool {
@@ -40,10 +40,10 @@ pub(crate) struct Layout {
     unit_bytes: u32,
     /// Most bytes of a key over NVMe's own set, and of one at all; of a value; most keys of the drive,
     /// if that is limited.
-    pub(super) key_max: u32,
+    pub(crate) key_max: u32,
     pub(crate) long_key_max: u32,
     pub(super) value_max: u32,
-    pub(super) keys_max: Option<u64>,
+    pub(crate) keys_max: Option<u64>,
 }
 
 impl Layout {
@@ -493,7 +493,7 @@ impl Pairs {
     }
 
     /// What a command does now. The value of a Store is in `staged`.
-    pub(super) fn choose(
+    pub(crate) fn choose(
         &mut self,
         command: &KeyValueCommand,
         staged: Option<Place>,

@@ -5,7 +5,7 @@
 //! when a Flush or a write with FUA has completed. Units that the model says are lost get
 //! back the oldest of what is kept for them; a drive may return any of it.
 
-use crate::commands::Certain;
+use super::Certain;
 use mynah_model::config::Config;
 use std::collections::{HashMap, VecDeque};
 

@@ -5,9 +5,8 @@
 
 mod before;
 
-use crate::commands::{Certain, Segment};
+use crate::namespaces::protection::METADATA_BYTES;
 use crate::namespaces::{Extent, SECTOR_BYTES};
-use crate::nvm::protection::METADATA_BYTES;
 use crate::output::Value;
 use crate::store::{KeptPairs, Place, Ready, StateId, Values};
 use crate::{Condition, Store, StoreError, StoreJob};
@@ -46,6 +45,22 @@ pub(crate) struct Media {
 /// Jobs of values have this bit set, and flushes of both the other: stores count theirs from 0.
 const OF_VALUES: u64 = 1 << 63;
 const OF_BOTH: u64 = 1 << 62;
+
+/// A run of bytes in the store, being brought near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) at: u64,
+    pub(crate) bytes: u32,
+    pub(crate) job: Option<StoreJob>,
+}
+
+/// Writes that are on flash: those that replaced something up to an epoch, in runs of units.
+#[derive(Debug)]
+pub(crate) struct Certain {
+    pub(crate) epoch: u64,
+    /// First unit, and the unit behind the last.
+    pub(crate) units: Vec<(u64, u64)>,
+}
 
 /// What a job of the values is called here.
 fn of_values_job(StoreJob(job): StoreJob) -> StoreJob {

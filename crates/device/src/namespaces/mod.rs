@@ -1,7 +1,7 @@
 //! The namespaces of a subsystem, and the space of the drive that they lie in.
 
-mod guard;
 mod namespace;
+pub(crate) mod protection;
 pub(crate) mod reservation;
 mod space;
 pub(crate) mod uncorrectable;

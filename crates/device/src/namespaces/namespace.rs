@@ -3,8 +3,9 @@
 use super::reservation::Reservations;
 use super::uncorrectable::Uncorrectable;
 use super::{Extent, SECTOR_BYTES};
+use crate::any_pairs::AnyPairs;
 use crate::command_set::CommandSet;
-use crate::key_value::{AnyPairs, Pairs};
+use crate::key_value::Pairs;
 use crate::samsung::KeySpaces;
 use mynah_model::io::NamespaceId;
 use mynah_wire::nvme::identify::LbaFormat;

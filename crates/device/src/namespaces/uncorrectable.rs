@@ -1,7 +1,7 @@
 //! Blocks that Write Uncorrectable has marked (NVM Command Set 1.0, section 3.2.7).
 //!
 //! They are kept as runs. How many there can be is bounded by the room that the subsystem has to
-//! keep them beyond the process ([`crate::persist`]): a command that would make one too many, be it
+//! keep them beyond the process (`subsystem/persist.rs`): a command that would make one too many, be it
 //! a mark or a write into the middle of a run, is refused.
 
 use std::collections::BTreeMap;

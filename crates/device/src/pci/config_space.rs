@@ -1,5 +1,6 @@
 //! The function's PCI configuration space: what can be read, and which bits can be written.
 
+use crate::controllers::VENDOR_ID;
 use mynah_model::config::Link;
 use mynah_wire::pci::{
     BAR_64_BIT, CLASS_NVME, CONFIGURATION_BYTES, EXPRESS_FUNCTION_RESET, EXPRESS_INITIATE_RESET,
@@ -9,9 +10,7 @@ use mynah_wire::pci::{
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Vendor and device: numbers that the PCI-SIG has given to nobody, because Mynah has none.
-/// Drivers go by the class code.
-pub(crate) const VENDOR_ID: u16 = 0x4d59;
+/// Of nobody, as the vendor is.
 const DEVICE_ID: u16 = 0x0001;
 
 /// Where the capabilities are.

@@ -8,7 +8,6 @@ use super::data::{PAGE, Segments, read_key};
 use super::memory::{Fetched, Guest, GuestMemory, Served, Step, Unmapped, Watch};
 use super::modelled::{host_to_store, store_to_host};
 use crate::Now;
-use crate::controllers::NOBODY;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::command::SamsungKey;
@@ -266,7 +265,7 @@ impl Function {
                 continue;
             }
             let kind = if plain.writes { CommandKind::Write } else { CommandKind::Read };
-            subsystem.health.count(kind, entry.opcode, plain.bytes);
+            subsystem.count_guest(kind, entry.opcode, plain.bytes);
             let count = &mut counts[usize::from(plain.writes)];
             count.commands += 1;
             count.bytes += u64::from(plain.bytes);
@@ -285,7 +284,7 @@ impl Function {
             watch.step(Step::Posted);
             tell_each(batch, (ended, count), (id, nth, outstanding), watch);
         }
-        let flow = subsystem.queues.get(slot).map_or(NOBODY, |queue| queue.flow());
+        let flow = subsystem.guest_queue_flow(slot);
         for (kind, count) in [CommandKind::Read, CommandKind::Write].into_iter().zip(counts) {
             if count.commands > 0 {
                 watch.plain(flow, kind, count.commands, count.bytes);
@@ -328,7 +327,7 @@ impl Function {
             |from| segments.write(memory, 0, from).map_err(failed),
         )?;
         if status.is_success() {
-            subsystem.health.count(wanted.kind(), entry.opcode, moved);
+            subsystem.count_guest(wanted.kind(), entry.opcode, moved);
         }
         if let Some(at) = KEY_KINDS.iter().position(|kind| *kind == wanted.kind()) {
             counts[at].commands += 1;

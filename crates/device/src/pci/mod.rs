@@ -39,10 +39,10 @@ mod registers;
 mod sparse;
 mod turn;
 
-pub(crate) use config_space::VENDOR_ID;
 pub use memory::{Fetched, Guest, GuestMemory, Posting, Served, Step, Unmapped, Watch};
-pub(crate) use queue::Aggregation;
 pub use sparse::SparseMemory;
+
+pub use crate::config::{FunctionConfig, QUEUES_MAX};
 
 use crate::config::Timing;
 use crate::slots::{NONE, Slots};
@@ -58,44 +58,12 @@ use mynah_wire::pci::{CONFIGURATION_BYTES, MSIX_ENTRY_BYTES};
 use queue::{Completions, Submission};
 use std::sync::atomic::AtomicU32;
 
-/// Most I/O queue pairs of a function: their doorbells fill a page.
-pub const QUEUES_MAX: u16 = 511;
 /// Where the doorbells begin in [`Region::Registers`].
 pub const DOORBELLS_AT: u64 = 0x1000;
 /// Bytes of all doorbells.
 pub const DOORBELL_BYTES: u64 = 4096;
 /// Bytes of [`Region::Registers`].
 const REGISTER_BYTES: u32 = 16 << 10;
-
-/// What a function is like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionConfig {
-    /// Names the host, for the model's flows and so that it gets the same controller
-    /// identifier again.
-    pub host: String,
-    /// See [`crate::Transport::source`].
-    pub source: u128,
-    /// Largest transfer in bytes; a power of two of 4 KiB is stated as MDTS.
-    pub max_transfer_bytes: u32,
-    /// Whether Doorbell Buffer Config is offered. Of use where the host's writes to doorbells
-    /// are slow, and of none where the doorbells are shared with it.
-    pub shadow_doorbells: bool,
-    /// Whether the transport does the masking of interrupts ([`Function::hold_interrupt`]), and
-    /// the MSI-X table that the host sees is not this one. So with VFIO.
-    pub transport_masks: bool,
-}
-
-impl Default for FunctionConfig {
-    fn default() -> Self {
-        FunctionConfig {
-            host: "pci".into(),
-            source: 0,
-            max_transfer_bytes: 1 << 20,
-            shadow_doorbells: false,
-            transport_masks: false,
-        }
-    }
-}
 
 /// Why a function cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -196,9 +164,9 @@ impl Function {
         let vectors = queues_max + 1;
         let modelled = subsystem.config().timing == Timing::Modelled;
         if modelled {
-            subsystem.model.report_moves();
+            subsystem.report_moves();
         }
-        let drive = subsystem.model.drive().config();
+        let drive = subsystem.drive().config();
         let table_bytes = (u32::from(vectors) * MSIX_ENTRY_BYTES as u32).next_power_of_two();
         let bars = BarBytes {
             registers: REGISTER_BYTES,
@@ -396,7 +364,7 @@ impl Function {
 
     /// The flow of the host that uses it, once that has I/O queues.
     pub fn flow(&self, subsystem: &Subsystem) -> Option<FlowId> {
-        subsystem.controllers.known_flow_of(self.controller)
+        subsystem.guest_flow(self.controller)
     }
 
     /// Keeps where a command's data lie until it ends.

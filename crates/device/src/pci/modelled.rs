@@ -36,10 +36,10 @@ impl Function {
                     self.move_data(subsystem, guest.memory, command, range, direction);
                 }
                 // Another function's turn.
-                None if subsystem.model.is_held_up() => break,
+                None if subsystem.is_held_up() => break,
                 None => {
                     subsystem.advance(now);
-                    if !subsystem.model.is_held_up() {
+                    if !subsystem.is_held_up() {
                         break;
                     }
                     continue;

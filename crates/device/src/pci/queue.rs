@@ -1,5 +1,6 @@
 //! Submission and completion queues in guest memory.
 
+use crate::controllers::Aggregation;
 use crate::output::Completion;
 use crate::slots::NONE;
 use mynah_stamp::{Span, Time};
@@ -136,15 +137,6 @@ pub(super) enum Signal {
     At(Time),
     /// Now.
     Now,
-}
-
-/// Aggregation of interrupts (Base 2.0, section 5.27.1.6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Aggregation {
-    /// Entries that are worth an interrupt before the time is over.
-    pub(crate) entries: u32,
-    /// How long one may wait.
-    pub(crate) time: Span,
 }
 
 impl Completions {

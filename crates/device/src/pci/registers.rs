@@ -4,8 +4,8 @@
 use super::memory::set_doorbell;
 use super::queue::{Completions, Submission};
 use super::{DOORBELL_BYTES, DOORBELLS_AT, Function};
-use crate::admin::event;
-use crate::fabrics::READY_TIMEOUT;
+use crate::controllers::READY_TIMEOUT;
+use crate::controllers::events as event;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::property::{
     CAP_WEIGHTED_ROUND_ROBIN, Capabilities, Configuration, VERSION_2_0, offset, status,

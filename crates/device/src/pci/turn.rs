@@ -3,10 +3,11 @@
 
 use super::data::Segments;
 use super::memory::{Guest, GuestMemory, Posting, Unmapped, Watch, doorbell};
-use super::queue::{Aggregation, Backlogged, Signal};
+use super::queue::{Backlogged, Signal};
 use super::{Function, NONE};
 use crate::Now;
-use crate::admin::event;
+use crate::controllers::Aggregation;
+use crate::controllers::events as event;
 use crate::output::{Completion, CompletionData, Media};
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -74,7 +75,7 @@ impl Function {
             worked |= self.free_completions(now, subsystem, guest, watch);
             worked |= self.admin_commands(subsystem, guest);
             if self.modelled {
-                if !subsystem.model.is_held_up() {
+                if !subsystem.is_held_up() {
                     worked |= self.ring_model(subsystem, guest);
                 }
             } else {

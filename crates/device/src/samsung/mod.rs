@@ -3,8 +3,8 @@
 //! Sources: see [`mynah_wire::nvme::samsung`].
 //!
 //! The namespace identifier of its commands names a key space, so the opcode alone says whose they are:
-//! there is at most one such namespace. Pairs, their values and the way of a command to its decision
-//! are those of [`crate::key_value`].
+//! there is at most one such namespace. Pairs and their values are those of [`crate::key_value`], and its
+//! commands are carried out beside that set's (`subsystem/key_value/`).
 //!
 //! What is not there: compound commands, and iterators that return values or delete what they return.
 
