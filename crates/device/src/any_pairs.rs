@@ -9,7 +9,6 @@ use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{KeyValueCommand, List, Retrieve, Store, StoreCondition};
 use mynah_wire::nvme::key::Key;
 
-/// A command about pairs.
 #[derive(Debug)]
 pub(crate) enum AnyCommand {
     KeyValue(KeyValueCommand),
@@ -129,14 +128,14 @@ fn operation_of(command: &KeyValueCommand) -> Option<KeyOperation> {
     })
 }
 
-/// The pairs of a namespace.
+/// The pairs of a namespace, borrowed to carry a command out.
 #[derive(Debug)]
 pub(crate) enum AnyPairs<'a> {
     KeyValue(&'a mut Pairs),
     Samsung(&'a mut KeySpaces),
 }
 
-/// The same for both.
+/// Does the same with the pairs of either set.
 macro_rules! on_pairs {
     ($any:ident, $pairs:ident => $do:expr) => {
         match $any {
@@ -209,7 +208,7 @@ impl AnyPairs<'_> {
         on_pairs!(self, pairs => pairs.forget_replaced(values));
     }
 
-    /// Takes all away.
+    /// Deletes all pairs; Samsung's iterators are closed.
     pub(crate) fn clear(&mut self, values: &mut dyn Values) {
         match self {
             AnyPairs::KeyValue(pairs) => pairs.clear(values),

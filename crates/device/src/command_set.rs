@@ -12,7 +12,6 @@ pub(crate) mod effect {
     pub(crate) const ALONE: u32 = 1 << 16;
 }
 
-/// A command set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandSet {
     Nvm,

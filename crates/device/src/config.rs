@@ -2,19 +2,17 @@
 
 use core::net::IpAddr;
 
-/// When commands complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// When the model says.
+    /// At the time that the model of the drive gives them.
     Modelled,
     /// At once; the model is not asked.
     Immediate,
 }
 
-/// An NVM subsystem.
+/// What an NVM subsystem is built from.
 #[derive(Clone, Debug)]
 pub struct SubsystemConfig {
-    /// Its NVMe qualified name.
     pub nqn: String,
     /// Serial number, at most 20 ASCII characters.
     pub serial: String,
@@ -34,7 +32,6 @@ pub struct SubsystemConfig {
     pub ports: Vec<Port>,
     /// Which part of an NVM subsystem this is.
     pub shard: Shard,
-    /// When commands complete.
     pub timing: Timing,
     /// How much hosts may ask for.
     pub limits: Limits,
@@ -75,14 +72,14 @@ impl SubsystemConfig {
 /// Everything else (capacity, features, logs, power) is each part's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Its number, below `of`.
+    /// From 0.
     pub index: u16,
     /// How many there are, at least 1.
     pub of: u16,
 }
 
 impl Shard {
-    /// All of a subsystem.
+    /// The only part, where the subsystem is not divided.
     pub const WHOLE: Shard = Shard { index: 0, of: 1 };
 
     /// Whether an identifier is one of its own.
@@ -99,9 +96,8 @@ impl Shard {
 /// Another subsystem that the discovery log page lists, or another part of this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its NQN.
     pub nqn: String,
-    /// Where it can be reached.
+    /// The ports at which it listens.
     pub ports: Vec<Port>,
     /// Which part of its subsystem it is.
     pub shard: Shard,
@@ -116,11 +112,9 @@ pub struct NamespaceConfig {
     /// pairs is a whole namespace of the model: the first that is not taken and has so many bytes, if
     /// that is said.
     pub bytes: Option<u64>,
-    /// What it holds.
     pub content: NamespaceContent,
 }
 
-/// What a namespace holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceContent {
     /// Logical blocks of so many bytes: 512 or 4,096.
@@ -145,7 +139,7 @@ pub struct Port {
     /// The address in text: `127.0.0.1`, `::1`. Every address (`0.0.0.0`, `::`) is listed as the one
     /// at which a host came in.
     pub address: String,
-    /// The port number in text.
+    /// The TCP or RDMA port number in decimal (TRSVCID).
     pub service: String,
     /// What carries messages there.
     pub carrier: Carrier,
@@ -171,9 +165,8 @@ pub struct Limits {
     pub discovery_max: u16,
     /// I/O queues of a controller.
     pub queues_max: u16,
-    /// Entries of a queue.
     pub queue_entries_max: u32,
-    /// Namespaces.
+    /// The highest namespace identifier (NN).
     pub namespaces_max: u32,
     /// Bytes of memory that commands and completions of all hosts may hold beyond their queue entries,
     /// and that those of one source may.
@@ -196,7 +189,7 @@ impl Default for Limits {
     }
 }
 
-/// A transport connection.
+/// What the subsystem has to know of a transport connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
     /// Most data bytes that an I/O command's capsule can carry; a multiple of 16.

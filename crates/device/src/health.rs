@@ -25,7 +25,7 @@ pub(crate) struct Counts {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     pub(crate) media_errors: u64,
-    /// Starts before this one.
+    /// Power cycles before this process.
     pub(crate) power_cycles: u64,
     pub(crate) unsafe_shutdowns: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Health {
     reads: u64,
     writes: u64,
     media_errors: u64,
-    /// Starts before this one.
+    /// Power cycles before this process.
     power_cycles: u64,
     unsafe_shutdowns: u64,
     /// Time with an I/O command outstanding, and since when there is one.

@@ -80,7 +80,7 @@ impl Account {
     }
 }
 
-/// Bytes held.
+/// Bytes counted to an account; given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     account: Account,

@@ -38,15 +38,15 @@ impl ModelRequest {
     }
 }
 
-/// The model.
+/// The drive, with who listens to its inputs and what it waits for.
 pub(crate) struct Model {
     drive: Drive,
     tap: Option<Box<dyn Tap>>,
-    /// When the power will fail.
+    /// Times of the power cuts that are still to come, in order.
     power_cuts: VecDeque<Time>,
     /// Whether the drive has the subsystem's own queue.
     has_own_queue: bool,
-    /// What it asks for.
+    /// Requests to functions that are not answered yet, in order.
     requests: VecDeque<ModelRequest>,
 }
 
@@ -72,7 +72,6 @@ impl Model {
         !self.power_cuts.is_empty()
     }
 
-    /// The drive, to look at.
     #[inline]
     pub(crate) fn drive(&self) -> &Drive {
         &self.drive
@@ -89,7 +88,7 @@ impl Model {
         self.power_cuts.pop_front_if(|cut| *cut == now).is_some()
     }
 
-    /// Moves the drive's time.
+    /// Advances the drive's time.
     #[inline]
     pub(crate) fn advance(&mut self, to: Time) {
         self.drive.advance(to);

@@ -21,14 +21,12 @@ impl Queue {
 /// What [`crate::Subsystem::poll`] returns.
 #[derive(Debug)]
 pub enum Output {
-    /// A command is complete.
     Completion(Completion),
     /// The queue is over: end its connection, and then call [`crate::Subsystem::detach`].
     /// Nothing more will be said about it.
     Close {
-        /// Which.
         queue: Queue,
-        /// Why, in a few words.
+        /// For the log, in a few words.
         reason: &'static str,
     },
     /// An authentication command, which somebody else has to answer with
@@ -55,15 +53,12 @@ impl Output {
 pub struct Authentication {
     /// The queue that authenticates.
     pub queue: Queue,
-    /// The command.
     pub entry: SubmissionEntry,
-    /// What it says.
+    /// The command's fields, parsed.
     pub command: command::Authentication,
     /// What was sent; `None` for Receive.
     pub data: Option<Vec<u8>>,
-    /// The host's NQN.
     pub host_nqn: String,
-    /// The host's identifier.
     pub host_id: [u8; 16],
     /// Identifier of the controller.
     pub controller_id: u16,
@@ -74,7 +69,6 @@ pub struct Authentication {
 /// A query of a profile ([`mynah_wire::nvme::query`]).
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The queue that asks.
     pub queue: Queue,
     /// The command: one of [`mynah_wire::nvme::opcode::query`], or Get Log Page.
     pub entry: SubmissionEntry,
@@ -86,7 +80,7 @@ pub struct Query {
     pub(crate) page: Option<(u64, u32)>,
     /// When it came, on the host's clock.
     pub came: Time,
-    /// Who asks.
+    /// NQN of the host that asks.
     pub host_nqn: String,
     /// Identifier of the controller.
     pub controller_id: u16,
@@ -101,19 +95,14 @@ impl Query {
     }
 }
 
-/// What a command did.
+/// What a command counts as in statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CommandKind {
-    /// Fabrics commands.
     Fabrics,
-    /// Admin commands.
     Admin,
-    /// Read.
     Read,
-    /// Write.
     Write,
-    /// Flush.
     Flush,
     /// Dataset Management and Write Zeroes that deallocates.
     Trim,
@@ -121,20 +110,16 @@ pub enum CommandKind {
     OtherIo,
     /// Store of a value under a key.
     Store,
-    /// Retrieve of a value.
     Retrieve,
     /// Delete of a key and its value.
     Delete,
-    /// Exist.
     Exist,
-    /// List of keys.
     List,
 }
 
-/// A completed command.
 #[derive(Debug)]
 pub struct Completion {
-    /// Whose.
+    /// The transport queue that the command came on.
     pub queue: Queue,
     /// Which flow the queue belongs to, by its number in [`crate::Subsystem::flow_names`]. Only I/O
     /// queues belong to one for certain.
@@ -142,11 +127,9 @@ pub struct Completion {
     /// The completion. Its queue head is 0xffff on queues without flow control: only there
     /// may a transport leave out the completion of a successful read.
     pub entry: CompletionEntry,
-    /// Data for the host.
     pub data: CompletionData,
-    /// What the command did.
     pub kind: CommandKind,
-    /// Bytes read or written.
+    /// Bytes of data read or written by the host.
     pub bytes: u32,
     /// The model's time when the command came.
     pub arrival: Time,
@@ -165,12 +148,9 @@ pub struct Completion {
     pub(crate) _held: Option<Box<Held>>,
 }
 
-/// Data of a completion.
 #[derive(Debug)]
 pub enum CompletionData {
-    /// None.
     None,
-    /// These.
     Bytes(Vec<u8>),
     /// Bytes of the media, which [`crate::Subsystem::fill`] copies.
     Media(Media),
@@ -180,21 +160,20 @@ pub enum CompletionData {
     Connected(Connected),
 }
 
-/// Whose a connection is.
+/// What a connection has become with its Connect command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
     /// Identifier of the controller.
     pub controller_id: u16,
     /// Which queue of it; 0 is the admin queue.
     pub queue_id: u16,
-    /// Entries of the queue.
     pub entries: u32,
     /// Whether completions say how far the controller has come in the submission queue.
     pub flow_control: bool,
 }
 
 impl CompletionData {
-    /// How many bytes.
+    /// Length of the data.
     pub fn bytes(&self) -> usize {
         match self {
             CompletionData::None | CompletionData::Connected(_) => 0,
@@ -219,7 +198,7 @@ pub struct Value {
     pub(crate) pinned: Place,
     pub(crate) skip: u32,
     pub(crate) bytes: u32,
-    /// Bytes of all of it.
+    /// Size of the whole value.
     pub(crate) size: u32,
 }
 

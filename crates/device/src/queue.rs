@@ -11,15 +11,13 @@ use mynah_wire::nvme::SubmissionEntry;
 /// What a transport queue has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No Connect yet.
+    /// No Connect command has come yet.
     New,
     /// Connected, but the host has to authenticate first.
     Unauthenticated,
-    /// An admin queue.
     Admin,
-    /// An I/O queue.
     Io,
-    /// Asked to be closed.
+    /// [`crate::Output::Close`] is returned for it, and it takes no more commands.
     Closing,
 }
 
@@ -36,7 +34,7 @@ impl Queues {
         Queues { slots: Slots::default(), accounts }
     }
 
-    /// A new one; its number.
+    /// Opens a queue; returns its number.
     pub(crate) fn open(&mut self, transport: Transport) -> u32 {
         let account = self.accounts.of_queue(transport.source);
         self.slots.insert(TransportQueue::new(transport, account))
@@ -73,7 +71,7 @@ pub(crate) struct TransportQueue {
     controller: u16,
     /// Queue identifier; 0 is the admin queue.
     queue_id: u16,
-    /// Entries.
+    /// Entries of the queue.
     size: u32,
     /// Where the controller stands in the submission queue.
     head: u32,
@@ -82,7 +80,7 @@ pub(crate) struct TransportQueue {
     outstanding: u32,
     /// Whether the model has a queue for it.
     modelled: bool,
-    /// Whose I/O it carries.
+    /// The flow of its host.
     flow: FlowId,
     /// What the queue's commands and completions hold.
     account: Account,
@@ -133,7 +131,6 @@ impl TransportQueue {
         self.queue_id
     }
 
-    /// Entries.
     pub(crate) fn entries(&self) -> u32 {
         self.size
     }
@@ -150,7 +147,7 @@ impl TransportQueue {
         self.modelled
     }
 
-    /// Whose I/O it carries.
+    /// The flow of its host.
     #[inline]
     pub(crate) fn flow(&self) -> FlowId {
         self.flow
@@ -227,7 +224,6 @@ impl TransportQueue {
         (self.flow, self.modelled) = (flow, modelled);
     }
 
-    /// It is over.
     pub(crate) fn close(&mut self) {
         self.state = State::Closing;
     }
@@ -272,7 +268,6 @@ pub(crate) struct FirstHalf {
 }
 
 impl FirstHalf {
-    /// Bytes of its data.
     pub(crate) fn bytes(&self) -> usize {
         self.data.len()
     }

@@ -15,7 +15,6 @@ pub struct StoreJob(pub u64);
 /// Whether something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// It is.
     Now,
     /// [`Store::finished`] will return this job.
     Later(StoreJob),
@@ -50,7 +49,6 @@ pub enum StoreError {
 /// What a store can do at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Everything.
     #[default]
     Good,
     /// It takes no writes until there is room for them; nothing that it has accepted is lost.

@@ -22,7 +22,7 @@ pub(crate) const VENDOR_ID: u16 = 0x4d59;
 /// CAP.TO and CRTO: 10 s in units of 500 ms. Real time may stand still that long.
 pub(crate) const READY_TIMEOUT: u8 = 20;
 
-/// What a controller is for.
+/// Identify Controller states it as CNTRLTYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Io,
@@ -189,7 +189,7 @@ impl Controller {
         &self.host_id
     }
 
-    /// The host says who it is.
+    /// Set Features, Host Identifier: of guests only.
     pub(crate) fn set_host_id(&mut self, host_id: HostId) {
         self.host_id = host_id;
     }
@@ -273,7 +273,7 @@ impl Controller {
         self.in_capsule_bytes
     }
 
-    /// Largest transfer.
+    /// In bytes.
     pub(crate) fn max_transfer_bytes(&self) -> u32 {
         self.max_transfer_bytes
     }
@@ -307,13 +307,13 @@ impl Controller {
         self.completions.push_back(completion);
     }
 
-    /// The next of them.
+    /// The oldest completion that waits for the function.
     #[inline]
     pub(crate) fn take_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
     }
 
-    /// Takes those of a queue.
+    /// Removes the completions of one transport queue and returns them.
     pub(crate) fn take_completions_of(&mut self, queue: u32) -> VecDeque<Completion> {
         let all = std::mem::take(&mut self.completions).into_iter();
         let (gone, kept) = all.partition(|completion| completion.queue.0 == queue);

@@ -13,7 +13,7 @@ pub(crate) const ERROR_ENTRIES: usize = 64;
 /// The last errors, and how many there were over the drive's life.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLog {
-    /// The latest first.
+    /// The latest first, at most [`ERROR_ENTRIES`].
     entries: VecDeque<ErrorEntry>,
     count: u64,
 }

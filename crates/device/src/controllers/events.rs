@@ -10,12 +10,11 @@ use std::collections::VecDeque;
 /// Outstanding requests (AERL is one less).
 pub(crate) const REQUESTS_MAX: usize = 4;
 
-/// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// Type: error, health, notice, I/O command specific.
     code: u8,
-    /// What happened.
+    /// Asynchronous Event Information.
     information: u8,
     /// The log page that says more.
     page: u8,
@@ -59,7 +58,6 @@ impl Kind {
     }
 }
 
-/// Events of a controller.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     /// Requests, by command identifier.
@@ -111,7 +109,7 @@ impl Events {
         self.pending.retain(|kind| kind.page != page);
     }
 
-    /// Takes one request back.
+    /// Withdraws a request; false if none has this command identifier.
     pub(crate) fn abort(&mut self, command_id: u16) -> bool {
         let at = self.requests.iter().position(|&request| request == command_id);
         at.and_then(|at| self.requests.remove(at)).is_some()

@@ -27,7 +27,7 @@ pub(crate) const HOST_BEHAVIOR_BYTES: usize = 512;
 pub(crate) struct Aggregation {
     /// Entries that are worth an interrupt before the time is over.
     pub(crate) entries: u32,
-    /// How long one may wait.
+    /// How long an entry may wait for its interrupt.
     pub(crate) time: Span,
 }
 
@@ -174,7 +174,7 @@ impl Features {
         })
     }
 
-    /// Sets one of them.
+    /// Sets the value of a feature, with the same arguments as for [`Features::value`].
     pub(crate) fn set(
         &mut self,
         feature: u8,

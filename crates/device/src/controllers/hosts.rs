@@ -27,7 +27,7 @@ const NO_HOST: &str = "no host";
 /// What they call the work that admin commands leave the drive: no host's queue carries it.
 const ADMIN_COMMANDS: &str = "admin commands";
 
-/// Whose a flow is.
+/// Whose I/O a flow counts.
 #[derive(Debug, PartialEq, Eq)]
 enum Whose {
     /// The first host's, which has yet to come: a drive that begins as if it had been used counts
@@ -41,7 +41,7 @@ enum Whose {
     AdminCommands,
 }
 
-/// The flows, by number.
+/// The index of an entry of `flows` is the number of the flow.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     flows: Vec<Whose>,
@@ -50,7 +50,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// The flow of a host.
+    /// The flow of a host; a new host gets the next, or the shared one.
     fn flow(&mut self, nqn: &str, id: &HostId) -> FlowId {
         let is_it =
             |whose: &Whose| matches!(whose, Whose::Host { nqn: n, id: i } if n == nqn && i == id);

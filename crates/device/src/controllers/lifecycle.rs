@@ -97,7 +97,6 @@ impl Controller {
         self.shutdown == command
     }
 
-    /// The shutdown is complete.
     pub(crate) fn end_shutdown(&mut self) {
         self.shutdown = NONE;
         self.status &= !status::SHUTDOWN;
@@ -134,7 +133,7 @@ impl Controller {
         self.keep_alive = keep_alive;
     }
 
-    /// The host was heard of.
+    /// Restarts the keep-alive timer.
     #[inline]
     pub(crate) fn heard_of(&mut self, now: Time) {
         self.last_seen = now;

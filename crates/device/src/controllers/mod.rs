@@ -82,7 +82,6 @@ impl Controllers {
         self.get(id).ok_or(Status::INTERNAL_ERROR)
     }
 
-    /// The same to be changed.
     pub(crate) fn need_mut(&mut self, id: u16) -> Result<&mut Controller, Status> {
         self.get_mut(id).ok_or(Status::INTERNAL_ERROR)
     }
@@ -92,7 +91,7 @@ impl Controllers {
         self.table.iter().filter_map(Option::as_deref)
     }
 
-    /// Their identifiers.
+    /// Identifiers of the controllers that there are, in order.
     pub(crate) fn ids(&self) -> Vec<u16> {
         self.iter().map(|controller| controller.id).collect()
     }
@@ -149,7 +148,6 @@ impl Controllers {
         self.errors.begin_after(count);
     }
 
-    /// Takes a controller away.
     pub(crate) fn remove(&mut self, id: u16) -> Option<Box<Controller>> {
         self.table.get_mut(usize::from(id))?.take()
     }

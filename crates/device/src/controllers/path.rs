@@ -4,18 +4,16 @@
 use mynah_wire::nvme::Status;
 use std::collections::BTreeMap;
 
-/// State of an ANA group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnaState {
-    /// A way as good as any.
     #[default]
     Optimized = 1,
     /// A way, but others may be better. It makes no difference to how long commands take.
     NonOptimized = 2,
-    /// No way at present.
+    /// I/O commands are refused until the state changes.
     Inaccessible = 3,
-    /// No way any more.
+    /// I/O commands are refused, and the state will not change.
     PersistentLoss = 4,
     /// On the way to another state. Hosts take it for an error if it lasts for longer than
     /// Identify's ANATT, 10 seconds.
@@ -46,7 +44,7 @@ impl AnaState {
 /// Whose way to the namespaces changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// Everybody's.
+    /// All controllers, now or later.
     All,
     /// That of the controller with this identifier, whether it exists now or will.
     Controller(u16),

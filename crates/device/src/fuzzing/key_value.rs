@@ -23,7 +23,7 @@ use zerocopy::IntoBytes;
 
 /// Bytes of a record: what, key, length of the key, options, bytes, bytes that there are.
 const RECORD: usize = 8;
-/// Largest transfer.
+/// Largest data transfer of a command.
 const TRANSFER_BYTES: u32 = 64 << 10;
 /// Where the guest's memory begins: its queues, and behind them room for data.
 const MEMORY: u64 = 0x1_0000;
@@ -201,7 +201,7 @@ impl Hosts {
         Now { wall: self.now, model: self.now }
     }
 
-    /// Over fabrics.
+    /// Connects the queues over fabrics.
     fn connect(&mut self) {
         for (queue, queue_id) in [(self.admin, 0), (self.io, 1)] {
             // The function has the first identifier.

@@ -20,13 +20,11 @@ pub(crate) const TOGETHER: usize = 64;
 
 /// What pairs are told apart by.
 pub(crate) trait Name: Clone + Ord + Hashed + std::fmt::Debug {
-    /// What no pair has.
+    /// The name that marks a free number in the table of pairs.
     fn none() -> Self;
 
-    /// Whether it is that.
     fn is_none(&self) -> bool;
 
-    /// Bytes of the key.
     fn key_bytes(&self) -> usize;
 
     /// What a store that outlives the process knows it by.
@@ -54,12 +52,12 @@ impl Name for Key {
     }
 }
 
-/// What is known of a pair.
+/// An entry of the table of pairs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<N = Key> {
     /// Where its value is; of a pair that is no more, the next of those.
     pub(crate) place: Place,
-    /// Bytes of its value.
+    /// Size of the value.
     pub(crate) bytes: u32,
     /// Its name; none in a pair that is no more.
     pub(crate) key: N,
@@ -69,17 +67,17 @@ pub(crate) struct Pair<N = Key> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub(crate) place: Place,
-    /// Bytes of it.
+    /// Size of the value.
     pub(crate) bytes: u32,
 }
 
-/// The keys of a namespace.
+/// The keys of a namespace, and where their values are.
 #[derive(Debug)]
 pub(crate) struct Keys<N = Key> {
     table: Table,
     /// Not to be foreseen, so that nobody can choose keys that all lie in one place.
     hasher: RandomState,
-    /// All pairs, by number.
+    /// By pair number, in pieces of [`PIECE`] pairs.
     pairs: Vec<Box<[Pair<N>]>>,
     /// How many numbers were ever used, and the last one that has come free.
     numbers: u32,
@@ -144,7 +142,6 @@ impl<N: Name> Keys<N> {
         }
     }
 
-    /// How many keys there are.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
@@ -169,7 +166,6 @@ impl<N: Name> Keys<N> {
         &mut self.pairs[number as usize / PIECE][number as usize % PIECE]
     }
 
-    /// The pair with a key.
     #[inline]
     pub(crate) fn find(&self, key: &N) -> Option<(PairId, Kept)> {
         let number = self.table.find(self.hash(key), |pair| self.pair(pair).key == *key)?;
@@ -207,7 +203,7 @@ impl<N: Name> Keys<N> {
         number < self.numbers && !self.pair(number).key.is_none()
     }
 
-    /// A pair that there is.
+    /// The pair with a number that is in use.
     #[inline]
     pub(crate) fn get(&self, PairId(number): PairId) -> &Pair<N> {
         self.pair(number)
@@ -263,7 +259,7 @@ impl<N: Name> Keys<N> {
         pair
     }
 
-    /// All pairs there are.
+    /// Pairs whose numbers are in use, in order of their numbers.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = &Pair<N>> {
         let all = self.pairs.iter().flatten().take(self.numbers as usize);
         all.filter(|pair| !pair.key.is_none())

@@ -13,7 +13,7 @@ use mynah_wire::nvme::key::{KEY_BYTES_MAX, Key, KeyList};
 use mynah_wire::nvme::samsung::status as samsung;
 use std::collections::BTreeMap;
 
-/// What there is no key for.
+/// The status of a command whose key does not exist.
 const ABSENT: Status = Status::KEY_DOES_NOT_EXIST.do_not_retry();
 /// What ends a Store for which there is a key.
 const EXISTS: Status = Status::KEY_EXISTS.do_not_retry();
@@ -76,19 +76,17 @@ impl Layout {
 /// What a command has for its host.
 #[derive(Debug, Default)]
 pub(crate) enum Answer {
-    /// Nothing.
     #[default]
     Nothing,
     /// So many bytes, from one on, of a value that has `size` of them, read by this.
     Value { pinned: Place, skip: u32, bytes: u32, size: u32 },
-    /// A list of keys.
+    /// The data of a List.
     Keys(Vec<u8>),
 }
 
 /// What a command is to do, or has for its host, at the moment at which it is decided.
 #[derive(Debug)]
 pub(crate) struct Choice {
-    /// What the model is told.
     pub(crate) decision: Decision,
     pub(crate) status: Status,
     pub(crate) answer: Answer,
@@ -103,7 +101,7 @@ enum Change {
     Nothing,
     /// A pair that is among the keys already.
     Insert(PairId),
-    /// The pair gets this value.
+    /// The pair gets the value at this place, of so many bytes.
     Replace(PairId, Place, u32),
     Remove(PairId),
 }
@@ -113,7 +111,6 @@ impl Choice {
         Choice { decision, status, answer: Answer::Nothing, result: 0, change: Change::Nothing }
     }
 
-    /// The same with a result.
     pub(crate) fn with_result(self, result: u32) -> Choice {
         Choice { result, ..self }
     }
@@ -134,12 +131,11 @@ impl Choice {
     }
 }
 
-/// The pairs of a namespace.
 #[derive(Debug)]
 pub(crate) struct Pairs<N = Key> {
     /// The model's namespace, all of which it is.
     pool: NamespaceId,
-    /// Bytes of that.
+    /// Bytes of the model's namespace.
     bytes: u64,
     layout: Layout,
     keys: Keys<N>,
@@ -155,7 +151,7 @@ pub(crate) struct Pairs<N = Key> {
 /// A value that was replaced.
 #[derive(Debug)]
 struct Replaced {
-    /// By which Store.
+    /// The number of the Store that replaced it, as `stores` counts.
     store: u64,
     place: Place,
     bytes: u32,
@@ -176,12 +172,12 @@ impl<N: Name> Pairs<N> {
         self.stores
     }
 
-    /// The model's namespace.
+    /// The model's namespace that the pairs lie in.
     pub(crate) fn pool(&self) -> NamespaceId {
         self.pool
     }
 
-    /// Bytes of the namespace.
+    /// Bytes of the model's namespace.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -200,7 +196,7 @@ impl<N: Name> Pairs<N> {
         &self.layout
     }
 
-    /// What its host has chosen.
+    /// The Key Value Configuration feature.
     pub(crate) fn configuration(&self) -> KeyValueConfiguration {
         self.configuration
     }
@@ -256,7 +252,7 @@ impl<N: Name> Pairs<N> {
         self.keys.bring_near(keys, values);
     }
 
-    /// Takes all away.
+    /// Deletes all pairs and releases their values.
     pub(crate) fn clear(&mut self, values: &mut dyn Values) {
         let keys = std::mem::replace(&mut self.keys, Keys::new());
         self.units = 0;
@@ -265,7 +261,6 @@ impl<N: Name> Pairs<N> {
         values.forget_all(self.pool.0);
     }
 
-    /// The keys.
     pub(crate) fn keys(&self) -> &Keys<N> {
         &self.keys
     }
@@ -359,7 +354,6 @@ impl<N: Name> Pairs<N> {
         }
     }
 
-    /// Whether there is a key.
     pub(crate) fn choose_exist(&self, key: &N) -> Choice {
         match self.keys.find(key) {
             Some((pair, _)) => Choice::ends(Decision::Pair { pair, bytes: 0 }, Status::SUCCESS),

@@ -4,7 +4,6 @@
 //!
 //! It knows hashes and the numbers of pairs; whoever uses it compares keys.
 
-/// Slots of a segment.
 const SLOTS: usize = 1024;
 /// A segment with so many entries is split before it takes another.
 const ENTRIES_MAX: u16 = 768;
@@ -50,7 +49,7 @@ impl Slot {
 /// A part of the table: the entries whose hashes begin with the same bits.
 #[derive(Debug)]
 struct Segment {
-    /// How many bits those are.
+    /// The number of common leading bits of their hashes.
     depth: u32,
     entries: u16,
     slots: Box<[Slot; SLOTS]>,
@@ -92,12 +91,12 @@ impl Segment {
     }
 }
 
-/// The table.
+/// Pair numbers by the hash of the key.
 #[derive(Debug)]
 pub(super) struct Table {
     /// Which segment has the hashes that begin with these bits.
     directory: Vec<u32>,
-    /// How many bits those are.
+    /// The number of leading bits of a hash that index the directory.
     depth: u32,
     segments: Vec<Segment>,
 }
@@ -165,7 +164,7 @@ impl Table {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes the entry of a pair.
     pub(super) fn remove(&mut self, hash: Hash, pair: u32) {
         if let Some(at) = self.slot(hash, |other| other == pair) {
             let segment = self.directory[hash.segment(self.depth)] as usize;

@@ -18,7 +18,7 @@ use mynah_wire::nvme::Status;
 /// How often a store is asked to look after itself, where it wants that.
 const TEND_INTERVAL: Span = Span::from_secs(1);
 
-/// The media.
+/// The store with the values of pairs, and what they still have to do.
 pub(crate) struct Media {
     store: Box<dyn Store>,
     /// Where the values of pairs are, if it can hold any.
@@ -75,7 +75,7 @@ pub(crate) fn of_values(ready: Ready) -> Ready {
 /// A flush of bytes and of pairs, which is one job.
 struct BothFlush {
     job: StoreJob,
-    /// What it waits for.
+    /// Jobs of store and values that have not finished.
     left: Vec<StoreJob>,
     outcome: Result<(), StoreError>,
 }
@@ -115,7 +115,7 @@ impl Media {
         }
     }
 
-    /// The same to be looked at.
+    /// The values; `None` if the store has none.
     pub(crate) fn values(&self) -> Option<&dyn Values> {
         self.values.as_deref()
     }
@@ -319,7 +319,7 @@ impl Media {
         of_values.and_then(|()| self.store.close(state))
     }
 
-    /// What the store can do.
+    /// The worse of what the store and the values can do.
     pub(crate) fn condition(&self) -> Condition {
         let of_values = self.values.as_ref().map_or(Condition::Good, |values| values.condition());
         match (self.store.condition(), of_values) {
@@ -342,7 +342,7 @@ impl Media {
         self.next_tend
     }
 
-    /// When that is due.
+    /// When [`Media::tend`] is due; `None`: not at all.
     pub(crate) fn next_tend(&self) -> Option<Time> {
         self.next_tend
     }
@@ -368,7 +368,7 @@ impl Media {
         self.is_described = false;
     }
 
-    /// Bytes of data.
+    /// Bytes of data; metadata lie behind these.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.data_bytes
     }

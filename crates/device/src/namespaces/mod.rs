@@ -38,7 +38,7 @@ impl Namespaces {
         Namespaces { table, last_serial: 0, space, pair_space, key_spaces: None, is_guarded: false }
     }
 
-    /// How many there can be.
+    /// NN: the highest identifier.
     pub(crate) fn places(&self) -> usize {
         self.table.len()
     }
@@ -58,7 +58,6 @@ impl Namespaces {
         self.get(at).ok_or(Status::INTERNAL_ERROR)
     }
 
-    /// The same to be changed.
     pub(crate) fn need_mut(&mut self, at: usize) -> Result<&mut Namespace, Status> {
         self.get_mut(at).ok_or(Status::INTERNAL_ERROR)
     }
@@ -69,7 +68,6 @@ impl Namespaces {
         self.get((id as usize).wrapping_sub(1))
     }
 
-    /// The same to be changed.
     pub(crate) fn with_id_mut(&mut self, id: u32) -> Option<&mut Namespace> {
         self.get_mut((id as usize).wrapping_sub(1))
     }
@@ -98,7 +96,6 @@ impl Namespaces {
         self.table.iter().filter_map(Option::as_deref)
     }
 
-    /// The same to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Namespace> {
         self.table.iter_mut().filter_map(Option::as_deref_mut)
     }
@@ -151,7 +148,6 @@ impl Namespaces {
         self.pair_space.layout().is_some()
     }
 
-    /// The space for pairs.
     pub(crate) fn pair_space(&self) -> &PairSpace {
         &self.pair_space
     }
@@ -176,7 +172,7 @@ impl Namespaces {
         self.iter().any(|namespace| namespace.pools().any(|its| its == pool))
     }
 
-    /// Puts one into its place.
+    /// Enters a namespace at the index that its identifier gives.
     pub(crate) fn insert(&mut self, namespace: Namespace) {
         let at = namespace.id as usize - 1;
         if namespace.key_spaces().is_some() {

@@ -11,7 +11,7 @@ use mynah_model::io::NamespaceId;
 use mynah_wire::nvme::identify::LbaFormat;
 use zerocopy::byteorder::little_endian::U16;
 
-/// How blocks look.
+/// An LBA format with its protection settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     /// Bytes of data as a power of two: 9 or 12.
@@ -31,12 +31,12 @@ pub(crate) const FORMATS: [Format; 4] = [
 ];
 
 impl Format {
-    /// Index of the LBA format.
+    /// Index of the LBA format (FLBAS).
     pub(crate) fn index(self) -> u8 {
         u8::from(self.shift == 12) + if self.metadata > 0 { 2 } else { 0 }
     }
 
-    /// Sectors of a block.
+    /// Sectors of 512 bytes of a logical block, without metadata.
     pub(crate) fn block_sectors(self) -> u64 {
         1 << (self.shift - 9)
     }
@@ -119,7 +119,6 @@ impl ControllerSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum WriteProtection {
-    /// None.
     None = 0,
     /// Until somebody takes it off.
     On = 1,
@@ -132,7 +131,7 @@ pub(crate) enum WriteProtection {
 #[derive(Debug)]
 pub(crate) struct Namespace {
     pub(super) id: u32,
-    /// Blocks.
+    /// NSZE: size in logical blocks.
     pub(super) blocks: u64,
     pub(super) format: Format,
     pub(super) extents: Vec<Extent>,
@@ -145,7 +144,6 @@ pub(crate) struct Namespace {
     pub(super) protection: WriteProtection,
     pub(super) reservations: Reservations,
     pub(super) uncorrectable: Uncorrectable,
-    /// A format is under way.
     pub(super) formatting: bool,
     /// Commands that need the namespace for themselves, and those that wait for them.
     pub(super) exclusive: u32,
@@ -189,7 +187,7 @@ impl Namespace {
         namespace
     }
 
-    /// One of pairs.
+    /// A namespace of the Key Value command set.
     pub(crate) fn of_pairs(
         id: u32,
         serial: u32,
@@ -201,7 +199,7 @@ impl Namespace {
         Namespace { pairs: Some(Box::new(pairs)), ..none }
     }
 
-    /// One of key spaces.
+    /// The namespace of Samsung's key-value command set.
     pub(crate) fn of_key_spaces(
         id: u32,
         serial: u32,
@@ -240,7 +238,6 @@ impl Namespace {
         self.pairs.as_deref()
     }
 
-    /// The same to be changed.
     #[inline]
     pub(crate) fn pairs_mut(&mut self) -> Option<&mut Pairs> {
         self.pairs.as_deref_mut()
@@ -358,7 +355,7 @@ impl Namespace {
         cleared
     }
 
-    /// Everything was erased.
+    /// No block is uncorrectable any more: everything was erased.
     pub(crate) fn clear_all_marks(&mut self) {
         self.uncorrectable.clear_all();
         self.settle();
@@ -370,7 +367,6 @@ impl Namespace {
         self.formatting
     }
 
-    /// A format begins.
     pub(crate) fn begin_format(&mut self) {
         self.formatting = true;
         self.settle();
@@ -450,7 +446,7 @@ impl Namespace {
         self.settle();
     }
 
-    /// The power was off.
+    /// What does not outlive a power cycle is gone.
     pub(crate) fn power_cycled(&mut self) {
         if let Some(spaces) = &mut self.key_spaces {
             spaces.power_cycled();

@@ -23,7 +23,7 @@ pub(crate) enum Notice {
     ReservationPreempted = 3,
 }
 
-/// Who is told what.
+/// Which hosts get which notifications.
 pub(crate) type Notices = Vec<(HostId, Notice)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,6 @@ pub(crate) struct Registrant {
     pub(crate) key: u64,
 }
 
-/// The reservation held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) kind: ReservationType,

@@ -10,13 +10,12 @@ use mynah_model::io::NamespaceId;
 /// A run of the drive's space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// The model's namespace.
+    /// The model's namespace that the run lies in.
     pub(crate) pool: NamespaceId,
-    /// First sector in it.
+    /// First sector within the model's namespace.
     pub(crate) sector: u64,
-    /// Sectors.
     pub(crate) sectors: u64,
-    /// First byte in the store.
+    /// Offset of the first byte in the store.
     pub(crate) store: u64,
 }
 
@@ -27,7 +26,7 @@ pub(crate) struct Space {
     unit_sectors: u64,
     /// Free runs, in order of their place.
     free: Vec<Extent>,
-    /// Sectors in all.
+    /// Sectors of all pools, free or not.
     sectors: u64,
 }
 
@@ -55,13 +54,13 @@ impl Space {
         self.unit_sectors
     }
 
-    /// Sectors in all.
+    /// Sectors of all pools, free or not.
     #[inline]
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Bytes in all.
+    /// Bytes of all pools, free or not.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.sectors * SECTOR_BYTES
@@ -139,7 +138,7 @@ impl Space {
         true
     }
 
-    /// Gives runs back.
+    /// Adds runs to the free ones.
     pub(crate) fn give_back(&mut self, extents: &[Extent]) {
         self.free.extend_from_slice(extents);
         self.free.sort_by_key(|extent| extent.store);

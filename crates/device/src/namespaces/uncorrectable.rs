@@ -33,7 +33,7 @@ impl Uncorrectable {
         }
     }
 
-    /// How many runs there are.
+    /// Runs of marked blocks.
     pub(crate) fn count(&self) -> usize {
         self.runs.len()
     }
@@ -50,7 +50,7 @@ impl Uncorrectable {
         around.is_some_and(|(_, &end)| end > start + blocks)
     }
 
-    /// Marks blocks.
+    /// Marks a range as uncorrectable.
     pub(crate) fn mark(&mut self, start: u64, blocks: u64) {
         let (mut from, mut to) = (start, start + blocks);
         while let Some((&start, &end)) = self.runs.range(..=to).next_back()

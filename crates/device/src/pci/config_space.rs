@@ -24,7 +24,7 @@ const INTERRUPT_LINE_AT: usize = 0x3c;
 /// What a write to the configuration space asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effect {
-    /// A function level reset.
+    /// A function level reset has been requested.
     pub(super) reset: bool,
     /// The MSI-X control may have changed.
     pub(super) msix: bool,

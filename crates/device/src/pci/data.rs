@@ -16,7 +16,6 @@ const DESCRIPTORS_MAX: u32 = 4096;
 /// Address of bytes that nobody wants (bit bucket).
 const NOWHERE: u64 = u64::MAX;
 
-/// A run of guest memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) at: u64,

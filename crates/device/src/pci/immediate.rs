@@ -26,11 +26,11 @@ const KEY_KINDS: [CommandKind; 5] = [
 /// Entries of a queue that a turn deals with.
 const BATCH: usize = 64;
 
-/// A plain read or write.
+/// A read or write that needs no more than copying one run of bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
     writes: bool,
-    /// First byte in the store.
+    /// Offset of the first byte in the store.
     at: u64,
     bytes: u32,
 }
@@ -71,7 +71,7 @@ struct KeyEnd {
     kind: CommandKind,
     status: Status,
     result: u32,
-    /// Bytes that were moved.
+    /// Bytes moved between host and controller.
     bytes: u32,
 }
 

@@ -50,7 +50,6 @@ pub trait GuestMemory {
 /// completion queue head word `2 n + 1`.
 #[derive(Debug)]
 pub struct Guest<'a, M: ?Sized> {
-    /// Its memory.
     pub memory: &'a M,
     /// Its doorbells: [`super::DOORBELL_BYTES`] / 4 words. Words that are missing count as
     /// never rung.
@@ -71,7 +70,6 @@ pub(super) fn doorbell(doorbells: &[AtomicU32], index: usize) -> Option<u32> {
     doorbells.get(index).map(|word| u32::from_le(word.load(Ordering::Acquire)))
 }
 
-/// Sets a doorbell.
 pub(super) fn set_doorbell(doorbells: &[AtomicU32], index: usize, value: u32) {
     if let Some(word) = doorbells.get(index) {
         word.store(value.to_le(), Ordering::Release);
@@ -81,11 +79,10 @@ pub(super) fn set_doorbell(doorbells: &[AtomicU32], index: usize, value: u32) {
 /// What becomes of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posting {
-    /// It is posted.
     Posted,
     /// It is posted at that time of the host's, or later.
     Held(Time),
-    /// The host never sees it.
+    /// The completion is lost.
     Dropped,
 }
 
@@ -100,20 +97,17 @@ pub struct Fetched<'a> {
     pub outstanding: u32,
     /// How many of those that were fetched at once came before it, itself included; 0: not known.
     pub batch: u32,
-    /// As it is in the queue.
     pub entry: &'a SubmissionEntry,
 }
 
 /// A command that was carried out in a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
-    /// What was fetched.
     pub fetched: Fetched<'a>,
-    /// What it did,
     pub kind: CommandKind,
-    /// to so many bytes,
+    /// Bytes read or written.
     pub bytes: u32,
-    /// and what came of it.
+    /// How it ended.
     pub status: Status,
 }
 
@@ -122,7 +116,7 @@ pub struct Served<'a> {
 pub enum Step {
     /// Its entries have been fetched.
     Fetched,
-    /// Its data have been moved.
+    /// Its data have crossed between host and store.
     Moved,
     /// Its completions have been posted.
     Posted,
@@ -166,7 +160,7 @@ pub trait Watch {
     fn served(&mut self, _command: &Served<'_>) {}
 }
 
-/// Nobody listens.
+/// Watches nothing.
 impl Watch for () {
     fn completed(&mut self, _reply: &Completion) {}
     fn plain(&mut self, _flow: FlowId, _kind: CommandKind, _commands: u32, _bytes: u64) {}

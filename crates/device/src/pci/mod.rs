@@ -60,7 +60,7 @@ use std::sync::atomic::AtomicU32;
 
 /// Where the doorbells begin in [`Region::Registers`].
 pub const DOORBELLS_AT: u64 = 0x1000;
-/// Bytes of all doorbells.
+/// The doorbell page.
 pub const DOORBELL_BYTES: u64 = 4096;
 /// Bytes of [`Region::Registers`].
 const REGISTER_BYTES: u32 = 16 << 10;
@@ -79,7 +79,6 @@ pub enum FunctionError {
 /// A part of the function that the host can read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Region {
-    /// Configuration space.
     Configuration,
     /// BAR 0, 64 bits wide: controller registers, and doorbells from [`DOORBELLS_AT`] on.
     Registers,
@@ -97,7 +96,7 @@ pub struct OutOfRegion;
 /// Where data of a command under way lie.
 #[derive(Debug)]
 struct Transfer {
-    /// The subsystem's queue.
+    /// The transport queue in the subsystem.
     slot: u32,
     segments: Segments,
 }
@@ -213,7 +212,6 @@ impl Function {
         self.vectors
     }
 
-    /// Bytes of a region.
     pub fn region_bytes(&self, region: Region) -> u64 {
         match region {
             Region::Configuration => CONFIGURATION_BYTES as u64,
@@ -372,7 +370,7 @@ impl Function {
         self.transfers.insert(Transfer { slot, segments })
     }
 
-    /// A list to be filled in.
+    /// A list to fill in: one that is not in use, if there is any.
     fn spare(&mut self) -> Segments {
         self.spare.pop().unwrap_or_default()
     }

@@ -6,7 +6,7 @@
 
 use mynah_wire::pci::{MSIX_ENABLE, MSIX_ENTRY_BYTES, MSIX_MASK_ALL, MSIX_MASKED};
 
-/// A bit for each vector.
+/// One bit for each vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bits(Box<[u64]>);
 
@@ -30,12 +30,12 @@ pub(super) struct MsixTable {
     vectors: u16,
     table: Vec<u8>,
     pending: Bits,
-    /// Masked by the transport.
+    /// Vectors that the transport masks.
     held: Bits,
-    /// To be signalled.
+    /// Vectors that are to be signalled to the host.
     ready: Bits,
     any_ready: bool,
-    /// The message control.
+    /// The Message Control register of the capability.
     control: u16,
     /// INTMS: vectors 0 to 31 that are masked while MSI-X is off.
     pub(super) mask: u32,

@@ -10,20 +10,20 @@ use std::collections::VecDeque;
 /// one before: then it has missed it, or does not say what it has taken.
 const PATIENCE: Span = Span::from_us(100);
 
-/// A submission queue.
+/// A submission queue in guest memory.
 #[derive(Debug)]
 pub(super) struct Submission {
-    /// The subsystem's queue.
+    /// The transport queue in the subsystem.
     pub(super) slot: u32,
     base: u64,
     pub(super) entries: u32,
-    /// The next entry to fetch.
+    /// Index of the next entry to fetch.
     pub(super) head: u32,
     /// How many have been fetched, as far as 32 bits go.
     pub(super) taken: u32,
     /// Where the host said last that its entries end.
     pub(super) tail: u32,
-    /// Its completion queue.
+    /// Identifier of its completion queue.
     pub(super) completion: u16,
     /// A tail that cannot be, which the host has been told of.
     refused: Option<u32>,
@@ -105,7 +105,7 @@ pub(super) struct Backlogged {
     pub(super) completion: Completion,
 }
 
-/// A completion queue.
+/// A completion queue in guest memory.
 #[derive(Debug)]
 pub(super) struct Completions {
     base: u64,
@@ -128,14 +128,12 @@ pub(super) struct Completions {
     unanswered: bool,
 }
 
-/// When an interrupt is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     /// Never, as things are.
     No,
     /// At this time on the host's clock, unless something happens before.
     At(Time),
-    /// Now.
     Now,
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU32;
 
 /// Bits of CC that have a meaning: all up to CRIME but EN's neighbours.
 const CONFIGURATION_BITS: u32 = 0x00ff_fff1;
-/// Bits of AQA.
+/// The bits of AQA that are not reserved.
 const ADMIN_SIZES_BITS: u32 = 0x0fff_0fff;
 /// Addresses of queues are those of memory pages.
 const PAGE_BITS: u64 = !0xfff;

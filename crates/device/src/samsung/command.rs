@@ -22,7 +22,6 @@ impl SpaceCommand {
         SpaceCommand { command, name: SpaceName::new(space, key), space }
     }
 
-    /// Its key space and key.
     pub(crate) fn name(&self) -> &SpaceName {
         &self.name
     }
@@ -47,7 +46,7 @@ impl SpaceCommand {
         self.stores() || matches!(self.command, SamsungCommand::Delete { .. })
     }
 
-    /// As the model has it.
+    /// The model's operation for it.
     pub(crate) fn operation(&self) -> KeyOperation {
         use SamsungCommand as C;
         match self.command {

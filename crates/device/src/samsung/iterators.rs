@@ -47,14 +47,13 @@ impl Filter {
     }
 }
 
-/// An iterator that is open.
 #[derive(Clone, Debug)]
 struct Walk {
     filter: Filter,
     /// It goes on here, or behind.
     from: SpaceName,
     is_behind: bool,
-    /// It ends with this.
+    /// The last key that it returns.
     until: SpaceName,
     is_at_end: bool,
 }
@@ -64,7 +63,7 @@ struct Walk {
 pub(super) struct Iterators([Option<Box<Walk>>; ITERATORS]);
 
 impl Iterators {
-    /// Opens one; its handle.
+    /// Opens an iterator; returns its handle.
     pub(super) fn open(
         &mut self,
         filter: Filter,
@@ -83,13 +82,11 @@ impl Iterators {
         Ok(free as u8 + 1)
     }
 
-    /// Closes one.
     pub(super) fn close(&mut self, handle: u8) -> Result<(), Status> {
         let place = self.0.get_mut(usize::from(handle).wrapping_sub(1));
         place.and_then(Option::take).map(|_| ()).ok_or(status::NO_SUCH_ITERATOR)
     }
 
-    /// Closes all.
     pub(super) fn close_all(&mut self) {
         self.0 = Default::default();
     }
@@ -111,7 +108,7 @@ impl Iterators {
         Ok((batch.into_bytes(), walk.is_at_end))
     }
 
-    /// What the log page says.
+    /// The entries of the log page of iterators.
     pub(super) fn entries(&self) -> [IteratorEntry; ITERATORS] {
         let mut entries = [IteratorEntry::default(); ITERATORS];
         for ((handle, walk), entry) in (1..).zip(&self.0).zip(&mut entries) {

@@ -13,7 +13,6 @@ const GROUP_BYTES: usize = 4;
 pub(crate) struct SpaceName(Box<[u8]>);
 
 impl SpaceName {
-    /// A key in a space.
     pub(crate) fn new(space: u32, key: &[u8]) -> SpaceName {
         SpaceName([&space.to_be_bytes(), key].concat().into())
     }
@@ -36,7 +35,6 @@ impl SpaceName {
         &self.0
     }
 
-    /// The key.
     pub(crate) fn key(&self) -> &[u8] {
         self.0.get(SPACE_BYTES..).unwrap_or_default()
     }

@@ -6,7 +6,7 @@ use mynah_wire::nvme::opcode::samsung as opcode;
 use mynah_wire::nvme::samsung::{PAGE_BYTES, WRITE_AMPLIFICATION_AT};
 use zerocopy::IntoBytes;
 
-/// What its commands do.
+/// Effects of the commands, for the Commands Supported and Effects log.
 pub(crate) const EFFECTS: [(u8, u32); 7] = [
     (opcode::STORE, effect::BLOCKS),
     (opcode::APPEND, effect::BLOCKS),
@@ -17,7 +17,7 @@ pub(crate) const EFFECTS: [(u8, u32); 7] = [
     (opcode::EXIST, 0),
 ];
 
-/// Which iterators are open.
+/// The log page of iterators.
 pub(crate) fn iterators_page(spaces: &KeySpaces) -> Vec<u8> {
     let mut page = spaces.iterators().as_bytes().to_vec();
     page.resize(PAGE_BYTES, 0);

@@ -23,23 +23,22 @@ impl KeySpaces {
         KeySpaces { pairs, iterators: Iterators::default() }
     }
 
-    /// The pairs of all of them.
+    /// The pairs of all key spaces.
     pub(crate) fn pairs(&self) -> &Pairs<SpaceName> {
         &self.pairs
     }
 
-    /// The same to be changed.
     pub(crate) fn pairs_mut(&mut self) -> &mut Pairs<SpaceName> {
         &mut self.pairs
     }
 
-    /// Takes all away.
+    /// Deletes all pairs and closes all iterators.
     pub(crate) fn clear(&mut self, values: &mut dyn Values) {
         self.pairs.clear(values);
         self.iterators.close_all();
     }
 
-    /// The power was off.
+    /// Iterators do not outlive a power cycle.
     pub(crate) fn power_cycled(&mut self) {
         self.iterators.close_all();
     }

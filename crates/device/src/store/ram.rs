@@ -27,11 +27,11 @@ pub struct RamStore<A = Vec<u8>> {
     values: Option<Box<dyn Values>>,
 }
 
-/// A part of the table.
+/// The frames of consecutive places.
 struct Group {
     /// The frame of each place, if it has one, as [`Frame::word`] says it.
     words: [u32; GROUP_FRAMES],
-    /// Places that have one.
+    /// How many places have a frame.
     used: u32,
 }
 
@@ -57,9 +57,9 @@ impl Group {
 /// A part of a range that lies in one frame's place.
 #[derive(Clone, Copy)]
 struct Part {
-    /// Which 4 KiB of the store.
+    /// Index of the 4 KiB of the store.
     place: usize,
-    /// First byte in it.
+    /// Offset of the first byte in the frame.
     first: usize,
     bytes: usize,
 }
@@ -75,7 +75,6 @@ impl Part {
 }
 
 impl RamStore {
-    /// An empty store.
     pub fn new() -> RamStore {
         RamStore::from_source(Box::new(|bytes| vec![0; bytes]))
     }

@@ -46,7 +46,7 @@ pub trait Values {
     /// One use more, of the value of a key with this token: what it is to be read by.
     fn pin(&mut self, place: Place, token: u64) -> Place;
 
-    /// One use less.
+    /// Ends one use; with the last one the value is gone.
     fn release(&mut self, place: Place);
 
     /// Copies bytes of a value of so many, from `skip` on.

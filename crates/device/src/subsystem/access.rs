@@ -15,9 +15,7 @@ pub(crate) enum Access {
     /// Counts as a write where the namespace is reserved, and not where it is protected (Base 2.0,
     /// section 8.12; nvmet_io_cmd_check_access in drivers/nvme/target/core.c of Linux).
     Flush,
-    /// Reads pairs.
     ReadPairs,
-    /// Changes pairs.
     ChangePairs,
     /// Reads or changes reservations only.
     Reservation,

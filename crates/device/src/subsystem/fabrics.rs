@@ -77,7 +77,6 @@ impl Subsystem {
         }
     }
 
-    /// A Connect on a new queue.
     pub(crate) fn submit_connect(
         &mut self,
         queue: u32,

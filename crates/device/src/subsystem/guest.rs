@@ -112,13 +112,12 @@ impl Subsystem {
         Some(slot)
     }
 
-    /// The function is gone.
+    /// Removes the controller of a function that is gone.
     pub(crate) fn close_guest_controller(&mut self, id: u16) {
         self.disable_guest(id);
         self.controllers.remove(id);
     }
 
-    /// CSTS of a controller.
     #[inline]
     pub(crate) fn guest_status(&self, id: u16) -> u32 {
         self.guest(id).map_or(0, |controller| controller.status())

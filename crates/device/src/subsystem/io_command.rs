@@ -28,7 +28,7 @@ impl CommandSet {
         }
     }
 
-    /// Effects of its commands.
+    /// Effects of its commands, for the Commands Supported and Effects log.
     pub(crate) fn effects(self) -> impl Iterator<Item = (u8, u32)> {
         let effects: &[(u8, u32)] = match self {
             CommandSet::Nvm => &nvm::identify::EFFECTS,
@@ -38,13 +38,12 @@ impl CommandSet {
     }
 }
 
-/// An I/O command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoCommand {
     Nvm(NvmCommand),
     KeyValue(KeyValueCommand),
     Samsung(SamsungCommand),
-    /// Of every command set.
+    /// The commands about reservations belong to every command set.
     Reservation(ReservationCommand),
 }
 

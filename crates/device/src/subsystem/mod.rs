@@ -58,9 +58,7 @@ use timers::Timers;
 /// When something will happen by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Wakeup {
-    /// On the wall clock.
     pub wall: Option<Time>,
-    /// On the model's clock.
     pub model: Option<Time>,
 }
 
@@ -70,11 +68,11 @@ const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
 /// What an admin command leads to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It is done.
+    /// It is complete, with this result.
     Done(u64),
     /// It is done with this result when what it has changed is on stable storage.
     Kept(u64),
-    /// It is done and has data.
+    /// It is complete, with data for the host.
     Data(Vec<u8>),
     /// The completion comes later.
     Later,
@@ -269,7 +267,6 @@ impl Subsystem {
         self.namespaces.with_id(id).map(|namespace| 1 << namespace.format().shift)
     }
 
-    /// The drive, to look at.
     pub fn drive(&self) -> &Drive {
         self.model.drive()
     }
@@ -401,7 +398,7 @@ impl Subsystem {
         self.pass(Now { wall: now.wall, model: self.now.model });
     }
 
-    /// The same within a turn.
+    /// Advances both clocks, without beginning a turn of deallocations.
     #[inline]
     fn pass(&mut self, now: Now) {
         self.now.wall = self.now.wall.max(now.wall);

@@ -17,7 +17,7 @@ impl Subsystem {
         }
     }
 
-    /// The power has failed.
+    /// Brings back what was replaced by writes that were lost with the power.
     fn power_lost(&mut self) {
         for (pool, unit) in self.model.take_power_loss() {
             self.media.bring_back(self.model.pool_start(pool), unit);

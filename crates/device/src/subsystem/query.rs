@@ -11,7 +11,7 @@ use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// Memory that answers of a queue may hold; one more may begin.
 const HELD_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of the log page.
+/// Bytes of the query log page.
 const PAGE_BYTES: u32 = 4096;
 
 impl Subsystem {

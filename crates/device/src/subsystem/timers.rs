@@ -8,7 +8,7 @@ use mynah_stamp::{Span, Time};
 /// How often the media are looked at for thresholds crossed.
 const CHECK_INTERVAL: Span = Span::from_secs(60);
 
-/// The timers.
+/// What is due on the host's clock.
 #[derive(Debug)]
 pub(crate) struct Timers {
     /// When one is due next, at the earliest.
@@ -29,7 +29,6 @@ impl Timers {
         self.next
     }
 
-    /// Whether one may be due.
     #[inline]
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.next.is_some_and(|at| at <= now)

@@ -18,7 +18,7 @@ const CONSOLIDATED_FRAMES: u32 = (CONSOLIDATED_BYTES / FRAME_BYTES) as u32;
 /// Bytes that come near together.
 const CACHE_LINE: usize = 64;
 
-/// A large piece of memory.
+/// A large piece of memory that frames are cut from.
 pub trait Arena: DerefMut<Target = [u8]> {
     /// Whether the system has really provided the memory, so that no first use of a page waits
     /// for it.
@@ -64,14 +64,14 @@ impl Frame {
         (self.0 / ARENA_FRAMES) as usize
     }
 
-    /// First byte in its arena.
+    /// Offset of its first byte in its arena.
     #[inline]
     fn at(self) -> usize {
         (self.0 % ARENA_FRAMES) as usize * FRAME_BYTES
     }
 }
 
-/// Gives out frames.
+/// The allocator of frames.
 pub(super) struct Frames<A> {
     source: ArenaSource<A>,
     arenas: Vec<A>,
@@ -168,7 +168,7 @@ impl<A: Arena> Frames<A> {
         self.consolidated + CONSOLIDATED_FRAMES <= self.touched.max(self.cut)
     }
 
-    /// Consolidates a piece.
+    /// Consolidates the next piece, if [`Frames::is_scattered`] says that there is one.
     pub(super) fn consolidate(&mut self) {
         if self.is_scattered() {
             let next = Frame(self.consolidated);

@@ -25,7 +25,7 @@ const SIZES: usize = FINE_SIZES + STEPS * (ROOM_BYTES_MAX.ilog2() - FINE_BYTES.i
 const LARGE: u64 = 1 << 63;
 /// The place of a value without bytes.
 const NOWHERE: Place = Place(u64::MAX);
-/// No room, or no piece.
+/// In place of the number of a room or piece: none.
 const NONE: u32 = u32::MAX;
 
 /// Which size a room for so many bytes, header included, has.
@@ -40,7 +40,6 @@ fn size_for(bytes: usize) -> usize {
     FINE_SIZES + (power - FINE_BYTES.ilog2()) as usize * STEPS + steps - 1
 }
 
-/// Bytes of rooms of a size.
 fn room_bytes(size: usize) -> usize {
     match size.checked_sub(FINE_SIZES) {
         None => (size + 1) * GRAIN,
@@ -51,7 +50,7 @@ fn room_bytes(size: usize) -> usize {
     }
 }
 
-/// A piece of memory.
+/// A piece of an arena, cut into rooms of one size.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     size: u32,
@@ -75,7 +74,7 @@ pub struct RamValues<A = Vec<u8>> {
     source: ArenaSource<A>,
     arenas: Vec<A>,
     pieces: Vec<Piece>,
-    /// Pieces without values.
+    /// Pieces in which no room is used.
     spare: Vec<u32>,
     /// Pieces with room, by size.
     open: Vec<Vec<u32>>,
@@ -84,7 +83,6 @@ pub struct RamValues<A = Vec<u8>> {
 }
 
 impl RamValues {
-    /// No values yet.
     pub fn new() -> RamValues {
         RamValues::from_source(Box::new(|bytes| vec![0; bytes]))
     }
@@ -116,7 +114,7 @@ impl<A: Arena> RamValues<A> {
         }
     }
 
-    /// A piece without rooms.
+    /// A piece in which no room is used; `None` if numbers run out.
     fn take_piece(&mut self) -> Option<u32> {
         if let Some(piece) = self.spare.pop() {
             return Some(piece);
@@ -157,7 +155,6 @@ impl<A: Arena> RamValues<A> {
         Some((number, room))
     }
 
-    /// The room is free again.
     fn free_room(&mut self, number: u32, room: u32) {
         let piece = self.pieces[number as usize];
         let size = piece.size as usize;

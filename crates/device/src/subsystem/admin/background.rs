@@ -10,7 +10,7 @@ use mynah_stamp::{Span, Time};
 /// How long a drive takes to forget its mapping, or its key. An estimate.
 const FORGET: Span = Span::from_ms(10);
 
-/// Something under way.
+/// An admin operation that ends at a time on the host's clock.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) began: Time,
@@ -18,14 +18,9 @@ pub(crate) struct Task {
     pub(crate) what: What,
 }
 
-/// What is under way.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A Format command.
-    Format {
-        command: u32,
-        namespaces: Vec<u32>,
-    },
+    Format { command: u32, namespaces: Vec<u32> },
     Sanitize,
     SelfTest(SelfTest),
 }
@@ -39,7 +34,6 @@ impl Task {
     }
 }
 
-/// How media are erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Erasure {
     /// Mapping or key are forgotten.

@@ -10,9 +10,9 @@ use mynah_wire::nvme::command::{CommitAction, FirmwareCommit, FirmwareImageDownl
 
 /// FRMW: slot 1 is read only (0), one slot (3:1), activation without a reset (4).
 pub(super) const UPDATES: u8 = 1 | 1 << 1 | 1 << 4;
-/// Largest image.
+/// Largest firmware image.
 const IMAGE_BYTES_MAX: u64 = 64 << 20;
-/// Most pieces of an image.
+/// Most pieces in which an image may be downloaded.
 const PIECES_MAX: usize = 65_536;
 
 impl Subsystem {

@@ -76,7 +76,7 @@ impl Subsystem {
         Ok(controller.role() != Role::Discovery && !controller.is_guests())
     }
 
-    /// The whole log page.
+    /// The log page from its first byte on, whatever part of it is asked for.
     fn page(&mut self, context: Context<'_>, wanted: GetLogPage) -> Result<Vec<u8>, Status> {
         let unknown = Status::LOG_PAGE_INVALID.do_not_retry();
         let controller = self.controllers.need(context.controller)?;

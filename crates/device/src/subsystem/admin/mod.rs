@@ -97,7 +97,6 @@ impl Subsystem {
         }
     }
 
-    /// Carries a command out.
     fn admin_command(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
         match AdminCommand::parse(context.entry)? {
             AdminCommand::Identify(identify) => self.identify(context, identify),

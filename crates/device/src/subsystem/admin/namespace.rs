@@ -202,7 +202,7 @@ impl Subsystem {
         self.media.data_bytes() + self.namespaces.bytes_for_pairs().0
     }
 
-    /// Bytes that are in none.
+    /// Bytes of the drive that no namespace has (UNVMCAP).
     pub(super) fn unallocated_bytes(&self) -> u64 {
         self.namespaces.space().free_bytes() + self.namespaces.bytes_for_pairs().1
     }

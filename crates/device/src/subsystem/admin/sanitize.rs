@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// The last sanitize.
+/// The most recent sanitize operation.
 #[derive(Debug, Default)]
 pub(crate) struct Sanitize {
     state: State,

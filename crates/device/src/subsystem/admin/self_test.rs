@@ -14,17 +14,16 @@ use zerocopy::IntoBytes;
 
 /// How long a short test takes; two minutes would be allowed.
 const SHORT: Span = Span::from_secs(2);
-/// Results in the log.
+/// Results that the Device Self-test log keeps.
 const RESULTS: usize = 20;
-/// No such result.
+/// Result code of an entry that is not used.
 const NO_RESULT: u8 = 0xf;
 
-/// A self-test under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SelfTest {
     pub(crate) code: SelfTestCode,
     pub(crate) namespace: u32,
-    /// Who has started it.
+    /// Identifier of the controller that started it.
     pub(crate) controller: u16,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct AdminState {
     pub(super) timestamp: Timestamp,
     /// The sanitize config feature.
     pub(super) sanitize_config: u32,
-    /// The last sanitize.
+    /// The most recent sanitize operation.
     pub(super) sanitize: Sanitize,
     /// Formats, sanitizes, self-tests under way.
     pub(super) tasks: Vec<Task>,

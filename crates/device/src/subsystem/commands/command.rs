@@ -26,13 +26,12 @@ pub(crate) struct Step {
 /// What a command does besides moving plain bytes.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Nothing more.
     None,
     /// Its data lie in one run of the store and go to the host from there.
     Media,
     /// Brings blocks together and does something with them.
     Blocks(Box<Blocks>),
-    /// Is about pairs.
+    /// A command of one of the key-value sets.
     Key(Box<KeyWork>),
     /// Stands in the model's queue for a command whose work is done beside it, with its completion
     /// when that is done.
@@ -96,7 +95,7 @@ pub(crate) struct Blocks {
     pub(crate) then: Then,
 }
 
-/// Consecutive blocks.
+/// Consecutive logical blocks, and how their protection information is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRun {
     pub(crate) start: u64,
@@ -112,17 +111,17 @@ pub(crate) struct Command {
     pub(super) opcode: u8,
     pub(super) kind: CommandKind,
     pub(super) status: Status,
-    /// Index of the namespace.
+    /// Index of the namespace: its identifier less one.
     pub(super) namespace: u32,
     /// Store jobs and (as one) the model's steps that are not done.
     pub(super) waiting: u32,
-    /// First block.
+    /// First logical block.
     pub(super) start: u64,
     /// Bytes of data moved for the host.
     pub(super) bytes: u32,
     /// First byte in the store, of data that lie in one run.
     pub(super) at: u64,
-    /// The fetch of that run.
+    /// The store's job that fetches this run.
     pub(super) job: Option<StoreJob>,
     /// Where a guest's data lie, as the transport counts; NONE if they came with the command.
     pub(super) transfer: u32,
@@ -141,7 +140,7 @@ pub(crate) struct Command {
     /// Further steps of the model, one after the other.
     pub(super) steps: VecDeque<Step>,
     pub(super) work: Work,
-    /// Memory that it holds.
+    /// Memory that is counted to the account of its host.
     pub(super) held: Option<Box<Held>>,
     /// What is certain to outlive a power cut when the command has succeeded, where one is due.
     pub(super) certain: Option<Box<Certain>>,
@@ -266,7 +265,7 @@ impl Command {
         }
     }
 
-    /// Index of the namespace.
+    /// Index of the namespace: its identifier less one.
     pub(crate) fn namespace(&self) -> usize {
         self.namespace as usize
     }
@@ -318,7 +317,7 @@ impl Command {
         self.overtaken
     }
 
-    /// When it came.
+    /// The model's time when it came.
     #[inline]
     pub(crate) fn arrival(&self) -> Time {
         self.arrival
@@ -367,7 +366,7 @@ impl Command {
         self.steps.pop_front()
     }
 
-    /// What the model has to do.
+    /// Steps that the model has not begun.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter()
     }
@@ -390,7 +389,7 @@ impl Command {
         std::mem::replace(&mut self.work, Work::None)
     }
 
-    /// Whether it holds memory.
+    /// Whether memory is counted to the account of its host.
     pub(crate) fn holds(&self) -> bool {
         self.held.is_some()
     }

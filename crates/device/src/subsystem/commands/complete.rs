@@ -61,7 +61,7 @@ impl Subsystem {
         }
     }
 
-    /// Has a completion go out.
+    /// Passes a completion to the function of its guest, or to [`Subsystem::poll`].
     #[inline]
     pub(crate) fn post(&mut self, completion: Completion) {
         match self.queues.get(completion.queue.0) {

@@ -19,7 +19,7 @@ pub(crate) struct Deferred {
     data: Vec<u8>,
     /// The first half, if it is the second half of a fused operation.
     first: Option<FirstHalf>,
-    /// The memory of all this.
+    /// The copied data, counted to the account of the host.
     held: Held,
 }
 

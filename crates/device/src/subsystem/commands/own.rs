@@ -47,7 +47,7 @@ impl Subsystem {
         self.describe();
     }
 
-    /// Everything is gone.
+    /// A sanitize has erased everything.
     pub(crate) fn sanitized(&mut self) {
         let event = self.admin.end_sanitize(self.health.counts().writes);
         for namespace in self.namespaces.iter_mut() {

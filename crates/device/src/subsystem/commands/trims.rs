@@ -21,7 +21,7 @@ const TIMES_MAX: u64 = 8;
 /// Turns that deallocate are at least this long apart.
 const APART: Span = Span::from_us(10);
 
-/// Deallocations in turns.
+/// Units that are left in this turn, and commands that wait for the next.
 #[derive(Debug)]
 pub(super) struct Trims {
     /// Units that may still be deallocated in this turn.

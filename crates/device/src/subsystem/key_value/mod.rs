@@ -37,7 +37,7 @@ const HELD_BYTES_MAX: u64 = 256 << 20;
 /// bounded by how many commands a queue can have under way.
 const LARGE_BYTES: u32 = 4096;
 
-/// A command under way.
+/// What a command under way has to do, and what has come of it.
 #[derive(Debug)]
 pub(crate) struct KeyWork {
     command: AnyCommand,
@@ -65,10 +65,10 @@ pub(crate) fn has_yet_to_change(work: &KeyWork) -> bool {
 /// A command of a guest that can be carried out.
 #[derive(Debug)]
 pub(crate) struct GuestKey {
-    /// Index of its namespace.
+    /// Index of its namespace: the identifier less one.
     at: usize,
     command: AnyCommand,
-    /// Bytes that it moves.
+    /// Bytes of data between host and controller.
     pub(crate) bytes: u32,
 }
 

@@ -210,7 +210,7 @@ impl Subsystem {
         self.finish_fused(index, Status::ABORTED_FAILED_FUSED);
     }
 
-    /// Ends both halves.
+    /// Completes both halves.
     pub(super) fn finish_fused(&mut self, index: u32, second_status: Status) {
         let Some(command) = self.commands.get_mut(index) else { return };
         let Work::Fused(entry) = command.take_work() else { return };

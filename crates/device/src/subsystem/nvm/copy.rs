@@ -15,7 +15,7 @@ use zerocopy::FromBytes;
 
 /// MSSRL: blocks of a source range.
 pub(crate) const RANGE_BLOCKS_MAX: u16 = 1024;
-/// MCL: blocks of a command.
+/// MCL: most logical blocks of a command.
 pub(crate) const BLOCKS_MAX: u32 = 4096;
 /// Source ranges of a command (MSRC is one less).
 pub(crate) const RANGES_MAX: usize = 64;

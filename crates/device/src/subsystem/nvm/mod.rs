@@ -18,7 +18,7 @@ use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::protection::{CopyRange, DatasetRange};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
-/// Every namespace.
+/// The namespace identifier that stands for all namespaces.
 pub(crate) const NAMESPACE_ALL: u32 = 0xffff_ffff;
 
 impl Subsystem {

@@ -3,12 +3,10 @@
 use crate::namespaces::WriteProtection;
 use crate::subsystem::Subsystem;
 
-/// A namespace of blocks.
+/// A namespace of blocks, for servers of other protocols such as NBD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockNamespace {
-    /// Its identifier.
     pub id: u32,
-    /// Its blocks.
     pub blocks: u64,
     /// Binary logarithm of a block's bytes.
     pub shift: u8,
