@@ -19,37 +19,41 @@ pub(crate) struct Kind {
     /// The log page that says more.
     page: u8,
     /// Bits of the configuration of which one has to be set; 0: always told.
-    wanted: u32,
+    enable_bits: u32,
 }
 
 pub(crate) const INVALID_DOORBELL: Kind =
-    Kind { code: 0, information: 0, page: page::ERROR_INFORMATION, wanted: 0 };
+    Kind { code: 0, information: 0, page: page::ERROR_INFORMATION, enable_bits: 0 };
 pub(crate) const INVALID_DOORBELL_VALUE: Kind =
-    Kind { code: 0, information: 1, page: page::ERROR_INFORMATION, wanted: 0 };
+    Kind { code: 0, information: 1, page: page::ERROR_INFORMATION, enable_bits: 0 };
 pub(crate) const PERSISTENT_ERROR: Kind =
-    Kind { code: 0, information: 3, page: page::ERROR_INFORMATION, wanted: 0 };
+    Kind { code: 0, information: 3, page: page::ERROR_INFORMATION, enable_bits: 0 };
 pub(crate) const TEMPERATURE: Kind =
-    Kind { code: 1, information: 1, page: page::SMART, wanted: 1 << 1 };
+    Kind { code: 1, information: 1, page: page::SMART, enable_bits: 1 << 1 };
 pub(crate) const RELIABILITY: Kind =
-    Kind { code: 1, information: 0, page: page::SMART, wanted: 1 << 2 | 1 << 3 };
-pub(crate) const SPARE: Kind = Kind { code: 1, information: 2, page: page::SMART, wanted: 1 };
+    Kind { code: 1, information: 0, page: page::SMART, enable_bits: 1 << 2 | 1 << 3 };
+pub(crate) const SPARE: Kind = Kind { code: 1, information: 2, page: page::SMART, enable_bits: 1 };
 pub(crate) const NAMESPACE_CHANGED: Kind = Kind {
     code: 2,
     information: 0,
     page: page::CHANGED_NAMESPACES,
-    wanted: config::NAMESPACE_CHANGED,
+    enable_bits: config::NAMESPACE_CHANGED,
 };
 pub(crate) const ANA_CHANGED: Kind =
-    Kind { code: 2, information: 3, page: page::ANA, wanted: config::ANA_CHANGED };
-pub(crate) const DISCOVERY_CHANGED: Kind =
-    Kind { code: 2, information: 0xf0, page: page::DISCOVERY, wanted: config::DISCOVERY_CHANGED };
+    Kind { code: 2, information: 3, page: page::ANA, enable_bits: config::ANA_CHANGED };
+pub(crate) const DISCOVERY_CHANGED: Kind = Kind {
+    code: 2,
+    information: 0xf0,
+    page: page::DISCOVERY,
+    enable_bits: config::DISCOVERY_CHANGED,
+};
 pub(crate) const RESERVATION_NOTIFICATION: Kind =
-    Kind { code: 6, information: 0, page: page::RESERVATION_NOTIFICATION, wanted: 0 };
+    Kind { code: 6, information: 0, page: page::RESERVATION_NOTIFICATION, enable_bits: 0 };
 pub(crate) const SANITIZE_COMPLETED: Kind =
-    Kind { code: 6, information: 1, page: page::SANITIZE_STATUS, wanted: 0 };
+    Kind { code: 6, information: 1, page: page::SANITIZE_STATUS, enable_bits: 0 };
 /// It has deallocated what the host wanted to keep allocated.
 pub(crate) const SANITIZE_COMPLETED_DEALLOCATED: Kind =
-    Kind { code: 6, information: 2, page: page::SANITIZE_STATUS, wanted: 0 };
+    Kind { code: 6, information: 2, page: page::SANITIZE_STATUS, enable_bits: 0 };
 
 impl Kind {
     /// What a request for events ends with: the completion's dword 0.
@@ -95,8 +99,8 @@ impl Events {
 
     /// An event waits from now on, if the host wants to hear of its kind; false if nothing is new.
     pub(crate) fn raise(&mut self, kind: Kind) -> bool {
-        let wanted = kind.wanted == 0 || self.configuration & kind.wanted != 0;
-        let is_new = wanted && !self.pending.contains(&kind);
+        let is_enabled = kind.enable_bits == 0 || self.configuration & kind.enable_bits != 0;
+        let is_new = is_enabled && !self.pending.contains(&kind);
         if is_new {
             self.pending.push_back(kind);
         }

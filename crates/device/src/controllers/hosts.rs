@@ -29,7 +29,7 @@ const ADMIN_COMMANDS: &str = "admin commands";
 
 /// Whose I/O a flow counts.
 #[derive(Debug, PartialEq, Eq)]
-enum Whose {
+enum FlowOwner {
     /// The first host's, which has yet to come: a drive that begins as if it had been used counts
     /// that as the first flow's doing.
     FirstHost,
@@ -44,7 +44,7 @@ enum Whose {
 /// The index of an entry of `flows` is the number of the flow.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    flows: Vec<Whose>,
+    flows: Vec<FlowOwner>,
     /// How many of them are hosts'.
     hosts: usize,
 }
@@ -52,36 +52,35 @@ pub(super) struct Hosts {
 impl Hosts {
     /// The flow of a host; a new host gets the next, or the shared one.
     fn flow(&mut self, nqn: &str, id: &HostId) -> FlowId {
-        let is_it =
-            |whose: &Whose| matches!(whose, Whose::Host { nqn: n, id: i } if n == nqn && i == id);
+        let is_it = |owner: &FlowOwner| matches!(owner, FlowOwner::Host { nqn: n, id: i } if n == nqn && i == id);
         match self.flows.iter().position(is_it) {
             Some(at) => FlowId(at as u16),
             None if self.hosts < HOSTS_MAX => {
                 self.hosts += 1;
-                let host = Whose::Host { nqn: nqn.to_owned(), id: *id };
+                let host = FlowOwner::Host { nqn: nqn.to_owned(), id: *id };
                 match self.flows.first_mut() {
-                    Some(first @ Whose::FirstHost) => {
+                    Some(first @ FlowOwner::FirstHost) => {
                         *first = host;
                         FlowId(0)
                     }
                     _ => self.number(host),
                 }
             }
-            None => self.number(Whose::OtherHosts),
+            None => self.number(FlowOwner::OtherHosts),
         }
     }
 
     /// The flow of what admin commands leave the drive to do.
     fn admin_flow(&mut self) -> FlowId {
         if self.flows.is_empty() {
-            self.flows.push(Whose::FirstHost);
+            self.flows.push(FlowOwner::FirstHost);
         }
-        self.number(Whose::AdminCommands)
+        self.number(FlowOwner::AdminCommands)
     }
 
-    fn number(&mut self, whose: Whose) -> FlowId {
-        let at = self.flows.iter().position(|known| *known == whose).unwrap_or_else(|| {
-            self.flows.push(whose);
+    fn number(&mut self, owner: FlowOwner) -> FlowId {
+        let at = self.flows.iter().position(|known| *known == owner).unwrap_or_else(|| {
+            self.flows.push(owner);
             self.flows.len() - 1
         });
         FlowId(at as u16)
@@ -91,16 +90,19 @@ impl Hosts {
     /// one from another, or one has none, by their identifiers as well.
     fn names(&self) -> Vec<String> {
         let with_nqn = |wanted: &str| {
-            let has_it = |whose: &&Whose| matches!(whose, Whose::Host { nqn, .. } if nqn == wanted);
+            let has_it =
+                |owner: &&FlowOwner| matches!(owner, FlowOwner::Host { nqn, .. } if nqn == wanted);
             self.flows.iter().filter(has_it).count()
         };
-        let name = |whose: &Whose| match whose {
-            Whose::Host { nqn, id } if nqn.is_empty() => format!("host {}", uuid(id)),
-            Whose::Host { nqn, id } if with_nqn(nqn) > 1 => format!("{nqn} (host {})", uuid(id)),
-            Whose::Host { nqn, .. } => nqn.clone(),
-            Whose::OtherHosts => OTHER_HOSTS.to_owned(),
-            Whose::FirstHost => NO_HOST.to_owned(),
-            Whose::AdminCommands => ADMIN_COMMANDS.to_owned(),
+        let name = |owner: &FlowOwner| match owner {
+            FlowOwner::Host { nqn, id } if nqn.is_empty() => format!("host {}", uuid(id)),
+            FlowOwner::Host { nqn, id } if with_nqn(nqn) > 1 => {
+                format!("{nqn} (host {})", uuid(id))
+            }
+            FlowOwner::Host { nqn, .. } => nqn.clone(),
+            FlowOwner::OtherHosts => OTHER_HOSTS.to_owned(),
+            FlowOwner::FirstHost => NO_HOST.to_owned(),
+            FlowOwner::AdminCommands => ADMIN_COMMANDS.to_owned(),
         };
         self.flows.iter().map(name).collect()
     }

@@ -60,7 +60,7 @@ struct Ana {
     /// How often that has changed.
     changes: u64,
     /// What it is where the controller's port has none of its own.
-    own: AnaState,
+    without_port: AnaState,
 }
 
 impl Ana {
@@ -102,7 +102,7 @@ impl Paths {
     /// Whether there is a controller, now or later, that is no way to the namespaces.
     pub(super) fn has_closed(&self) -> bool {
         let is_closed = |state: AnaState| state.refusal().is_some();
-        self.controllers.iter().any(|ana| is_closed(ana.state) || is_closed(ana.own))
+        self.controllers.iter().any(|ana| is_closed(ana.state) || is_closed(ana.without_port))
             || self.ports.values().any(|state| is_closed(*state))
     }
 
@@ -110,26 +110,26 @@ impl Paths {
     pub(super) fn begin(&mut self, id: u16, port: Option<u16>) {
         let state = port.and_then(|port| self.ports.get(&port));
         let ana = &mut self.controllers[usize::from(id)];
-        ana.change(state.copied().unwrap_or(ana.own));
+        ana.change(state.copied().unwrap_or(ana.without_port));
     }
 
     /// Changes the state of a path; the controllers for which it is another. These are at the port
     /// of the path, if it is that of one.
-    pub(super) fn set(&mut self, path: Path, state: AnaState, there: Vec<u16>) -> Vec<u16> {
+    pub(super) fn set(&mut self, path: Path, state: AnaState, at_port: Vec<u16>) -> Vec<u16> {
         let concerned = match path {
             Path::All => {
                 self.ports.clear();
-                self.controllers.iter_mut().for_each(|ana| ana.own = state);
+                self.controllers.iter_mut().for_each(|ana| ana.without_port = state);
                 (0..self.controllers.len() as u16).collect()
             }
             Path::Controller(id) => {
                 let Some(ana) = self.controllers.get_mut(usize::from(id)) else { return vec![] };
-                ana.own = state;
+                ana.without_port = state;
                 vec![id]
             }
             Path::Port(port) => {
                 self.ports.insert(port, state);
-                there
+                at_port
             }
         };
         let changes = |id: &u16| self.controllers[usize::from(*id)].change(state);

@@ -65,7 +65,7 @@ pub(crate) struct Pair<N = Key> {
 
 /// Where the value of a pair is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredValue {
     pub(crate) place: Place,
     /// Size of the value.
     pub(crate) bytes: u32,
@@ -167,10 +167,10 @@ impl<N: Name> Keys<N> {
     }
 
     #[inline]
-    pub(crate) fn find(&self, key: &N) -> Option<(PairId, Kept)> {
+    pub(crate) fn find(&self, key: &N) -> Option<(PairId, StoredValue)> {
         let number = self.table.find(self.hash(key), |pair| self.pair(pair).key == *key)?;
         let &Pair { place, bytes, .. } = self.pair(number);
-        Some((PairId(number), Kept { place, bytes }))
+        Some((PairId(number), StoredValue { place, bytes }))
     }
 
     /// Brings near what the look-ups of these keys will need, and their values: so all of them wait
@@ -235,9 +235,14 @@ impl<N: Name> Keys<N> {
     }
 
     /// Gives a pair another value; what it had before.
-    pub(crate) fn replace(&mut self, PairId(number): PairId, place: Place, bytes: u32) -> Kept {
+    pub(crate) fn replace(
+        &mut self,
+        PairId(number): PairId,
+        place: Place,
+        bytes: u32,
+    ) -> StoredValue {
         let pair = self.pair_mut(number);
-        let before = Kept { place: pair.place, bytes: pair.bytes };
+        let before = StoredValue { place: pair.place, bytes: pair.bytes };
         (pair.place, pair.bytes) = (place, bytes);
         self.bytes = self.bytes - u64::from(before.bytes) + u64::from(bytes);
         before

@@ -1,7 +1,7 @@
 //! The pairs of a namespace: which there are, what they take of its space, and what becomes of them
 //! when a command is decided.
 
-use super::keys::{Kept, Keys, Name, Pair};
+use super::keys::{Keys, Name, Pair, StoredValue};
 use crate::store::{Place, Ready, Values};
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
@@ -365,7 +365,7 @@ impl<N: Name> Pairs<N> {
     /// token.
     pub(crate) fn choose_value(
         &self,
-        (pair, found): (PairId, Kept),
+        (pair, found): (PairId, StoredValue),
         token: u64,
         (skip, most): (u32, u32),
         values: &mut dyn Values,
@@ -423,7 +423,7 @@ impl<N: Name> Pairs<N> {
                 match &mut self.replaced {
                     None => values.release(before.place),
                     Some(kept) => {
-                        let Kept { place, bytes } = before;
+                        let StoredValue { place, bytes } = before;
                         kept.entry(pair.0).or_default().push(Replaced { store, place, bytes });
                     }
                 }
@@ -507,24 +507,24 @@ impl Pairs {
         }
     }
 
-    fn choose_retrieve(&self, wanted: &Retrieve, values: &mut dyn Values) -> Choice {
-        match self.keys.find(&wanted.key) {
+    fn choose_retrieve(&self, request: &Retrieve, values: &mut dyn Values) -> Choice {
+        match self.keys.find(&request.key) {
             Some(found) => {
-                self.choose_value(found, token(wanted.key.as_slice()), (0, wanted.bytes), values)
+                self.choose_value(found, token(request.key.as_slice()), (0, request.bytes), values)
             }
             None => Choice::absent(),
         }
     }
 
-    fn choose_list(&mut self, wanted: &List) -> Choice {
+    fn choose_list(&mut self, request: &List) -> Choice {
         // What the keys that there are can fill: no more than the host has room for.
         let entry = KEY_BYTES_MAX + 4;
         let most = (self.keys.count() as usize).saturating_mul(entry).saturating_add(4);
-        let mut listed = vec![0; most.min(wanted.bytes as usize)];
+        let mut listed = vec![0; most.min(request.bytes as usize)];
         let Some(mut list) = KeyList::new(&mut listed) else {
             return Choice::ends(Decision::Absent, Status::INVALID_FIELD.do_not_retry());
         };
-        let _ = self.keys.from(&wanted.start).all(|key| list.push(key.as_slice()));
+        let _ = self.keys.from(&request.start).all(|key| list.push(key.as_slice()));
         let bytes = list.bytes();
         listed.truncate(bytes);
         let decision = Decision::Keys { bytes: bytes as u32 };

@@ -14,7 +14,7 @@ type Versions = VecDeque<(u64, Box<[u8]>)>;
 
 /// What mapping units held before writes that may still be lost.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(super) struct ReplacedUnits {
     units: HashMap<u64, Versions>,
     /// Units in the order in which something was kept of them.
     order: VecDeque<u64>,
@@ -24,12 +24,12 @@ pub(super) struct Before {
     epoch: u64,
 }
 
-impl Before {
-    pub(super) fn new(config: &Config) -> Before {
+impl ReplacedUnits {
+    pub(super) fn new(config: &Config) -> ReplacedUnits {
         let cache = config.cache.map_or(0, |cache| cache.bytes);
         let max = (2 * cache + (64 << 20)) / u64::from(config.mapping.unit_bytes);
         let max = max as usize;
-        Before { units: HashMap::new(), order: VecDeque::new(), max, epoch: 0 }
+        ReplacedUnits { units: HashMap::new(), order: VecDeque::new(), max, epoch: 0 }
     }
 
     pub(super) fn has(&self, unit: u64) -> bool {

@@ -10,7 +10,7 @@ use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::output::Value;
 use crate::store::{KeptPairs, Place, Ready, StateId, Values};
 use crate::{Condition, Store, StoreError, StoreJob};
-use before::Before;
+use before::ReplacedUnits;
 use mynah_model::config::Config;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
@@ -36,7 +36,7 @@ pub(crate) struct Media {
     /// Whether the store has been given what the subsystem is, but for its counters.
     is_described: bool,
     /// What writes have replaced, where a power cut is due.
-    before: Option<Before>,
+    before: Option<ReplacedUnits>,
     /// Flushes that have to do with both, and how many there were.
     flushes: Vec<BothFlush>,
     flushes_begun: u64,
@@ -380,7 +380,7 @@ impl Media {
 
     /// From now on what writes replace is kept until they are certain to be on flash.
     pub(crate) fn expect_power_cut(&mut self, config: &Config) {
-        self.before = Some(Before::new(config));
+        self.before = Some(ReplacedUnits::new(config));
     }
 
     /// Whether a power cut is due.

@@ -115,16 +115,16 @@ impl Reservations {
     pub(crate) fn register(
         &mut self,
         host: HostId,
-        wanted: ReservationRegister,
+        request: ReservationRegister,
         current: u64,
         new: u64,
     ) -> Result<Notices, Status> {
-        if wanted.persistence == Persistence::Reserved {
+        if request.persistence == Persistence::Reserved {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        let notices = self.change_registration(host, wanted, current, new)?;
+        let notices = self.change_registration(host, request, current, new)?;
         self.generation = self.generation.wrapping_add(1);
-        match wanted.persistence {
+        match request.persistence {
             Persistence::Off => self.persist = false,
             Persistence::On => self.persist = true,
             Persistence::Unchanged | Persistence::Reserved => {}
@@ -135,14 +135,14 @@ impl Reservations {
     fn change_registration(
         &mut self,
         host: HostId,
-        wanted: ReservationRegister,
+        request: ReservationRegister,
         current: u64,
         new: u64,
     ) -> Result<Notices, Status> {
         let invalid = Err(Status::INVALID_FIELD.do_not_retry());
         let key = self.key_of(&host);
-        let knows_key = key.is_some() && (wanted.ignores_key || key == Some(current));
-        match wanted.action {
+        let knows_key = key.is_some() && (request.ignores_key || key == Some(current));
+        match request.action {
             RegisterAction::Register | RegisterAction::Replace if new == 0 => invalid,
             RegisterAction::Register => match key {
                 Some(key) if key == new => Ok(vec![]),
@@ -188,18 +188,18 @@ impl Reservations {
     pub(crate) fn acquire(
         &mut self,
         host: HostId,
-        wanted: ReservationAcquire,
+        request: ReservationAcquire,
         current: u64,
         preempted: u64,
     ) -> Result<Notices, Status> {
-        let kind = ReservationType::from_code(wanted.kind);
-        let (Some(kind), false) = (kind, wanted.ignores_key) else {
+        let kind = ReservationType::from_code(request.kind);
+        let (Some(kind), false) = (kind, request.ignores_key) else {
             return Err(Status::INVALID_FIELD.do_not_retry());
         };
         if self.key_of(&host) != Some(current) {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        match wanted.action {
+        match request.action {
             AcquireAction::Acquire => match self.held {
                 None => {
                     self.held = Some(Held { kind, holder: host });
@@ -260,21 +260,21 @@ impl Reservations {
     pub(crate) fn release(
         &mut self,
         host: HostId,
-        wanted: ReservationRelease,
+        request: ReservationRelease,
         current: u64,
     ) -> Result<Notices, Status> {
-        if wanted.ignores_key {
+        if request.ignores_key {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         if self.key_of(&host) != Some(current) {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        match wanted.action {
+        match request.action {
             ReleaseAction::Release => {
                 let Some(held) = self.held.filter(|_| self.is_held_by(&host)) else {
                     return Ok(vec![]);
                 };
-                if held.kind as u8 != wanted.kind {
+                if held.kind as u8 != request.kind {
                     return Err(Status::INVALID_FIELD.do_not_retry());
                 }
                 self.held = None;
@@ -323,24 +323,24 @@ mod tests {
     }
 
     fn registering(bits: u32) -> ReservationRegister {
-        let ReservationCommand::Register(wanted) = parsed(nvm::RESERVATION_REGISTER, bits) else {
+        let ReservationCommand::Register(request) = parsed(nvm::RESERVATION_REGISTER, bits) else {
             panic!("it registers");
         };
-        wanted
+        request
     }
 
     fn acquiring(bits: u32) -> ReservationAcquire {
-        let ReservationCommand::Acquire(wanted) = parsed(nvm::RESERVATION_ACQUIRE, bits) else {
+        let ReservationCommand::Acquire(request) = parsed(nvm::RESERVATION_ACQUIRE, bits) else {
             panic!("it acquires");
         };
-        wanted
+        request
     }
 
     fn releasing(bits: u32) -> ReservationRelease {
-        let ReservationCommand::Release(wanted) = parsed(nvm::RESERVATION_RELEASE, bits) else {
+        let ReservationCommand::Release(request) = parsed(nvm::RESERVATION_RELEASE, bits) else {
             panic!("it releases");
         };
-        wanted
+        request
     }
 
     fn kind(code: u32) -> u32 {

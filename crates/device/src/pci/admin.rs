@@ -17,7 +17,7 @@ type Outcome = Result<(), Status>;
 
 /// What the creation of any queue states.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct QueueRequest {
     id: u16,
     entries: u32,
     contiguous: bool,
@@ -41,16 +41,16 @@ impl Function {
             return None;
         }
         Some(match AdminCommand::parse(entry).ok()? {
-            AdminCommand::CreateCompletionQueue(wanted) => {
-                self.create_completion_queue(subsystem, memory, doorbells, wanted)
+            AdminCommand::CreateCompletionQueue(request) => {
+                self.create_completion_queue(subsystem, memory, doorbells, request)
             }
-            AdminCommand::CreateSubmissionQueue(wanted) => {
-                self.create_submission_queue(subsystem, memory, doorbells, wanted)
+            AdminCommand::CreateSubmissionQueue(request) => {
+                self.create_submission_queue(subsystem, memory, doorbells, request)
             }
             AdminCommand::DeleteCompletionQueue(id) => self.delete_completion_queue(subsystem, id),
             AdminCommand::DeleteSubmissionQueue(id) => self.delete_submission_queue(subsystem, id),
-            AdminCommand::DoorbellBufferConfig(wanted) if self.config.shadow_doorbells => {
-                self.configure_shadow(memory, wanted)
+            AdminCommand::DoorbellBufferConfig(request) if self.config.shadow_doorbells => {
+                self.configure_shadow(memory, request)
             }
             _ => return None,
         })
@@ -59,12 +59,12 @@ impl Function {
     /// Checks what the creation of any queue has to state.
     fn check_queue(
         &self,
-        wanted: Wanted,
+        request: QueueRequest,
         ids_max: u16,
         exists: impl Fn(usize) -> bool,
         entry_size: u8,
     ) -> Outcome {
-        let Wanted { id, entries, contiguous, at } = wanted;
+        let QueueRequest { id, entries, contiguous, at } = request;
         if id == 0 || id > ids_max || exists(id.into()) {
             return refused(Status::QUEUE_ID_INVALID);
         }
@@ -85,14 +85,14 @@ impl Function {
         subsystem: &Subsystem,
         memory: &M,
         doorbells: &[AtomicU32],
-        wanted: CreateCompletionQueue,
+        request: CreateCompletionQueue,
     ) -> Outcome {
         let exists = |id: usize| self.completions[id].is_some();
         let size = self.configuration.completion_entry();
         let (_, ids_max) = subsystem.guest_queues(self.controller);
         let CreateCompletionQueue { queue_id: id, entries, at, contiguous, interrupts, vector } =
-            wanted;
-        self.check_queue(Wanted { id, entries, contiguous, at }, ids_max, exists, size)?;
+            request;
+        self.check_queue(QueueRequest { id, entries, contiguous, at }, ids_max, exists, size)?;
         if vector >= self.vectors {
             return refused(Status::INTERRUPT_VECTOR_INVALID);
         }
@@ -108,18 +108,18 @@ impl Function {
         subsystem: &mut Subsystem,
         memory: &M,
         doorbells: &[AtomicU32],
-        wanted: CreateSubmissionQueue,
+        request: CreateSubmissionQueue,
     ) -> Outcome {
         let exists = |id: usize| self.submissions[id].is_some();
         let size = self.configuration.submission_entry();
         let (ids_max, completion_ids_max) = subsystem.guest_queues(self.controller);
-        let CreateSubmissionQueue { queue_id: id, entries, at, contiguous, .. } = wanted;
-        self.check_queue(Wanted { id, entries, contiguous, at }, ids_max, exists, size)?;
-        let completion = wanted.completion_queue_id;
+        let CreateSubmissionQueue { queue_id: id, entries, at, contiguous, .. } = request;
+        self.check_queue(QueueRequest { id, entries, contiguous, at }, ids_max, exists, size)?;
+        let completion = request.completion_queue_id;
         if completion == 0 || completion > completion_ids_max {
             return refused(Status::QUEUE_ID_INVALID);
         }
-        let priority = match wanted.priority {
+        let priority = match request.priority {
             _ if self.configuration.arbitration() == 0 => Priority::default(),
             QueuePriority::Urgent => Priority::Urgent,
             QueuePriority::High => Priority::High,
@@ -209,9 +209,9 @@ impl Function {
     fn configure_shadow<M: GuestMemory + ?Sized>(
         &mut self,
         memory: &M,
-        wanted: DoorbellBufferConfig,
+        request: DoorbellBufferConfig,
     ) -> Outcome {
-        let DoorbellBufferConfig { shadow, events } = wanted;
+        let DoorbellBufferConfig { shadow, events } = request;
         // The last page's end would overflow.
         let is_page =
             |at: u64| at != 0 && at.is_multiple_of(PAGE) && at.checked_add(PAGE).is_some();

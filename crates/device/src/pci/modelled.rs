@@ -129,22 +129,22 @@ impl Function {
     ) {
         let is_about_keys =
             subsystem.is_about_pairs(slot, entry) || subsystem.is_about_key_spaces(slot, entry);
-        let wanted = match is_about_keys {
+        let request = match is_about_keys {
             true => subsystem.guest_key(slot, entry, |key, into| read_key(memory, key, into)),
             false => Ok(None),
         };
-        let wanted = match wanted {
-            Ok(Some(wanted)) => wanted,
+        let request = match request {
+            Ok(Some(request)) => request,
             Ok(None) => return self.submit(subsystem, memory, id, entry),
             Err(status) => return subsystem.refuse_guest(slot, entry, status),
         };
         let mut segments = self.spare();
-        if let Err(status) = segments.find(memory, entry, wanted.bytes, wanted.is_to_host()) {
+        if let Err(status) = segments.find(memory, entry, request.bytes, request.is_to_host()) {
             self.reuse(segments);
             return subsystem.refuse_guest(slot, entry, status);
         }
         let transfer = self.keep(slot, segments);
-        if let Err(status) = subsystem.begin_guest_key(slot, entry, wanted, transfer) {
+        if let Err(status) = subsystem.begin_guest_key(slot, entry, request, transfer) {
             self.forget(transfer);
             subsystem.refuse_guest(slot, entry, status);
         }

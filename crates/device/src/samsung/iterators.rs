@@ -48,7 +48,7 @@ impl Filter {
 }
 
 #[derive(Clone, Debug)]
-struct Walk {
+struct OpenIterator {
     filter: Filter,
     /// It goes on here, or behind.
     from: SpaceName,
@@ -60,7 +60,7 @@ struct Walk {
 
 /// All iterators, by handle less one.
 #[derive(Debug, Default)]
-pub(super) struct Iterators([Option<Box<Walk>>; ITERATORS]);
+pub(super) struct Iterators([Option<Box<OpenIterator>>; ITERATORS]);
 
 impl Iterators {
     /// Opens an iterator; returns its handle.
@@ -78,7 +78,8 @@ impl Iterators {
         let last = keys.between(Bound::Included(&from), Bound::Included(&end)).next_back();
         let is_at_end = last.is_none() || filter.prefix & !filter.mask != 0;
         let until = last.unwrap_or(&from).clone();
-        self.0[free] = Some(Box::new(Walk { filter, from, is_behind: false, until, is_at_end }));
+        self.0[free] =
+            Some(Box::new(OpenIterator { filter, from, is_behind: false, until, is_at_end }));
         Ok(free as u8 + 1)
     }
 
@@ -99,22 +100,22 @@ impl Iterators {
         keys: &mut Keys<SpaceName>,
     ) -> Result<(Vec<u8>, bool), Status> {
         let place = self.0.get_mut(usize::from(handle).wrapping_sub(1));
-        let walk = place.and_then(Option::as_mut).ok_or(status::NO_SUCH_ITERATOR)?;
+        let iterator = place.and_then(Option::as_mut).ok_or(status::NO_SUCH_ITERATOR)?;
         let mut batch = KeyBatch::new(bytes).ok_or(status::INVALID_VALUE_SIZE)?;
-        if !walk.go_on(&mut batch, keys) && batch.keys() == 0 {
+        if !iterator.go_on(&mut batch, keys) && batch.keys() == 0 {
             // It would never get on.
             return Err(status::INVALID_VALUE_SIZE);
         }
-        Ok((batch.into_bytes(), walk.is_at_end))
+        Ok((batch.into_bytes(), iterator.is_at_end))
     }
 
     /// The entries of the log page of iterators.
     pub(super) fn entries(&self) -> [IteratorEntry; ITERATORS] {
         let mut entries = [IteratorEntry::default(); ITERATORS];
-        for ((handle, walk), entry) in (1..).zip(&self.0).zip(&mut entries) {
-            let Some(walk) = walk else { continue };
-            let Filter { space, prefix, mask } = walk.filter;
-            let is_at_end = u8::from(walk.is_at_end);
+        for ((handle, iterator), entry) in (1..).zip(&self.0).zip(&mut entries) {
+            let Some(iterator) = iterator else { continue };
+            let Filter { space, prefix, mask } = iterator.filter;
+            let is_at_end = u8::from(iterator.is_at_end);
             let (is_open, kind) = (1, 1);
             *entry = IteratorEntry { handle, is_open, kind, is_at_end, ..Default::default() };
             entry.space = space as u8;
@@ -126,7 +127,7 @@ impl Iterators {
     }
 }
 
-impl Walk {
+impl OpenIterator {
     /// Takes keys as far as they fit. `false`: the next does not.
     fn go_on(&mut self, batch: &mut KeyBatch, keys: &mut Keys<SpaceName>) -> bool {
         let mut skips = 0;

@@ -52,13 +52,13 @@ impl KeySpaces {
     /// set has as well are that set's: see [`super::status_of`].
     pub(crate) fn choose(
         &mut self,
-        wanted: &SpaceCommand,
+        request: &SpaceCommand,
         staged: Option<Place>,
         values: &mut dyn Values,
     ) -> Choice {
         use SamsungCommand as C;
-        let name = &wanted.name;
-        match wanted.command {
+        let name = &request.name;
+        match request.command {
             C::Store { bytes, condition, .. } => {
                 self.pairs.choose_store(name.clone(), bytes, condition, staged, values)
             }
@@ -76,7 +76,7 @@ impl KeySpaces {
             C::Exist { .. } => self.pairs.choose_exist(name),
             C::OpenIterator { prefix, mask } => {
                 let (prefix, mask) = (u32::from_be_bytes(prefix), u32::from_be_bytes(mask));
-                let filter = Filter { space: wanted.space, prefix, mask };
+                let filter = Filter { space: request.space, prefix, mask };
                 let opened = self.iterators.open(filter, self.pairs.keys_mut());
                 let (status, handle) = match opened {
                     Ok(handle) => (Status::SUCCESS, handle),

@@ -11,24 +11,29 @@ impl Subsystem {
     pub fn answer_authentication(
         &mut self,
         now: Now,
-        asked: &Authentication,
+        request: &Authentication,
         status: Status,
         data: Option<Vec<u8>>,
     ) -> bool {
         self.advance(now);
-        let Some(slot) = self.queues.get(asked.queue.0) else { return false };
+        let Some(slot) = self.queues.get(request.queue.0) else { return false };
         if slot.state() == State::Closing
-            || slot.controller() != asked.controller_id
-            || slot.queue_id() != asked.queue_id
+            || slot.controller() != request.controller_id
+            || slot.queue_id() != request.queue_id
         {
             return false;
         }
         match (status.is_success(), data) {
             (true, Some(data)) => {
-                self.complete_with_data(asked.queue.0, &asked.entry, CommandKind::Fabrics, data);
+                self.complete_with_data(
+                    request.queue.0,
+                    &request.entry,
+                    CommandKind::Fabrics,
+                    data,
+                );
             }
-            (true, None) => self.complete(asked.queue.0, &asked.entry, CommandKind::Fabrics, 0),
-            (false, _) => self.fail(asked.queue.0, &asked.entry, CommandKind::Fabrics, status),
+            (true, None) => self.complete(request.queue.0, &request.entry, CommandKind::Fabrics, 0),
+            (false, _) => self.fail(request.queue.0, &request.entry, CommandKind::Fabrics, status),
         }
         true
     }
@@ -38,12 +43,12 @@ impl Subsystem {
     pub fn refuse_authentication(
         &mut self,
         now: Now,
-        asked: &Authentication,
+        request: &Authentication,
         data: Option<Vec<u8>>,
         reason: &'static str,
     ) {
-        if self.answer_authentication(now, asked, Status::SUCCESS, data) {
-            self.close_after_completion(asked.queue.0, reason);
+        if self.answer_authentication(now, request, Status::SUCCESS, data) {
+            self.close_after_completion(request.queue.0, reason);
         }
     }
 

@@ -275,14 +275,14 @@ impl Subsystem {
         self.close_after_completion(queue, "the host has disconnected the queue");
     }
 
-    fn property_get(&mut self, id: u16, wanted: PropertyGet) -> Result<u64, Status> {
+    fn property_get(&mut self, id: u16, property: PropertyGet) -> Result<u64, Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
         let controller = self.controllers.get(id).ok_or(invalid)?;
         let capabilities = Capabilities {
             queue_entries_max: controller.entries_max(self.config.limits.queue_entries_max),
             timeout: READY_TIMEOUT,
         };
-        let (value, size) = match wanted.offset {
+        let (value, size) = match property.offset {
             offset::CAP => (capabilities.to_bits(), PropertySize::Eight),
             offset::VS => (u64::from(VERSION_2_0), PropertySize::Four),
             offset::CC => (u64::from(controller.configuration().0), PropertySize::Four),
@@ -292,18 +292,18 @@ impl Subsystem {
             offset::CRTO => (u64::from(READY_TIMEOUT), PropertySize::Four),
             _ => return Err(invalid),
         };
-        if wanted.size != size {
+        if property.size != size {
             return Err(invalid);
         }
         Ok(value)
     }
 
-    fn property_set(&mut self, id: u16, wanted: PropertySet) -> Result<(), Status> {
+    fn property_set(&mut self, id: u16, property: PropertySet) -> Result<(), Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
-        if wanted.size != PropertySize::Four || wanted.offset != offset::CC {
+        if property.size != PropertySize::Four || property.offset != offset::CC {
             return Err(invalid);
         }
-        let new = Configuration(wanted.value as u32);
+        let new = Configuration(property.value as u32);
         let controller = self.controllers.get_mut(id).ok_or(invalid)?;
         let old = controller.set_configuration(new);
         controller.heard_of(self.now.wall);

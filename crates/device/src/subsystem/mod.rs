@@ -170,18 +170,18 @@ impl Subsystem {
     }
 
     fn create_configured(&mut self) -> Result<(), SubsystemError> {
-        let mut wanted = self.config.namespaces.clone();
-        if wanted.is_empty() {
-            wanted = default_namespaces(self.model.drive());
+        let mut configured = self.config.namespaces.clone();
+        if configured.is_empty() {
+            configured = default_namespaces(self.model.drive());
         }
-        let ids: Vec<usize> = self.config.shard.ids().take(wanted.len()).collect();
+        let ids: Vec<usize> = self.config.shard.ids().take(configured.len()).collect();
         let ids_max = self.config.limits.namespaces_max;
         if ids.last().is_some_and(|&id| id > ids_max as usize) {
             let of = usize::from(self.config.shard.of);
-            return Err(SubsystemError::TooManyNamespaces(wanted.len() * of, ids_max));
+            return Err(SubsystemError::TooManyNamespaces(configured.len() * of, ids_max));
         }
-        for at in 0..wanted.len() {
-            let namespace = wanted[at];
+        for at in 0..configured.len() {
+            let namespace = configured[at];
             let format = match namespace.content {
                 NamespaceContent::Blocks(512) => FORMATS[0],
                 NamespaceContent::Blocks(4096) => FORMATS[1],
@@ -195,7 +195,7 @@ impl Subsystem {
             let grain = self.namespaces.space().grain() * SECTOR_BYTES;
             let bytes = namespace.bytes.map_or_else(
                 || {
-                    let blocks = wanted[at..].iter().filter(|it| !it.content.holds_pairs());
+                    let blocks = configured[at..].iter().filter(|it| !it.content.holds_pairs());
                     let fixed: u64 = blocks.clone().filter_map(|it| it.bytes).sum();
                     let sharing = blocks.filter(|it| it.bytes.is_none()).count();
                     left.saturating_sub(fixed) / sharing as u64 / grain * grain

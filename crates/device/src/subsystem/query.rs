@@ -49,12 +49,12 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        wanted: GetLogPage,
+        request: GetLogPage,
     ) -> Result<(), Status> {
-        if wanted.offset > PAGE_BYTES.into() {
+        if request.offset > PAGE_BYTES.into() {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        self.pass_on(queue, entry, (PAGE_BYTES, None, Some((wanted.offset, wanted.bytes as u32))))
+        self.pass_on(queue, entry, (PAGE_BYTES, None, Some((request.offset, request.bytes as u32))))
     }
 
     fn pass_on(

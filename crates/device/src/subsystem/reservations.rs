@@ -16,7 +16,7 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        wanted: ReservationCommand,
+        request: ReservationCommand,
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Reservation)?;
@@ -30,31 +30,31 @@ impl Subsystem {
             None => return Err(Status::INTERNAL_ERROR),
         };
         let short = || Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
-        match wanted {
-            ReservationCommand::Report(wanted) => {
-                let report = self.reservation_report(at, entry, wanted)?;
+        match request {
+            ReservationCommand::Report(request) => {
+                let report = self.reservation_report(at, entry, request)?;
                 self.complete_with_data(queue, entry, CommandKind::OtherIo, report);
                 Ok(())
             }
-            ReservationCommand::Register(wanted) => {
+            ReservationCommand::Register(request) => {
                 let keys = RegisterData::ref_from_prefix(data).map_err(|_| short())?.0;
                 let (current, new) = (keys.current_key.get(), keys.new_key.get());
                 self.change_reservations(queue, entry, at, false, |state| {
-                    state.register(host, wanted, current, new)
+                    state.register(host, request, current, new)
                 })
             }
-            ReservationCommand::Acquire(wanted) => {
+            ReservationCommand::Acquire(request) => {
                 let keys = AcquireData::ref_from_prefix(data).map_err(|_| short())?.0;
                 let (current, preempted) = (keys.current_key.get(), keys.preempt_key.get());
-                let aborts = wanted.action == AcquireAction::PreemptAndAbort;
+                let aborts = request.action == AcquireAction::PreemptAndAbort;
                 self.change_reservations(queue, entry, at, aborts, |state| {
-                    state.acquire(host, wanted, current, preempted)
+                    state.acquire(host, request, current, preempted)
                 })
             }
-            ReservationCommand::Release(wanted) => {
+            ReservationCommand::Release(request) => {
                 let key = U64::ref_from_prefix(data).map_err(|_| short())?.0.get();
                 self.change_reservations(queue, entry, at, false, |state| {
-                    state.release(host, wanted, key)
+                    state.release(host, request, key)
                 })
             }
         }
@@ -127,13 +127,13 @@ impl Subsystem {
         &self,
         at: usize,
         entry: &SubmissionEntry,
-        wanted: ReservationReport,
+        request: ReservationReport,
     ) -> Result<Vec<u8>, Status> {
         // Hosts of fabrics have 128-bit identifiers: EDS has to be set.
-        if !wanted.extended {
+        if !request.extended {
             return Err(Status::HOST_ID_INCONSISTENT.do_not_retry());
         }
-        check_room(entry, wanted.bytes)?;
+        check_room(entry, request.bytes)?;
         let namespace = self.namespaces.need(at)?;
         let state = &namespace.reservations();
         let mut rows = Vec::new();
@@ -165,7 +165,7 @@ impl Subsystem {
         for row in &rows {
             report.extend_from_slice(row.as_bytes());
         }
-        report.truncate(wanted.bytes as usize);
+        report.truncate(request.bytes as usize);
         Ok(report)
     }
 }

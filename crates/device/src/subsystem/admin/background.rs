@@ -15,11 +15,11 @@ const FORGET: Span = Span::from_ms(10);
 pub(crate) struct Task {
     pub(crate) began: Time,
     pub(crate) ends: Time,
-    pub(crate) what: What,
+    pub(crate) kind: TaskKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum TaskKind {
     Format { command: u32, namespaces: Vec<u32> },
     Sanitize,
     SelfTest(SelfTest),

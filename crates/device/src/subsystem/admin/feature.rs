@@ -65,8 +65,8 @@ fn queue_counts((submission, completion): (u16, u16)) -> u32 {
 }
 
 /// Lets a controller have as many queues as its host wants and there can be; how many that are.
-fn grant_queues(controller: &mut Controller, wanted: u32) -> Result<u32, Status> {
-    let NumberOfQueues { submission, completion } = NumberOfQueues::from_bits(wanted);
+fn grant_queues(controller: &mut Controller, request: u32) -> Result<u32, Status> {
+    let NumberOfQueues { submission, completion } = NumberOfQueues::from_bits(request);
     if submission == 0xffff || completion == 0xffff {
         return Err(invalid());
     }
@@ -108,9 +108,9 @@ impl Subsystem {
     pub(super) fn get_features(
         &mut self,
         context: Context<'_>,
-        wanted: GetFeatures,
+        request: GetFeatures,
     ) -> Result<Outcome, Status> {
-        let GetFeatures { feature, select, which } = wanted;
+        let GetFeatures { feature, select, which } = request;
         let role = self.role(context)?;
         let allows = self.allows(feature, role).ok_or(invalid())?;
         if select == Select::Supported {
@@ -129,7 +129,7 @@ impl Subsystem {
         if feature == id::KEY_VALUE_CONFIGURATION {
             self.namespaces.with_id(namespace).and_then(|it| it.pairs()).ok_or(invalid())?;
         }
-        let asked =
+        let namespaces =
             if of_all { self.namespaces.active_ids(context.controller) } else { vec![namespace] };
         if let Some(value) = self.shared_feature(feature, namespace, current) {
             return Ok(Outcome::Done(value.into()));
@@ -152,7 +152,7 @@ impl Subsystem {
             // Only the 128-bit format fits fabrics.
             id::HOST_ID if which & 1 == 0 => return Err(invalid()),
             id::HOST_ID => return Ok(Outcome::Data(controller.host_id().to_vec())),
-            _ => features.value(feature, which, queues_max, &asked)?,
+            _ => features.value(feature, which, queues_max, &namespaces)?,
         };
         Ok(Outcome::Done(u64::from(value)))
     }
@@ -192,9 +192,9 @@ impl Subsystem {
     pub(super) fn set_features(
         &mut self,
         context: Context<'_>,
-        wanted: SetFeatures,
+        request: SetFeatures,
     ) -> Result<Outcome, Status> {
-        let SetFeatures { feature, saves, value } = wanted;
+        let SetFeatures { feature, saves, value } = request;
         let role = self.role(context)?;
         let allows = self.allows(feature, role).ok_or(invalid())?;
         if saves {

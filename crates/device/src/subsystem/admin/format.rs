@@ -4,7 +4,7 @@ use super::Context;
 use crate::controllers::Controller;
 use crate::namespaces::{FORMATS, Format, Namespace, WriteProtection};
 use crate::output::CommandKind;
-use crate::subsystem::admin::background::{Erasure, What};
+use crate::subsystem::admin::background::{Erasure, TaskKind};
 use crate::subsystem::commands::{Overwrite, Work};
 use crate::subsystem::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Outcome, Subsystem};
@@ -29,10 +29,10 @@ impl Subsystem {
     pub(super) fn format_nvm(
         &mut self,
         context: Context<'_>,
-        wanted: FormatNvm,
+        request: FormatNvm,
     ) -> Result<Outcome, Status> {
-        let FormatNvm { lba_format, extended, protection, secure_erase, .. } = wanted;
-        let wanted = format(lba_format, extended, protection)?;
+        let FormatNvm { lba_format, extended, protection, secure_erase, .. } = request;
+        let format = format(lba_format, extended, protection)?;
         let erasure = match secure_erase {
             SecureErase::None | SecureErase::Cryptographic => Erasure::Forget,
             SecureErase::UserData => Erasure::Blocks,
@@ -61,7 +61,7 @@ impl Subsystem {
         let first = ids.first().map_or(0, |id| *id as usize - 1);
         let index = self.begin_whole(context.queue, context.entry, CommandKind::Admin, first);
         if let Some(command) = self.commands.get_mut(index) {
-            command.set_work(Work::Format(ids.iter().map(|&id| (id, wanted)).collect()));
+            command.set_work(Work::Format(ids.iter().map(|&id| (id, format)).collect()));
             // For its time.
             command.wait();
         }
@@ -72,7 +72,7 @@ impl Subsystem {
         let ends = self.admin.begin_task(
             self.now.wall,
             span,
-            What::Format { command: index, namespaces: ids },
+            TaskKind::Format { command: index, namespaces: ids },
         );
         self.timers.set(Some(ends));
         Ok(Outcome::Later)

@@ -46,15 +46,15 @@ impl Subsystem {
     pub(super) fn identify(
         &self,
         context: Context<'_>,
-        wanted: Identify,
+        request: Identify,
     ) -> Result<Outcome, Status> {
         let controller = self.controllers.need(context.controller)?;
-        let (what, id) = (wanted.structure, context.entry.namespace_id.get());
-        let Identify { controller_id: of_controller, specific_id, .. } = wanted;
+        let (what, id) = (request.structure, context.entry.namespace_id.get());
+        let Identify { controller_id: of_controller, specific_id, .. } = request;
         if controller.role() == Role::Discovery && what != cns::CONTROLLER {
             return Err(invalid());
         }
-        if let Some(data) = self.of_command_set(controller, id, wanted)? {
+        if let Some(data) = self.of_command_set(controller, id, request)? {
             return Ok(Outcome::Data(data));
         }
         let data = match what {
@@ -115,10 +115,10 @@ impl Subsystem {
         &self,
         controller: &Controller,
         id: u32,
-        wanted: Identify,
+        request: Identify,
     ) -> Result<Option<Vec<u8>>, Status> {
-        let set = || self.supported_set(wanted.command_set);
-        Ok(Some(match wanted.structure {
+        let set = || self.supported_set(request.command_set);
+        Ok(Some(match request.structure {
             cns::COMMAND_SET_NAMESPACE => {
                 let namespace = set().and_then(|_| self.reported(controller.id(), id))?;
                 self.namespace_page_of(set()?, namespace, controller)?
@@ -139,7 +139,7 @@ impl Subsystem {
             }
             // That of blocks says the same of all formats.
             cns::COMMAND_SET_NAMESPACE_FORMAT if self.namespaces.can_hold_pairs() => {
-                self.format_page(set()?, wanted.specific_id, controller)?
+                self.format_page(set()?, request.specific_id, controller)?
             }
             _ => return Ok(None),
         }))

@@ -44,24 +44,24 @@ impl Subsystem {
     pub(super) fn log_page(
         &mut self,
         context: Context<'_>,
-        wanted: GetLogPage,
+        request: GetLogPage,
     ) -> Result<Outcome, Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
-        let GetLogPage { bytes, offset, .. } = wanted;
+        let GetLogPage { bytes, offset, .. } = request;
         let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
         if bytes > u64::from(slot.transport().max_transfer_bytes) {
             return Err(invalid);
         }
-        if wanted.page == page::MYNAH_PROFILE && self.has_profile_page(context.controller)? {
-            self.query_page(context.queue, context.entry, wanted)?;
+        if request.page == page::MYNAH_PROFILE && self.has_profile_page(context.controller)? {
+            self.query_page(context.queue, context.entry, request)?;
             return Ok(Outcome::Later);
         }
-        let page = self.page(context, wanted)?;
+        let page = self.page(context, request)?;
         if offset > page.len() as u64 {
             return Err(invalid);
         }
-        if !wanted.retains_event {
-            self.page_read(context.controller, wanted.page);
+        if !request.retains_event {
+            self.page_read(context.controller, request.page);
         }
         // What lies behind a page's end is zero.
         let mut data: Vec<u8> =
@@ -77,13 +77,13 @@ impl Subsystem {
     }
 
     /// The log page from its first byte on, whatever part of it is asked for.
-    fn page(&mut self, context: Context<'_>, wanted: GetLogPage) -> Result<Vec<u8>, Status> {
+    fn page(&mut self, context: Context<'_>, request: GetLogPage) -> Result<Vec<u8>, Status> {
         let unknown = Status::LOG_PAGE_INVALID.do_not_retry();
         let controller = self.controllers.need(context.controller)?;
         let is_discovery = controller.role() == Role::Discovery;
         let namespace = context.entry.namespace_id.get();
-        let keeps_event = wanted.retains_event;
-        match wanted.page {
+        let keeps_event = request.retains_event;
+        match request.page {
             page::SUPPORTED_LOG_PAGES => {
                 Ok(self.supported_pages(is_discovery, controller.is_guests()))
             }
@@ -105,7 +105,7 @@ impl Subsystem {
             page::CHANGED_NAMESPACES => self.changed_namespaces(context.controller, keeps_event),
             page::COMMANDS_SUPPORTED => {
                 let set = match self.namespaces.can_hold_pairs() {
-                    true => self.supported_set(wanted.command_set)?,
+                    true => self.supported_set(request.command_set)?,
                     false => CommandSet::Nvm,
                 };
                 let spaces = self.namespaces.key_spaces();
@@ -113,11 +113,11 @@ impl Subsystem {
                 Ok(effects(controller, set, spaces))
             }
             page::FEATURES_SUPPORTED => Ok(features(&self.supported_features())),
-            page::ENDURANCE_GROUP if wanted.specific_id == identify::GROUP as u16 => {
+            page::ENDURANCE_GROUP if request.specific_id == identify::GROUP as u16 => {
                 Ok(self.endurance_group())
             }
             page::ENDURANCE_GROUP => Err(Status::INVALID_FIELD.do_not_retry()),
-            page::ANA => Ok(self.ana(context.controller, wanted.specific)),
+            page::ANA => Ok(self.ana(context.controller, request.specific)),
             page::SELF_TEST => Ok(self.self_test_page()),
             page::SANITIZE_STATUS => Ok(self.sanitize_page()),
             page::MYNAH_DRIVE => Ok(self.drive_page()),
@@ -127,7 +127,7 @@ impl Subsystem {
                 let spaces = spaces.filter(|it| it.is_attached(context.controller));
                 let spaces = spaces.and_then(|it| it.key_spaces()).ok_or(unknown)?;
                 let amplification = self.model.drive().counters().write_amplification();
-                Ok(match wanted.page {
+                Ok(match request.page {
                     vendor::ITERATORS => samsung::iterators_page(spaces),
                     _ => samsung::write_amplification_page(amplification.unwrap_or(0.0)),
                 })

@@ -100,18 +100,20 @@ impl Subsystem {
     fn admin_command(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
         match AdminCommand::parse(context.entry)? {
             AdminCommand::Identify(identify) => self.identify(context, identify),
-            AdminCommand::GetLogPage(wanted) => self.log_page(context, wanted),
-            AdminCommand::SetFeatures(wanted) => self.set_features(context, wanted),
-            AdminCommand::GetFeatures(wanted) => self.get_features(context, wanted),
+            AdminCommand::GetLogPage(request) => self.log_page(context, request),
+            AdminCommand::SetFeatures(request) => self.set_features(context, request),
+            AdminCommand::GetFeatures(request) => self.get_features(context, request),
             AdminCommand::AsynchronousEventRequest => self.event_request(context),
             AdminCommand::KeepAlive => Ok(Outcome::Done(0)),
             AdminCommand::Abort(abort) => self.abort(context, abort),
-            AdminCommand::FormatNvm(wanted) => self.format_nvm(context, wanted),
-            AdminCommand::Sanitize(wanted) => self.sanitize(context, wanted),
+            AdminCommand::FormatNvm(request) => self.format_nvm(context, request),
+            AdminCommand::Sanitize(request) => self.sanitize(context, request),
             AdminCommand::DeviceSelfTest(test) => self.device_self_test(context, test.code),
-            AdminCommand::NamespaceManagement(wanted) => self.namespace_management(context, wanted),
-            AdminCommand::NamespaceAttachment(wanted) => {
-                self.namespace_attachment(context, wanted.attaches)
+            AdminCommand::NamespaceManagement(request) => {
+                self.namespace_management(context, request)
+            }
+            AdminCommand::NamespaceAttachment(request) => {
+                self.namespace_attachment(context, request.attaches)
             }
             AdminCommand::FirmwareImageDownload(piece) => self.firmware_download(piece),
             AdminCommand::FirmwareCommit(commit) => self.firmware_commit(commit),

@@ -25,10 +25,10 @@ impl Subsystem {
     pub(super) fn namespace_management(
         &mut self,
         context: Context<'_>,
-        wanted: NamespaceManagement,
+        request: NamespaceManagement,
     ) -> Result<Outcome, Status> {
-        let set = self.supported_set(wanted.command_set)?;
-        match (wanted.select, set) {
+        let set = self.supported_set(request.command_set)?;
+        match (request.select, set) {
             (NamespaceSelect::Create, CommandSet::KeyValue) => self.create_of_pairs_wished(context),
             (NamespaceSelect::Create, CommandSet::Nvm) => self.create_namespace(context),
             (NamespaceSelect::Delete, _) => self.delete_namespaces(context),

@@ -8,7 +8,7 @@ use crate::controllers::events::{Kind, SANITIZE_COMPLETED, SANITIZE_COMPLETED_DE
 use crate::namespaces::WriteProtection;
 use crate::output::CommandKind;
 use crate::slots::NONE;
-use crate::subsystem::admin::background::{Erasure, What};
+use crate::subsystem::admin::background::{Erasure, TaskKind};
 use crate::subsystem::commands::{Overwrite, Step, Work};
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_model::io::{NamespaceId, Operation};
@@ -149,7 +149,7 @@ impl Subsystem {
         }
         self.settle_guard();
         let span = self.erasure_time(self.admin.sanitize.erasure());
-        let ends = self.admin.begin_task(self.now.wall, span, What::Sanitize);
+        let ends = self.admin.begin_task(self.now.wall, span, TaskKind::Sanitize);
         self.timers.set(Some(ends));
     }
 
@@ -188,7 +188,7 @@ impl Subsystem {
         let seconds = |span: Span| (span.as_ps().div_ceil(1_000_000_000_000)) as u32;
         let state = &self.admin.sanitize;
         let progress =
-            match self.admin.tasks.iter().find(|task| matches!(task.what, What::Sanitize)) {
+            match self.admin.tasks.iter().find(|task| matches!(task.kind, TaskKind::Sanitize)) {
                 Some(task) => task.progress(self.now.wall, 0xfffe),
                 None if state.is_under_way() => 0xfffe,
                 None => 0xffff,

@@ -3,7 +3,7 @@
 //! There is no hardware to test: a test takes its time and passes, and says so.
 
 use super::{AdminState, Context, identify};
-use crate::subsystem::admin::background::What;
+use crate::subsystem::admin::background::TaskKind;
 use crate::subsystem::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_stamp::{Span, Time};
@@ -30,9 +30,9 @@ pub(crate) struct SelfTest {
 impl AdminState {
     /// Ends a test that is under way, if there is one.
     pub(crate) fn abort_self_test(&mut self, result: u8, now: Time) {
-        let at = self.tasks.iter().position(|task| matches!(task.what, What::SelfTest(_)));
+        let at = self.tasks.iter().position(|task| matches!(task.kind, TaskKind::SelfTest(_)));
         if let Some(at) = at
-            && let What::SelfTest(test) = self.tasks.swap_remove(at).what
+            && let TaskKind::SelfTest(test) = self.tasks.swap_remove(at).kind
         {
             self.finish_self_test(test, result, now);
         }
@@ -41,7 +41,7 @@ impl AdminState {
     /// A controller was reset: a short test that it had started ends; an extended one goes on.
     pub(crate) fn reset_self_test(&mut self, controller: u16, now: Time) {
         let short = self.tasks.iter().any(|task| {
-            matches!(task.what, What::SelfTest(test)
+            matches!(task.kind, TaskKind::SelfTest(test)
                 if test.code == SelfTestCode::Short && test.controller == controller)
         });
         if short {
@@ -78,14 +78,14 @@ impl Subsystem {
             }
             SelfTestCode::Reserved(_) => return Err(Status::INVALID_FIELD.do_not_retry()),
         };
-        if self.admin.tasks.iter().any(|task| matches!(task.what, What::SelfTest(_))) {
+        if self.admin.tasks.iter().any(|task| matches!(task.kind, TaskKind::SelfTest(_))) {
             return Err(Status::SELF_TEST_IN_PROGRESS);
         }
         let controller = context.controller;
         let ends = self.admin.begin_task(
             self.now.wall,
             span,
-            What::SelfTest(SelfTest { code, namespace, controller }),
+            TaskKind::SelfTest(SelfTest { code, namespace, controller }),
         );
         self.timers.set(Some(ends));
         Ok(Outcome::Done(0))
@@ -94,7 +94,7 @@ impl Subsystem {
     pub(super) fn self_test_page(&self) -> Vec<u8> {
         let mut log = SelfTestLog::default();
         for task in &self.admin.tasks {
-            if let What::SelfTest(test) = task.what {
+            if let TaskKind::SelfTest(test) = task.kind {
                 log.current = test.code.code();
                 log.completion = task.progress(self.now.wall, 100) as u8;
             }

@@ -1,7 +1,7 @@
 //! What admin commands leave behind that all controllers share: features of the whole subsystem, work
 //! under way, results, pieces of a firmware image.
 
-use super::background::{Task, What};
+use super::background::{Task, TaskKind};
 use super::discovery::Discovery;
 use super::sanitize::Sanitize;
 use super::timestamp::Timestamp;
@@ -67,16 +67,16 @@ impl AdminState {
     }
 
     /// Begins something that ends after `span`; when that is.
-    pub(super) fn begin_task(&mut self, began: Time, span: Span, what: What) -> Time {
+    pub(super) fn begin_task(&mut self, began: Time, span: Span, kind: TaskKind) -> Time {
         let ends = began + span;
-        self.tasks.push(Task { began, ends, what });
+        self.tasks.push(Task { began, ends, kind });
         ends
     }
 
     /// Share of a format of a namespace that is still to be done, in percent (FPI).
     pub(super) fn format_left(&self, namespace: u32, now: Time) -> u8 {
         let task = self.tasks.iter().find(|task| {
-            matches!(&task.what, What::Format { namespaces, .. } if namespaces.contains(&namespace))
+            matches!(&task.kind, TaskKind::Format { namespaces, .. } if namespaces.contains(&namespace))
         });
         task.map_or(0, |task| 100 - task.progress(now, 100) as u8)
     }

@@ -1,6 +1,6 @@
 //! What becomes of work under way when its time is over, or the power is lost.
 
-use super::background::What;
+use super::background::TaskKind;
 use crate::subsystem::Subsystem;
 
 impl Subsystem {
@@ -15,10 +15,12 @@ impl Subsystem {
                 at += 1;
                 continue;
             }
-            match self.admin.tasks.swap_remove(at).what {
-                What::Format { command, namespaces } => self.erase_formatted(command, &namespaces),
-                What::Sanitize => self.erase_sanitized(),
-                What::SelfTest(test) => self.admin.finish_self_test(test, 0, self.now.wall),
+            match self.admin.tasks.swap_remove(at).kind {
+                TaskKind::Format { command, namespaces } => {
+                    self.erase_formatted(command, &namespaces)
+                }
+                TaskKind::Sanitize => self.erase_sanitized(),
+                TaskKind::SelfTest(test) => self.admin.finish_self_test(test, 0, self.now.wall),
             }
         }
     }

@@ -49,7 +49,7 @@ pub(crate) struct KeyWork {
 }
 
 /// What comes of a command of which nothing is modelled.
-struct Decided {
+struct ImmediateOutcome {
     status: Status,
     answer: Answer,
     result: u32,
@@ -206,7 +206,8 @@ impl Subsystem {
         command: &AnyCommand,
         staged: Option<Place>,
     ) -> Result<(), Status> {
-        let Decided { status, answer, result, ready } = self.decide_now(at, command, staged)?;
+        let ImmediateOutcome { status, answer, result, ready } =
+            self.decide_now(at, command, staged)?;
         let kind = command.kind();
         if ready != Ready::Now && status.is_success() {
             // The store has too much under way.
@@ -259,7 +260,7 @@ impl Subsystem {
         at: usize,
         command: &AnyCommand,
         staged: Option<Place>,
-    ) -> Result<Decided, Status> {
+    ) -> Result<ImmediateOutcome, Status> {
         let values = self.media.values_mut()?;
         let pairs = self.namespaces.need_mut(at)?.any_pairs_mut();
         let mut pairs = pairs.ok_or(Status::INTERNAL_ERROR)?;
@@ -273,7 +274,7 @@ impl Subsystem {
             choice.status = NO_ROOM;
         }
         let Choice { status, answer, result, .. } = choice;
-        Ok(Decided { status: command.own(status), answer, result, ready })
+        Ok(ImmediateOutcome { status: command.own(status), answer, result, ready })
     }
 
     /// Data of a completion that are bytes of a value.
@@ -335,8 +336,8 @@ impl Subsystem {
             self.model.decided(now, index, nothing);
             return;
         };
-        let (at, wanted) = (command.namespace(), command.queue() != NONE);
-        let may = wanted && !command.is_overtaken() && command.status().is_success();
+        let (at, has_host) = (command.namespace(), command.queue() != NONE);
+        let may = has_host && !command.is_overtaken() && command.status().is_success();
         let Work::Key(mut work) = command.take_work() else {
             debug_assert!(false, "the model decides commands of keys alone");
             self.model.decided(now, index, nothing);
@@ -392,20 +393,20 @@ impl Subsystem {
     pub(crate) fn finish_key(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index) else { return };
         let Work::Key(work) = command.take_work() else { return };
-        let KeyWork { command: asked, staged, answer, result, .. } = *work;
+        let KeyWork { command: key_command, staged, answer, result, .. } = *work;
         let is_good = command.status().is_success();
         // A guest's data have been moved.
         let goes_along = is_good && command.queue() != NONE && command.transfer() == NONE;
-        if asked.stores() && is_good {
-            command.set_bytes(asked.bytes());
+        if key_command.stores() && is_good {
+            command.set_bytes(key_command.bytes());
         }
         if command.status() == Status::UNRECOVERED_READ_ERROR
-            && asked.kind() == CommandKind::Retrieve
+            && key_command.kind() == CommandKind::Retrieve
         {
             command.set_status(Status::UNRECOVERED_VALUE_ERROR);
             self.health.media_error();
         }
-        command.set_status(asked.own(command.status()));
+        command.set_status(key_command.own(command.status()));
         let result = if is_good || is_answer(command.status()) { result } else { 0 };
         if let Some(place) = staged {
             self.media.release_value(place);
@@ -477,10 +478,10 @@ impl Subsystem {
         &mut self,
         slot: u32,
         entry: &SubmissionEntry,
-        wanted: GuestKey,
+        request: GuestKey,
         transfer: u32,
     ) -> Result<(), Status> {
-        let GuestKey { at, command, bytes } = wanted;
+        let GuestKey { at, command, bytes } = request;
         let staged = match command.stores() {
             true => Some(self.stage(bytes).map_err(|status| command.own(status))?),
             false => None,
@@ -517,14 +518,14 @@ impl Subsystem {
     /// If it fails.
     pub(crate) fn guest_key_at_once(
         &mut self,
-        wanted: &GuestKey,
+        request: &GuestKey,
         read: impl FnOnce(&mut [u8]) -> Result<(), Status>,
         write: impl FnOnce(&[u8]) -> Result<(), Status>,
     ) -> Result<(Status, u32, u32), Status> {
         let mut staged = None;
-        if wanted.command.stores() {
-            let bytes = wanted.bytes;
-            let place = self.stage(bytes).map_err(|status| wanted.command.own(status))?;
+        if request.command.stores() {
+            let bytes = request.bytes;
+            let place = self.stage(bytes).map_err(|status| request.command.own(status))?;
             if let Some(into) = self.media.values_mut()?.bytes_mut(place, bytes)
                 && let Err(status) = read(into)
             {
@@ -533,10 +534,10 @@ impl Subsystem {
             }
             staged = Some(place);
         }
-        let Decided { status, answer, result, .. } =
-            self.decide_now(wanted.at, &wanted.command, staged)?;
+        let ImmediateOutcome { status, answer, result, .. } =
+            self.decide_now(request.at, &request.command, staged)?;
         match answer {
-            Answer::Nothing if status.is_success() => Ok((status, result, wanted.bytes)),
+            Answer::Nothing if status.is_success() => Ok((status, result, request.bytes)),
             Answer::Nothing if is_answer(status) => Ok((status, 0, 0)),
             Answer::Nothing => Err(status),
             Answer::Keys(listed) => write(&listed).map(|()| (status, result, listed.len() as u32)),

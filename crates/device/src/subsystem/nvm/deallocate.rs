@@ -38,20 +38,20 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        wanted: DatasetManagement,
+        request: DatasetManagement,
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
         if self.defer(
             queue,
             entry,
-            IoCommand::Nvm(NvmCommand::DatasetManagement(wanted)),
+            IoCommand::Nvm(NvmCommand::DatasetManagement(request)),
             data,
             at,
         )? {
             return Ok(());
         }
-        let count = usize::from(wanted.ranges);
+        let count = usize::from(request.ranges);
         let ranges = <[DatasetRange]>::ref_from_prefix_with_elems(data, count)
             .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?
             .0;
@@ -61,7 +61,7 @@ impl Subsystem {
                 check_range(namespace, range.start.get(), u64::from(range.blocks.get()))?;
             }
         }
-        let deallocates = wanted.deallocates;
+        let deallocates = request.deallocates;
         let runs = merged(ranges);
         if deallocates && !namespace.uncorrectable().is_empty() {
             let adds = |&&(start, blocks): &&(u64, u64)| {

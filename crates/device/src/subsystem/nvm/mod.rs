@@ -38,8 +38,8 @@ impl Subsystem {
             NvmCommand::Read(io) => self.read(queue, entry, io),
             NvmCommand::Write(io) => self.write(queue, entry, io, data),
             NvmCommand::Flush => self.flush(queue, entry),
-            NvmCommand::DatasetManagement(wanted) => {
-                self.dataset_management(queue, entry, wanted, data)
+            NvmCommand::DatasetManagement(request) => {
+                self.dataset_management(queue, entry, request, data)
             }
             NvmCommand::WriteZeroes(io) => self.write_zeroes(queue, entry, io),
             NvmCommand::Compare(io) => self.compare(queue, entry, io, data),
@@ -74,8 +74,8 @@ pub(crate) fn bytes_of(command: NvmCommand, namespace: Option<&Namespace>) -> Op
             let metadata = if strips { 0 } else { u64::from(format.metadata) };
             u64::from(io.blocks) * ((1 << format.shift) + metadata)
         }
-        NvmCommand::DatasetManagement(wanted) => {
-            u64::from(wanted.ranges) * DatasetRange::BYTES as u64
+        NvmCommand::DatasetManagement(request) => {
+            u64::from(request.ranges) * DatasetRange::BYTES as u64
         }
         NvmCommand::Copy(copy) => u64::from(copy.ranges) * CopyRange::BYTES as u64,
         NvmCommand::Flush
