@@ -1,5 +1,6 @@
-//! How many bytes a command moves between host and controller, as its entry says, and whether the
-//! host has given that many, or has room for them.
+//! Whether the host has room for the bytes that a command returns; and of an admin command, how many
+//! bytes its entry says that it moves, and whether the host has given that many. How many an I/O
+//! command moves is known in the folder of its command set.
 //!
 //! Less is never made do with: the command ends with Data SGL Length Invalid (Base 2.0, section
 //! 4.1.2). More is left alone, as Linux's target does with Dataset Management

@@ -52,7 +52,10 @@ pub(super) struct Hosts {
 impl Hosts {
     /// The flow of a host; a new host gets the next, or the shared one.
     fn flow(&mut self, nqn: &str, id: &HostId) -> FlowId {
-        let is_it = |owner: &FlowOwner| matches!(owner, FlowOwner::Host { nqn: n, id: i } if n == nqn && i == id);
+        let is_it = |owner: &FlowOwner| match owner {
+            FlowOwner::Host { nqn: n, id: i } => n == nqn && i == id,
+            _ => false,
+        };
         match self.flows.iter().position(is_it) {
             Some(at) => FlowId(at as u16),
             None if self.hosts < HOSTS_MAX => {

@@ -11,14 +11,6 @@ use mynah_wire::nvme::command::{KeyValueCommand, NvmCommand, ReservationCommand,
 use mynah_wire::nvme::opcode;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
-/// Effects of the commands about reservations.
-pub(crate) const RESERVATION_EFFECTS: [(u8, u32); 4] = [
-    (opcode::nvm::RESERVATION_REGISTER, 0),
-    (opcode::nvm::RESERVATION_REPORT, 0),
-    (opcode::nvm::RESERVATION_ACQUIRE, 0),
-    (opcode::nvm::RESERVATION_RELEASE, 0),
-];
-
 impl CommandSet {
     /// What Identify says of controllers for it.
     pub(crate) fn controller_page(self) -> Vec<u8> {
@@ -29,12 +21,14 @@ impl CommandSet {
     }
 
     /// Effects of its commands, for the Commands Supported and Effects log.
-    pub(crate) fn effects(self) -> impl Iterator<Item = (u8, u32)> {
-        let effects: &[(u8, u32)] = match self {
-            CommandSet::Nvm => &nvm::identify::EFFECTS,
-            CommandSet::KeyValue => &key_value::identify::EFFECTS,
-        };
-        effects.iter().copied()
+    pub(crate) fn effects(self) -> Vec<(u8, u32)> {
+        match self {
+            CommandSet::Nvm => nvm::identify::effects().collect(),
+            CommandSet::KeyValue => {
+                let own = key_value::identify::EFFECTS.into_iter();
+                own.chain(nvm::identify::reservation_effects()).collect()
+            }
+        }
     }
 }
 

@@ -318,9 +318,7 @@ impl Subsystem {
         page.completion_entry = 0x44;
         page.namespaces.set(limits.namespaces_max);
         page.namespaces_max.set(limits.namespaces_max);
-        // Compare (0), Write Uncorrectable (1), Dataset Management (2), Write Zeroes (3),
-        // select (4), reservations (5), timestamp (6), Verify (7), Copy (8).
-        page.optional_commands.set(0x1ff);
+        page.optional_commands.set(nvm::identify::optional_commands());
         // Compare and Write.
         page.fused.set(1);
         // Present (0), and Flush takes all namespaces (2:1).

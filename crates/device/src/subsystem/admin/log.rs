@@ -8,7 +8,6 @@ use crate::controllers::{
 };
 use crate::namespaces::SECTOR_BYTES;
 use crate::samsung;
-use crate::subsystem::io_command::RESERVATION_EFFECTS;
 use crate::subsystem::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
@@ -349,7 +348,7 @@ fn effects(controller: &Controller, set_of_commands: CommandSet, has_key_spaces:
     if controller.has_shadow_doorbells() {
         set(0, admin::DOORBELL_BUFFER_CONFIG, 0);
     }
-    for (opcode, effects) in set_of_commands.effects().chain(RESERVATION_EFFECTS) {
+    for (opcode, effects) in set_of_commands.effects() {
         set(1024, opcode, effects);
     }
     page
