@@ -19,7 +19,7 @@ pub(crate) enum CommandSet {
 }
 
 impl CommandSet {
-    /// Those of a drive that has pairs, or none.
+    /// The command sets of a drive, which may be able to hold pairs.
     pub(crate) fn of_drive(has_pairs: bool) -> &'static [CommandSet] {
         match has_pairs {
             true => &[CommandSet::Nvm, CommandSet::KeyValue],

@@ -45,7 +45,7 @@ pub(crate) struct Health {
     /// Time with an I/O command outstanding, and since when there is one.
     busy: Span,
     busy_since: Option<Time>,
-    /// The same before this process, and how long the drive was on, in milliseconds.
+    /// Milliseconds with an I/O command outstanding, and with power, before this process.
     busy_before_ms: u64,
     on_before_ms: u64,
     /// Whether a host has shut its controller down and nothing was written since.

@@ -76,7 +76,7 @@ pub struct Query {
     pub program: Option<Vec<u8>>,
     /// Bytes that an answer may have.
     pub room: u32,
-    /// It is the log page: of it so many bytes from there on go to the host.
+    /// Offset and length of the part of the log page that was asked for; `None`: it is no log page.
     pub(crate) page: Option<(u64, u32)>,
     /// When it came, on the host's clock.
     pub came: Time,
@@ -89,7 +89,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Whether the log page is wanted.
+    /// Whether it is Get Log Page.
     pub fn is_page(&self) -> bool {
         self.page.is_some()
     }
@@ -156,7 +156,7 @@ pub enum CompletionData {
     Media(Media),
     /// Bytes of a value, which [`crate::Subsystem::fill`] copies.
     Value(Value),
-    /// None, but its transport has to know: the connection has become a queue.
+    /// No data; tells the transport that the connection has become a queue.
     Connected(Connected),
 }
 

@@ -86,7 +86,7 @@ pub(crate) struct TransportQueue {
     account: Account,
     /// First half of a fused operation that waits for the second.
     fused: Option<Box<FirstHalf>>,
-    /// Its entries lie in guest memory.
+    /// State of a queue in guest memory; `None` over fabrics.
     guest: Option<Box<GuestQueue>>,
 }
 
@@ -190,7 +190,7 @@ impl TransportQueue {
         self.outstanding <= self.size
     }
 
-    /// It has become a queue of a controller, whose host may have to authenticate.
+    /// Connect has succeeded; with `authenticates`, the host has to authenticate first.
     pub(crate) fn connect(&mut self, connected: &Connected, authenticates: bool) {
         self.controller = connected.controller_id;
         self.queue_id = connected.queue_id;
@@ -209,7 +209,7 @@ impl TransportQueue {
         }
     }
 
-    /// It is a queue in guest memory.
+    /// Opens a queue in guest memory, which needs no Connect.
     pub(crate) fn open_in_guest(&mut self, controller: u16, queue_id: u16, state: State) {
         self.state = state;
         self.controller = controller;
@@ -219,7 +219,7 @@ impl TransportQueue {
         self.guest = Some(Box::default());
     }
 
-    /// It carries I/O of this flow, and the model has a queue for it or not.
+    /// Sets the flow, and whether the model has a queue for it.
     pub(crate) fn carry(&mut self, flow: FlowId, modelled: bool) {
         (self.flow, self.modelled) = (flow, modelled);
     }
@@ -240,7 +240,7 @@ impl TransportQueue {
         self.modelled = false;
     }
 
-    /// So many commands end without completions.
+    /// Commands have ended without completions.
     pub(crate) fn forget(&mut self, commands: u32) {
         self.outstanding -= commands.min(self.outstanding.saturating_sub(1));
     }

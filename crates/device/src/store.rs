@@ -85,8 +85,8 @@ pub trait Store {
         None
     }
 
-    /// The same to be written in place, in a store where that needs nothing more. `None`: use
-    /// [`Store::write`].
+    /// Bytes from `at` on, at least one and at most `most`, to be written in place, where the store
+    /// needs to do nothing more. `None`: use [`Store::write`].
     fn bytes_mut(&mut self, _at: u64, _most: u32) -> Option<&mut [u8]> {
         None
     }

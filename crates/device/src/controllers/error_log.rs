@@ -27,7 +27,7 @@ impl ErrorLog {
         self.entries.push_front(entry);
     }
 
-    /// So many were counted before this process.
+    /// Entries are numbered from here on: so many were counted by earlier processes.
     pub(super) fn begin_after(&mut self, count: u64) {
         self.count = count;
     }

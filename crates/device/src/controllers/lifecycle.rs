@@ -75,7 +75,7 @@ impl Controller {
         is_ready
     }
 
-    /// The same where the function has looked at the configuration.
+    /// Makes the controller ready with a configuration that its PCI function has checked.
     pub(crate) fn enable_with(&mut self, configuration: Configuration) {
         self.configuration = configuration;
         self.status = status::READY;

@@ -45,7 +45,7 @@ pub(crate) struct Controllers {
     paths: Paths,
     hosts: Hosts,
     errors: ErrorLog,
-    /// That of discovery controllers.
+    /// The error log of discovery controllers.
     discovery_errors: ErrorLog,
     shard: Shard,
     /// The last identifier of an I/O controller.
@@ -86,7 +86,6 @@ impl Controllers {
         self.get_mut(id).ok_or(Status::INTERNAL_ERROR)
     }
 
-    /// Those that there are, by identifier.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Controller> {
         self.table.iter().filter_map(Option::as_deref)
     }
@@ -143,7 +142,8 @@ impl Controllers {
         }
     }
 
-    /// So many entries of the error log were counted before this process.
+    /// Entries of the error log are numbered from here on: so many were counted by earlier
+    /// processes.
     pub(crate) fn restore_errors(&mut self, count: u64) {
         self.errors.begin_after(count);
     }

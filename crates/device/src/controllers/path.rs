@@ -46,9 +46,9 @@ impl AnaState {
 pub enum Path {
     /// All controllers, now or later.
     All,
-    /// That of the controller with this identifier, whether it exists now or will.
+    /// The controller with this identifier, whether it exists now or will.
     Controller(u16),
-    /// That of whoever comes in over TCP at the subsystem's port of this number, from 0, now or
+    /// Controllers whose hosts come in over TCP at this port of the subsystem, from 0, now or
     /// later.
     Port(u16),
 }
@@ -82,7 +82,6 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Those of so many controllers, all optimized.
     pub(super) fn new(controllers: usize) -> Paths {
         Paths { controllers: vec![Ana::default(); controllers], ports: BTreeMap::new() }
     }

@@ -55,11 +55,11 @@ impl Name for Key {
 /// An entry of the table of pairs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<N = Key> {
-    /// Where its value is; of a pair that is no more, the next of those.
+    /// Where its value is; if the number is free, the next free number.
     pub(crate) place: Place,
     /// Size of the value.
     pub(crate) bytes: u32,
-    /// Its name; none in a pair that is no more.
+    /// [`Name::none`] if the number is free.
     pub(crate) key: N,
 }
 
@@ -89,8 +89,8 @@ pub(crate) struct Keys<N = Key> {
 }
 
 impl Keys {
-    /// These pairs, by number. `None`: they cannot be, because a number or a key is there twice, or a
-    /// number is not below `most`.
+    /// The keys of these pairs. `None` if a number or a key occurs twice, or a number is not below
+    /// `most`.
     pub(crate) fn of(pairs: Vec<(PairId, Pair)>, most: u64) -> Option<Keys> {
         let mut keys = Keys::new();
         let last = pairs.iter().map(|(PairId(number), _)| *number).max();

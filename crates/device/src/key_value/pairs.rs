@@ -78,7 +78,7 @@ impl Layout {
 pub(crate) enum Answer {
     #[default]
     Nothing,
-    /// So many bytes, from one on, of a value that has `size` of them, read by this.
+    /// `bytes` bytes from `skip` on, of a value of `size` bytes that is read by `pinned`.
     Value { pinned: Place, skip: u32, bytes: u32, size: u32 },
     /// The data of a List.
     Keys(Vec<u8>),
@@ -115,7 +115,6 @@ impl Choice {
         Choice { result, ..self }
     }
 
-    /// The same with data for the host.
     pub(crate) fn with_answer(self, answer: Answer) -> Choice {
         Choice { answer, ..self }
     }
@@ -235,13 +234,13 @@ impl<N: Name> Pairs<N> {
         values.release(latest.place);
     }
 
-    /// What was replaced does not come back any more.
+    /// Releases all values that were replaced: no power cut can bring them back any more.
     pub(crate) fn forget_replaced(&mut self, values: &mut dyn Values) {
         let kept = self.replaced.iter_mut().flat_map(std::mem::take).flat_map(|(_, kept)| kept);
         kept.for_each(|value| values.release(value.place));
     }
 
-    /// The same of one pair, which is no more.
+    /// Releases what values a deleted pair had before.
     fn forget_replaced_of(&mut self, PairId(pair): PairId, values: &mut dyn Values) {
         let kept = self.replaced.as_mut().and_then(|kept| kept.remove(&pair));
         kept.into_iter().flatten().for_each(|value| values.release(value.place));
@@ -265,7 +264,7 @@ impl<N: Name> Pairs<N> {
         &self.keys
     }
 
-    /// The same, in whose order they can be walked through.
+    /// To walk through the keys in order, which needs `&mut`: the order is made up when first used.
     pub(crate) fn keys_mut(&mut self) -> &mut Keys<N> {
         &mut self.keys
     }

@@ -18,7 +18,7 @@ pub(crate) struct PairSpace {
 }
 
 impl PairSpace {
-    /// That of a drive, which has been built from `config`.
+    /// The space of a drive that was built from `config`.
     pub(crate) fn of(drive: &Drive, config: &Config) -> PairSpace {
         let unit_bytes = u64::from(config.mapping.unit_bytes);
         let all = (1..=config.namespaces.len() as u32).map(NamespaceId);

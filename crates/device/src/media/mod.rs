@@ -62,12 +62,12 @@ pub(crate) struct Certain {
     pub(crate) units: Vec<(u64, u64)>,
 }
 
-/// What a job of the values is called here.
+/// The number of one of the values' jobs among those of the media.
 fn of_values_job(StoreJob(job): StoreJob) -> StoreJob {
     StoreJob(OF_VALUES | job)
 }
 
-/// The same of whether the values are done with something.
+/// What the values have answered, with the job's number among those of the media.
 pub(crate) fn of_values(ready: Ready) -> Ready {
     ready.job().map_or(Ready::Now, |job| Ready::Later(of_values_job(job)))
 }
@@ -445,7 +445,7 @@ impl Media {
         }
     }
 
-    /// These runs have been erased, which a power cut does not undo.
+    /// Forgets what these runs held before: they are erased, and no power cut undoes that.
     pub(crate) fn forget_erased(&mut self, extents: &[Extent]) {
         let unit_bytes = self.unit_bytes();
         if let Some(before) = &mut self.before {

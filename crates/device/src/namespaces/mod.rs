@@ -91,7 +91,7 @@ impl Namespaces {
         attached.map(|it| it.id).collect()
     }
 
-    /// Those that there are, in order.
+    /// The namespaces that there are, in order of their identifiers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Namespace> {
         self.table.iter().filter_map(Option::as_deref)
     }
@@ -100,7 +100,7 @@ impl Namespaces {
         self.table.iter_mut().filter_map(Option::as_deref_mut)
     }
 
-    /// A namespace that has yet to take its place.
+    /// A namespace of blocks, to be passed to [`Namespaces::insert`].
     pub(crate) fn make(
         &mut self,
         id: u32,
@@ -113,7 +113,7 @@ impl Namespaces {
         Namespace::new(id, self.last_serial, extents, format, attached, shared)
     }
 
-    /// One of pairs that has yet to take its place.
+    /// A namespace of pairs, to be passed to [`Namespaces::insert`].
     pub(crate) fn make_of_pairs(
         &mut self,
         id: u32,
@@ -125,7 +125,7 @@ impl Namespaces {
         Namespace::of_pairs(id, self.last_serial, pairs, attached, shared)
     }
 
-    /// One of key spaces that has yet to take its place.
+    /// A namespace of key spaces, to be passed to [`Namespaces::insert`].
     pub(crate) fn make_of_key_spaces(
         &mut self,
         id: u32,

@@ -150,14 +150,14 @@ pub(crate) struct Namespace {
     /// Whether reads and writes need none of the rarer checks: plain blocks in one extent,
     /// nothing reserved, protected, uncorrectable or under way.
     pub(super) plain: bool,
-    /// Its pairs, if it is one of pairs.
+    /// `None` unless it is a namespace of the Key Value command set.
     pairs: Option<Box<Pairs>>,
-    /// Its key spaces, if it is one of those.
+    /// `None` unless it is the namespace of Samsung's command set.
     key_spaces: Option<Box<KeySpaces>>,
 }
 
 impl Namespace {
-    /// One that nobody has used, of all blocks that fit.
+    /// A new namespace of as many blocks as fit the extents.
     pub(crate) fn new(
         id: u32,
         serial: u32,
@@ -217,12 +217,12 @@ impl Namespace {
         self.pairs.is_some() || self.key_spaces.is_some()
     }
 
-    /// Its key spaces, if it is one of those.
+    /// `None` unless it is the namespace of Samsung's command set.
     pub(crate) fn key_spaces(&self) -> Option<&KeySpaces> {
         self.key_spaces.as_deref()
     }
 
-    /// Its pairs, if it is one of pairs or of key spaces.
+    /// The pairs of either key-value set; `None` in a namespace of blocks.
     #[inline]
     pub(crate) fn any_pairs_mut(&mut self) -> Option<AnyPairs<'_>> {
         match (&mut self.pairs, &mut self.key_spaces) {
@@ -232,7 +232,7 @@ impl Namespace {
         }
     }
 
-    /// Its pairs, if it is one of pairs.
+    /// `None` unless it is a namespace of the Key Value command set.
     #[inline]
     pub(crate) fn pairs(&self) -> Option<&Pairs> {
         self.pairs.as_deref()
@@ -404,13 +404,13 @@ impl Namespace {
         self.plain
     }
 
-    /// Gives a new one the marks of one before that has been kept.
+    /// Restores the uncorrectable marks from what an earlier process has kept.
     pub(crate) fn restore_marks(&mut self, uncorrectable: Uncorrectable) {
         self.uncorrectable = uncorrectable;
         self.settle();
     }
 
-    /// The same of all but its marks.
+    /// Restores the rest of what an earlier process has kept.
     pub(crate) fn restore(
         &mut self,
         blocks: u64,

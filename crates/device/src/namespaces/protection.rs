@@ -93,7 +93,7 @@ impl Check {
         self.generate_guarded(format, at, guard(data))
     }
 
-    /// The same where the guard of the block's data is known.
+    /// [`Check::generate`] where the guard (CRC) of the block's data is known.
     pub(crate) fn generate_guarded(
         &self,
         format: Format,

@@ -52,7 +52,7 @@ pub(crate) struct Reservations {
 }
 
 impl Reservations {
-    /// Those of a drive that was off, which were to outlive that.
+    /// What an earlier process has kept of reservations that persist through power loss.
     pub(crate) fn kept(
         generation: u32,
         registrants: Vec<Registrant>,

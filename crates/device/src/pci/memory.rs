@@ -80,7 +80,7 @@ pub(super) fn set_doorbell(doorbells: &[AtomicU32], index: usize, value: u32) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posting {
     Posted,
-    /// It is posted at that time of the host's, or later.
+    /// It is posted at this time of the host's clock, or later.
     Held(Time),
     /// The completion is lost.
     Dropped,
@@ -128,9 +128,9 @@ pub trait Watch {
     /// A command. Its data have been moved; [`Completion::data`] means nothing any more.
     fn completed(&mut self, completion: &Completion);
 
-    /// So many reads or writes that did nothing out of the ordinary, or commands about pairs, of a subsystem without
-    /// timing ([`crate::Timing::Immediate`]): all came and ended in this very turn. They belong to
-    /// `flow` ([`Completion::flow`]).
+    /// Counts commands that came and ended in this very turn, which there are only without timing
+    /// ([`crate::Timing::Immediate`]): plain reads or writes, or commands about pairs. They belong to
+    /// `flow` ([`Completion::flow`]), and [`Watch::completed`] does not tell of them.
     fn plain(&mut self, flow: FlowId, kind: CommandKind, commands: u32, bytes: u64);
 
     /// What becomes of the completion of an I/O command, whose data have been moved. Only asked

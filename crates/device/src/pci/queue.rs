@@ -87,7 +87,7 @@ impl Submission {
         (at, most.min(self.entries - self.head))
     }
 
-    /// So many entries have been fetched.
+    /// Moves the head behind entries that have been fetched.
     #[inline]
     pub(super) fn fetched(&mut self, count: u32) {
         self.head += count;

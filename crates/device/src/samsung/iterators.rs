@@ -50,7 +50,7 @@ impl Filter {
 #[derive(Clone, Debug)]
 struct OpenIterator {
     filter: Filter,
-    /// It goes on here, or behind.
+    /// The key at which it continues; behind it with `is_behind`.
     from: SpaceName,
     is_behind: bool,
     /// The last key that it returns.

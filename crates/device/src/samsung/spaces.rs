@@ -18,7 +18,6 @@ pub(crate) struct KeySpaces {
 }
 
 impl KeySpaces {
-    /// Those that lie in a namespace of the model.
     pub(crate) fn new(pairs: Pairs<SpaceName>) -> KeySpaces {
         KeySpaces { pairs, iterators: Iterators::default() }
     }

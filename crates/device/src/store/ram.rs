@@ -14,7 +14,7 @@ const GROUP_FRAMES: usize = 1024;
 const GROUP_BYTES: u64 = (GROUP_FRAMES * FRAME_BYTES) as u64;
 /// Places, or groups that are not there, that are looked at in one search.
 const LOOKS: u32 = 16 << 10;
-/// So many groups are made ahead when there is time.
+/// Groups that are made ahead when there is time.
 const SPARE_GROUPS: usize = 256;
 
 /// Holds bytes in memory; only what was written takes room.
@@ -99,7 +99,7 @@ impl<A: Arena> RamStore<A> {
         RamStore { groups, spare, frames: Frames::new(source), values: None }
     }
 
-    /// The same, which will have the memory for values of pairs from `source`.
+    /// Takes the memory for values of pairs from `source`.
     #[must_use]
     pub fn with_values_from(self, source: ArenaSource<A>) -> RamStore<A>
     where

@@ -33,23 +33,23 @@ pub struct KeptPairs {
 
 /// Keeps the values of pairs.
 pub trait Values {
-    /// Room for a value of so many bytes, with one use. `None`: there is none.
+    /// Room for a value of so many bytes, which has one use from now on. `None`: there is no room.
     fn reserve(&mut self, bytes: u32) -> Option<Place>;
 
     /// The bytes of a value that is not finished, to be written. `None`: they are not kept.
     fn bytes_mut(&mut self, place: Place, bytes: u32) -> Option<&mut [u8]>;
 
-    /// The value is finished and takes the place of another, if there is one under its key: where it
-    /// is from now on.
+    /// The value is finished, and replaces the one that its key had `before`. Returns where it is
+    /// from now on.
     fn finish(&mut self, place: Place, before: Option<Place>) -> Place;
 
-    /// One use more, of the value of a key with this token: what it is to be read by.
+    /// Adds a use of the value of a key with this token, and returns the place to read it by.
     fn pin(&mut self, place: Place, token: u64) -> Place;
 
     /// Ends one use; with the last one the value is gone.
     fn release(&mut self, place: Place);
 
-    /// Copies bytes of a value of so many, from `skip` on.
+    /// Copies bytes from `skip` on of a value that has `bytes` bytes.
     fn read(&self, place: Place, bytes: u32, skip: u32, into: &mut [u8]);
 
     /// The bytes of a value, where they are in memory as they are.
@@ -124,8 +124,8 @@ pub trait Values {
         Ok(())
     }
 
-    /// The same, and keeps the names of pairs for a saved state of the drive. The last call; it may
-    /// block.
+    /// Does what [`Values::settle`] does, and keeps the names of pairs for a saved state of the
+    /// drive. The last call; it may block.
     fn close(&mut self, _state: Option<StateId>) -> Result<(), StoreError> {
         Ok(())
     }

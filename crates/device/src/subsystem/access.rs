@@ -33,7 +33,7 @@ impl Subsystem {
         self.admit_to(queue, entry.namespace_id.get(), access)
     }
 
-    /// The same of a namespace by its identifier.
+    /// [`Subsystem::admit`] for a namespace that the entry does not name.
     pub(crate) fn admit_to(&self, queue: u32, id: u32, access: Access) -> Result<usize, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let namespace = self.namespaces.active(slot.controller(), id)?;

@@ -56,7 +56,7 @@ impl IoCommand {
         }
     }
 
-    /// The same where its namespace is one of pairs.
+    /// The command that an entry of an I/O queue is, where its namespace is one of pairs.
     fn parse_key_value(entry: &SubmissionEntry) -> Result<IoCommand, Status> {
         match ReservationCommand::parse(entry) {
             Some(command) => Ok(IoCommand::Reservation(command)),

@@ -70,7 +70,7 @@ const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
 pub(crate) enum Outcome {
     /// It is complete, with this result.
     Done(u64),
-    /// It is done with this result when what it has changed is on stable storage.
+    /// It completes with this result once what it has changed is on stable storage.
     Kept(u64),
     /// It is complete, with data for the host.
     Data(Vec<u8>),

@@ -60,7 +60,7 @@ fn put(into: &mut Vec<u8>, value: u64, bytes: usize) {
 
 /// What was read of a description.
 struct Described {
-    /// Those of pairs have none yet.
+    /// Namespaces of pairs without their pairs.
     namespaces: Vec<Namespace>,
     health: Health,
     /// How many entries the error log has had.
@@ -165,7 +165,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// The same for blocks that are to be written.
+    /// [`Subsystem::check_marks`] for blocks that are to be written: that may split a run in two.
     pub(crate) fn check_cleared(&self, at: usize, start: u64, blocks: u64) -> Result<(), Status> {
         let adds = |it: &Namespace| it.uncorrectable().clear_adds(start, blocks);
         self.check_marks(self.namespaces.get(at).is_some_and(adds).into())
@@ -176,7 +176,7 @@ impl Subsystem {
         self.describe_end(false);
     }
 
-    /// The same; `ended` says that the process ends in order.
+    /// [`Subsystem::describe`]; `ended` says that the process ends in order.
     pub(crate) fn describe_end(&mut self, ended: bool) {
         let mut description = self.description(ended);
         self.put_marks(&mut description);

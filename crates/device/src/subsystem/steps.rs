@@ -25,7 +25,7 @@ impl Subsystem {
         self.run_model(to)
     }
 
-    /// The same where there is something to run.
+    /// [`Subsystem::advance_model`] where there is something to run.
     pub(crate) fn run_model(&mut self, to: Time) -> bool {
         let to = to.max(self.model.drive().now());
         loop {

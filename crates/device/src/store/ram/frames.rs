@@ -10,9 +10,9 @@ pub(super) const FRAME_BYTES: usize = 4096;
 /// each page when it is first touched: a microsecond, or ten inside a virtual machine.
 pub(super) const ARENA_BYTES: usize = 16 << 20;
 const ARENA_FRAMES: u32 = (ARENA_BYTES / FRAME_BYTES) as u32;
-/// So many frames beyond those in use are touched when there is time.
+/// Frames beyond those in use that are touched when there is time.
 pub(super) const FRAMES_AHEAD: u32 = 1024;
-/// So much of an arena is consolidated at once: a huge page.
+/// Bytes of an arena that are consolidated at once: a huge page.
 const CONSOLIDATED_BYTES: usize = 2 << 20;
 const CONSOLIDATED_FRAMES: u32 = (CONSOLIDATED_BYTES / FRAME_BYTES) as u32;
 /// Bytes that come near together.
@@ -91,7 +91,7 @@ impl<A: Arena> Frames<A> {
         Frames { source, arenas, free, cut: 0, touched: 0, consolidated: 0 }
     }
 
-    /// One more frame, and whether it is all zero: otherwise it holds old bytes.
+    /// Allocates a frame, and says whether it is all zero: otherwise it holds old bytes.
     pub(super) fn take(&mut self) -> (Frame, bool) {
         if let Some(frame) = self.free.pop() {
             return (frame, false);

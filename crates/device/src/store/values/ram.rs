@@ -58,7 +58,7 @@ struct Piece {
     free: u32,
     cut: u32,
     used: u32,
-    /// Its number among the pieces of its size that have room; NONE: it has none.
+    /// Its index in `open`, among the pieces of its size that have room; NONE if it has no room.
     open: u32,
 }
 
@@ -101,7 +101,7 @@ impl<A> std::fmt::Debug for RamValues<A> {
 }
 
 impl<A: Arena> RamValues<A> {
-    /// The same with memory from `source`.
+    /// Keeps values in memory from `source`.
     pub fn from_source(source: ArenaSource<A>) -> RamValues<A> {
         RamValues {
             source,

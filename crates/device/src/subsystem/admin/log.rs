@@ -269,7 +269,7 @@ impl Subsystem {
         Ok(page.as_bytes().to_vec())
     }
 
-    /// One group with every namespace of the controller, optimised for all of them.
+    /// The ANA log: one group, with every namespace that is attached to the controller.
     fn ana(&self, controller: u16, specific: u8) -> Vec<u8> {
         // RGO: groups only, without namespaces.
         let groups_only = specific & 1 != 0;

@@ -22,7 +22,7 @@ impl Subsystem {
         self.begin_at(queue, entry, kind, namespace, entry.start_lba())
     }
 
-    /// The same of a command that is about no block in particular.
+    /// [`Subsystem::begin`] for a command that names no starting block.
     pub(crate) fn begin_whole(
         &mut self,
         queue: u32,

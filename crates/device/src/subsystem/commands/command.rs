@@ -53,18 +53,18 @@ pub(crate) enum Work {
 /// What happens to blocks when they are at hand.
 #[derive(Debug)]
 pub(crate) enum Then {
-    /// They go to the host; `strip`: without their protection information.
+    /// They go to the host, with `strip` without their protection information.
     ToHost { strip: bool },
-    /// They are checked, no more.
+    /// Verify: their protection information is checked, no more.
     Check,
-    /// They are compared with the host's.
+    /// Compare: they are compared with the host's.
     Compare { data: Vec<u8>, strip: bool },
     /// If they equal the host's, the second half of the fused command is carried out.
     CompareAndWrite { data: Vec<u8>, strip: bool, second: Box<FusedWrite> },
-    /// They are written elsewhere.
+    /// Copy: they are written from block `to` on; `through`: to the flash before completion.
     Copy { to: u64, check: Check, through: bool },
-    /// They are kept, because a power cut may bring them back; then others are written, and the
-    /// command goes on with what it was at.
+    /// They are saved, because a power cut may bring them back; then `overwrite` is written, and
+    /// the command goes on with `work`.
     Overwrite { overwrite: Box<Overwrite>, work: Work },
 }
 
@@ -177,7 +177,7 @@ impl Command {
         }
     }
 
-    /// It is what an entry says, of blocks of a namespace (by its index) from `start` on.
+    /// Fills in the entry's identifier and opcode, the namespace's index, and the first block.
     #[inline]
     pub(crate) fn of(self, entry: &SubmissionEntry, namespace: u32, start: u64) -> Command {
         let (command_id, opcode) = (entry.command_id.get(), entry.opcode);
@@ -190,14 +190,14 @@ impl Command {
         Command { at, bytes, ..self }
     }
 
-    /// That goes to the host from there, once the job is done if there is one.
+    /// The run goes to the host from the store, once the job is done if there is one.
     #[inline]
     pub(crate) fn read_from_media(&mut self, job: Option<StoreJob>) {
         self.work = Work::Media;
         self.job = job;
     }
 
-    /// It is a single operation on the model's queue of its own.
+    /// It is a single operation on the model's queue for its transport queue.
     #[inline]
     pub(crate) fn go_direct(&mut self) {
         self.direct = true;
@@ -250,7 +250,7 @@ impl Command {
         self.status = status;
     }
 
-    /// It fails because of a block.
+    /// It fails with this status at this logical block.
     pub(crate) fn fail_at(&mut self, status: Status, block: u64) {
         self.status = status;
         self.start = block;

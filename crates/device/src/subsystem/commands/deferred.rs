@@ -24,7 +24,7 @@ pub(crate) struct Deferred {
 }
 
 impl Commands {
-    /// Those of a queue wait no more.
+    /// Drops the deferred commands of a queue.
     pub(crate) fn forget_deferred(&mut self, queue: u32) {
         self.deferred.retain(|command| command.queue.0 != queue);
     }

@@ -56,7 +56,7 @@ impl Subsystem {
         self.finish_with(index, data, 0);
     }
 
-    /// The same of one that has a result.
+    /// [`Subsystem::finish`] with a result (dwords 0 and 1 of the completion).
     pub(crate) fn finish_with(&mut self, index: u32, data: CompletionData, result: u64) {
         self.end(index, data, result);
         self.has_ended(index);

@@ -28,9 +28,8 @@ pub(crate) struct Commands {
     jobs: HashMap<u64, u32>,
     /// Which commands wait for one that they have overtaken.
     awaited: HashMap<u32, Vec<u32>>,
-    /// Those that wait until another does not need their namespace for itself any more.
+    /// Commands that wait until another releases their namespace, in order.
     deferred: VecDeque<Deferred>,
-    /// Those that deallocate in turns.
     trims: Trims,
 }
 
@@ -55,7 +54,7 @@ impl Commands {
         self.slots.remove(index)
     }
 
-    /// Ends one without moving what it was.
+    /// Removes a command without moving it.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
         self.slots.release(index);
@@ -66,7 +65,7 @@ impl Commands {
         self.slots.len()
     }
 
-    /// All of them with their indices, in order of these.
+    /// All commands with their indices, in order of the index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Command)> {
         self.slots.iter()
     }
@@ -105,7 +104,7 @@ impl Commands {
         jobs
     }
 
-    /// Those that wait for a namespace, or for a turn, are no more.
+    /// Drops the commands that wait for a namespace, or for a turn to deallocate.
     pub(crate) fn forget_waiting(&mut self) {
         self.deferred.clear();
         self.trims.forget();

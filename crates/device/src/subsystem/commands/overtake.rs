@@ -19,8 +19,8 @@ impl Subsystem {
         self.overtake_some(namespace, by, status, |_, _| true);
     }
 
-    /// The same for the commands of some hosts, and for those that nobody listens for any more:
-    /// whose they were is not known.
+    /// [`Subsystem::overtake`] for the commands of some hosts, and for those whose queue is gone:
+    /// which host they were from is not known.
     pub(crate) fn overtake_hosts(
         &mut self,
         namespace: usize,
@@ -35,7 +35,7 @@ impl Subsystem {
         });
     }
 
-    /// The same for the commands that have yet to write.
+    /// [`Subsystem::overtake`] for the commands that have yet to write.
     pub(crate) fn overtake_writes(&mut self, namespace: usize, by: u32, status: Status) {
         self.overtake_some(namespace, Some(by), status, |_, command| match &command.work {
             Work::Blocks(blocks) => matches!(

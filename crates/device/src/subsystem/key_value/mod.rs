@@ -159,7 +159,7 @@ impl Subsystem {
         }
     }
 
-    /// The same of a command about key spaces.
+    /// Checks a command of Samsung's set; returns the index of the namespace.
     fn admit_samsung(
         &self,
         queue: u32,
