@@ -82,7 +82,8 @@ impl Health {
         self.next_kept = now + KEEP_INTERVAL;
     }
 
-    /// Whether it has not been given any for a while.
+    /// Whether the store may be given counters again, which is limited to once in
+    /// [`KEEP_INTERVAL`].
     #[inline]
     pub(crate) fn may_be_kept(&self, now: Time) -> bool {
         self.next_kept <= now
@@ -96,8 +97,7 @@ impl Health {
         kept[..OF_COMMANDS] != self.last_kept[..OF_COMMANDS] || kept[9] != self.last_kept[9]
     }
 
-    /// What a drive begins with of which the process before has kept this. It ended in order, or
-    /// not.
+    /// Restores the counters that an earlier process has kept; `in_order`: it ended in order.
     pub(crate) fn begun(kept: [u64; 10], in_order: bool) -> Health {
         let [cycles, unsafe_shutdowns, read, written, reads, writes, media, busy, on, _errors] =
             kept.map(|count| count.min(COUNT_MAX));

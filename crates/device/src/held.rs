@@ -11,19 +11,19 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub(crate) struct Accounts {
     all: Arc<AtomicU64>,
-    /// What each machine holds at which somebody is.
+    /// Bytes held by the queues of each machine, by [`crate::Transport::source`].
     sources: HashMap<u128, Weak<AtomicU64>>,
     all_max: u64,
     source_max: u64,
 }
 
 impl Accounts {
-    /// All hosts may hold so much together, and those on one machine so much.
+    /// `all_max` bounds the bytes of all hosts together, `source_max` those of one machine.
     pub(crate) fn new(all_max: u64, source_max: u64) -> Accounts {
         Accounts { all: Arc::default(), sources: HashMap::new(), all_max, source_max }
     }
 
-    /// An account for a queue whose host is there.
+    /// An account for a queue whose host is on the machine `source`.
     pub(crate) fn of_queue(&mut self, source: u128) -> Account {
         let known = self.sources.get(&source).and_then(Weak::upgrade);
         let source = known.unwrap_or_else(|| {

@@ -17,7 +17,7 @@ pub(crate) const OWN_QUEUE: QueueId = QueueId(u16::MAX);
 /// A drive comes to rest within this time, or not at all.
 const REST_MAX: Span = Span::from_secs(3600);
 
-/// How far time is moved at once on the way there.
+/// How far time is advanced at once while the drive comes to rest.
 const REST_STEP: Span = Span::from_ms(1);
 
 /// Something that the model asks of a function, and stands still until it is answered.

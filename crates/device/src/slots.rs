@@ -47,7 +47,7 @@ impl<T> Slots<T> {
         Some(item)
     }
 
-    /// Empties a place without moving what it held.
+    /// Frees an index without moving what it held.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
         if let Some(place) = self.items.get_mut(index as usize)

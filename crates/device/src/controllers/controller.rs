@@ -77,7 +77,7 @@ pub(crate) struct Controller {
     pub(super) queues_max: u16,
     /// Whether it takes doorbells from guest memory, too.
     pub(super) has_shadow_doorbells: bool,
-    /// Replies to commands from guest memory.
+    /// Completions of commands from guest memory that the function has not taken yet.
     pub(super) completions: VecDeque<Completion>,
 }
 
@@ -219,7 +219,7 @@ impl Controller {
         (self.queues_granted, self.completion_queues_granted) = granted;
     }
 
-    /// The transport queue of an I/O queue is this.
+    /// Sets the transport queue of an I/O queue.
     pub(crate) fn set_io_queue(&mut self, queue_id: u16, queue: u32) {
         let at = usize::from(queue_id) - 1;
         if self.io_queues.len() <= at {
@@ -287,7 +287,7 @@ impl Controller {
         self.local
     }
 
-    /// Whose I/O this is, if it has taken a flow.
+    /// The flow of its host; [`NOBODY`] until it has taken one.
     pub(crate) fn flow(&self) -> FlowId {
         self.flow
     }
@@ -360,8 +360,8 @@ impl Controller {
         self.changed = Some(vec![]);
     }
 
-    /// The next notification about reservations, with how many come behind it; it is over unless
-    /// it is `kept`.
+    /// The next reservation notification, with the number of those behind it; it is removed unless
+    /// `kept`.
     pub(crate) fn next_notification(&mut self, kept: bool) -> Option<ReservationNotification> {
         let available = self.notifications.len().saturating_sub(1).min(255) as u8;
         let next = match kept {

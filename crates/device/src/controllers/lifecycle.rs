@@ -48,12 +48,12 @@ impl Controller {
         self.status & status::FATAL != 0
     }
 
-    /// The controller cannot go on.
+    /// Sets controller fatal status (CSTS.CFS).
     pub(crate) fn fail(&mut self) {
         self.status |= status::FATAL;
     }
 
-    /// The host sets CC; what it was before.
+    /// The host sets CC; returns what it was before.
     pub(crate) fn set_configuration(&mut self, new: Configuration) -> Configuration {
         std::mem::replace(&mut self.configuration, new)
     }

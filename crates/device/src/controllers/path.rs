@@ -59,7 +59,7 @@ struct Ana {
     state: AnaState,
     /// How often that has changed.
     changes: u64,
-    /// What it is where the controller's port has none of its own.
+    /// The state while the controller's port has none of its own.
     without_port: AnaState,
 }
 

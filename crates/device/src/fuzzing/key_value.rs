@@ -43,7 +43,7 @@ struct Hosts {
     io: Queue,
     tails: [u32; 2],
     next_id: u16,
-    ears: Ears,
+    ears: PairCommandCounter,
 }
 
 /// Gives a subsystem around `drive`, whose first namespace has pairs (of NVMe's own set or of
@@ -86,9 +86,9 @@ pub fn key_value(drive: Drive, data: &[u8]) -> u32 {
 
 /// Counts commands about pairs that have succeeded.
 #[derive(Default)]
-struct Ears(u32);
+struct PairCommandCounter(u32);
 
-impl Watch for Ears {
+impl Watch for PairCommandCounter {
     fn completed(&mut self, completion: &Completion) {
         use CommandKind::{Delete, Exist, List, Retrieve, Store};
         let is_about_pairs = matches!(completion.kind, Store | Retrieve | Delete | Exist | List);
@@ -189,7 +189,7 @@ impl Hosts {
             io,
             tails: [0; 2],
             next_id: 0,
-            ears: Ears::default(),
+            ears: PairCommandCounter::default(),
         };
         hosts.memory.map(MEMORY, 16 * PAGE + u64::from(TRANSFER_BYTES));
         hosts.connect();

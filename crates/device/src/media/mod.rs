@@ -27,7 +27,7 @@ pub(crate) struct Media {
     data_bytes: u64,
     /// Sectors of a mapping unit.
     unit_sectors: u64,
-    /// The store has something to say, though perhaps to nobody.
+    /// The store has woken its owner up, and has not been asked for finished jobs since.
     has_called: bool,
     /// What the store could do when hosts were told last.
     condition: Condition,
@@ -37,7 +37,7 @@ pub(crate) struct Media {
     is_described: bool,
     /// What writes have replaced, where a power cut is due.
     before: Option<ReplacedUnits>,
-    /// Flushes that have to do with both, and how many there were.
+    /// Flushes of both the store and the values that are under way, and how many were begun.
     flushes: Vec<BothFlush>,
     flushes_begun: u64,
 }

@@ -32,7 +32,7 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Room for so many in a space for blocks and one for pairs, and none yet.
+    /// Room for `namespaces_max` namespaces, none of which exists yet.
     pub(crate) fn new(namespaces_max: u32, space: Space, pair_space: PairSpace) -> Namespaces {
         let table = (0..namespaces_max).map(|_| None).collect();
         Namespaces { table, last_serial: 0, space, pair_space, key_spaces: None, is_guarded: false }
@@ -182,7 +182,7 @@ impl Namespaces {
         self.table[at] = Some(Box::new(namespace));
     }
 
-    /// Takes one away; its space stays taken.
+    /// Removes a namespace; its space is not free before [`Space::give_back`].
     pub(crate) fn remove(&mut self, at: usize) -> Option<Box<Namespace>> {
         let gone = self.table.get_mut(at)?.take()?;
         if let Some(pairs) = gone.pairs() {
@@ -205,7 +205,6 @@ impl Namespaces {
         &self.space
     }
 
-    /// To take of it, and to give back.
     pub(crate) fn space_mut(&mut self) -> &mut Space {
         &mut self.space
     }

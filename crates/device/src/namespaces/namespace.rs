@@ -135,9 +135,8 @@ pub(crate) struct Namespace {
     pub(super) blocks: u64,
     pub(super) format: Format,
     pub(super) extents: Vec<Extent>,
-    /// Which controllers have it.
     pub(super) attached: ControllerSet,
-    /// Whether several controllers may have it.
+    /// NMIC: whether several controllers may be attached.
     pub(super) shared: bool,
     /// Makes its names unlike those of a deleted namespace with the same identifier.
     pub(super) serial: u32,
@@ -284,18 +283,16 @@ impl Namespace {
         &self.extents
     }
 
-    /// Whether a controller has it.
     #[inline]
     pub(crate) fn is_attached(&self, controller: u16) -> bool {
         self.attached.contains(controller)
     }
 
-    /// Which controllers have it.
     pub(crate) fn attached(&self) -> &ControllerSet {
         &self.attached
     }
 
-    /// Gives it to a controller, or takes it from it.
+    /// Attaches it to a controller, or detaches it.
     pub(crate) fn attach(&mut self, controller: u16, attaches: bool) {
         match attaches {
             true => self.attached.insert(controller),
@@ -303,7 +300,7 @@ impl Namespace {
         }
     }
 
-    /// Whether several controllers may have it.
+    /// NMIC: whether several controllers may be attached.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }

@@ -41,7 +41,7 @@ pub(super) struct Batch {
     entries: Box<[SubmissionEntry; BATCH]>,
     plain: Box<[Plain; BATCH]>,
     completions: Box<[CompletionEntry; BATCH]>,
-    /// Where each is heard of: which entries were about pairs, what they did, and how many bytes moved.
+    /// Filled in if a watch hears each command: index, kind and bytes of those about pairs.
     keys: Vec<(usize, CommandKind, u32)>,
 }
 
@@ -56,8 +56,7 @@ impl Default for Batch {
     }
 }
 
-/// What a plain command asks for, whose bytes in the store are brought near; `None` if it takes
-/// more care.
+/// Prefetches the bytes of a plain command; `None` if the command needs any of the rarer checks.
 #[inline]
 fn plain_of(subsystem: &Subsystem, slot: u32, entry: &SubmissionEntry) -> Option<Plain> {
     let (kind, found) = subsystem.guest_plain(slot, entry).ok()??;

@@ -111,7 +111,7 @@ pub struct Served<'a> {
     pub status: Status,
 }
 
-/// What a batch of commands has come to.
+/// How far a batch of commands has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Its entries have been fetched.

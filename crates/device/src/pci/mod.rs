@@ -133,7 +133,7 @@ pub struct Function {
     spare: Vec<Segments>,
     scratch: Vec<u8>,
     batch: Option<Batch>,
-    /// Completions were posted, or taken, and no interrupt has been thought of since.
+    /// Completions were posted or taken since interrupts were looked at last.
     unsettled: bool,
     next_at: Option<Time>,
     /// Whether completions ask whether they are posted, and when the next one is due that is held back.

@@ -84,7 +84,7 @@ impl MsixTable {
         self.control & MSIX_MASK_ALL != 0 || u32::from(self.table[at]) & MSIX_MASKED != 0
     }
 
-    /// Something has happened that this vector stands for.
+    /// Signals a vector, or keeps it pending while it is masked.
     pub(super) fn raise(&mut self, vector: u16) {
         if vector >= self.vectors {
             return;

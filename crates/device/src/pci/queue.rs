@@ -25,7 +25,7 @@ pub(super) struct Submission {
     pub(super) tail: u32,
     /// Identifier of its completion queue.
     pub(super) completion: u16,
-    /// A tail that cannot be, which the host has been told of.
+    /// The last invalid tail that was reported to the host (Invalid Doorbell Write Value).
     refused: Option<u32>,
     /// Commands whose data go to the host when they end: identifier and transfer.
     pub(super) pending: Vec<(u16, u32)>,

@@ -25,7 +25,7 @@ pub struct Place(pub u64);
 /// Pairs that outlive the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptPairs {
-    /// Names them like nothing else, and is not all zero.
+    /// Unique to these pairs, and not all zero.
     pub identity: [u8; 16],
     /// Counts what has changed of them: more than before whenever anything has.
     pub changes: u64,
@@ -60,7 +60,7 @@ pub trait Values {
     /// Says that a value will soon be used.
     fn prefetch(&self, _place: Place) {}
 
-    /// What is kept for later processes; `None`: pairs go with this one.
+    /// Identifies the pairs that outlive the process; `None`: they end with it.
     fn kept(&self) -> Option<KeptPairs> {
         None
     }

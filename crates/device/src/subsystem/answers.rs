@@ -45,7 +45,7 @@ impl Subsystem {
         true
     }
 
-    /// The host that a queue is of, by its NQN.
+    /// NQN of the host at the other end of a queue.
     pub fn host_of(&self, queue: Queue) -> Option<&str> {
         let slot = self.queues.get(queue.0)?;
         Some(self.controllers.get(slot.controller())?.host_nqn())

@@ -104,7 +104,7 @@ impl Subsystem {
         }
     }
 
-    /// Has a completion go out at once.
+    /// Posts a completion that the model has no say in.
     #[inline]
     pub(crate) fn post_now(&mut self, completion: Completion) {
         match self.queues.get(completion.queue.0) {

@@ -136,7 +136,7 @@ impl Subsystem {
         self.control(Control::Arbitration { burst, weights });
     }
 
-    /// Closes a queue once the completion that was put among the outputs last has gone out.
+    /// Closes a queue behind the completion that was posted last.
     pub(crate) fn close_after_completion(&mut self, queue: u32, reason: &'static str) {
         // Closing forgets completions that have not been polled; this one is kept behind it.
         let completion = self.outputs.pop_back();

@@ -92,7 +92,8 @@ impl Subsystem {
         self.complete_as(queue, entry, CommandKind::Fabrics, status, result, data);
     }
 
-    /// Makes a new queue one of a controller: Connect's result, and whose it is.
+    /// Makes a new queue one of a controller; returns the result of Connect, and what the queue has
+    /// become.
     fn accept(
         &mut self,
         queue: u32,
@@ -322,7 +323,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Authentication Send with so many bytes, or Receive with room for so many.
+    /// Authentication Send or Receive of so many bytes.
     fn authentication(
         &mut self,
         queue: u32,

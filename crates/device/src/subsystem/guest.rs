@@ -168,8 +168,8 @@ impl Subsystem {
         self.controllers.get_mut(id)?.take_completion()
     }
 
-    /// Where the data of a read or write lie that is out of the ordinary in nothing; `None` if
-    /// the command needs more care.
+    /// Where the data of a plain read or write lie; `None` if the command needs any of the rarer
+    /// checks.
     #[inline]
     pub(crate) fn guest_plain(
         &self,
@@ -198,7 +198,7 @@ impl Subsystem {
         self.complete(slot, entry, CommandKind::Admin, 0);
     }
 
-    /// Controller fatal status: the controller cannot go on.
+    /// Sets controller fatal status (CSTS.CFS).
     pub(crate) fn fail_guest(&mut self, id: u16) {
         if let Some(controller) = self.controllers.get_mut(id) {
             controller.fail();
@@ -257,7 +257,7 @@ impl Subsystem {
         }
     }
 
-    /// The host of a controller has done something.
+    /// Restarts the keep-alive timer of a controller.
     pub(crate) fn heard_of_guest(&mut self, id: u16) {
         if let Some(controller) = self.controllers.get_mut(id) {
             controller.heard_of(self.now.wall);
@@ -348,8 +348,8 @@ impl Subsystem {
         self.complete_as(slot, entry, kind, status, result.into(), CompletionData::None);
     }
 
-    /// A read or write out of the ordinary in nothing, that the model has fetched. Data move
-    /// when the model says so, from or to where `transfer` says.
+    /// Begins a plain read or write that the model has fetched. Its data move when the model says
+    /// so, from or to where `transfer` says.
     pub(crate) fn begin_guest_plain(
         &mut self,
         slot: u32,

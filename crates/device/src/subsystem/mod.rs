@@ -62,7 +62,7 @@ pub struct Wakeup {
     pub model: Option<Time>,
 }
 
-/// Why a queue ends whose host does not count.
+/// Why a queue is closed whose host exceeds the queue's size.
 const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
 
 /// What an admin command leads to.
@@ -216,7 +216,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Creates a namespace of pairs, the `number`-th of those that are wanted.
+    /// Creates a namespace of pairs; `number` is that of its configuration, from 1, for errors.
     fn create_of_pairs(
         &mut self,
         number: usize,
@@ -342,7 +342,8 @@ impl Subsystem {
         }
     }
 
-    /// A command comes: the state of its queue. `None` if that is over, because of this perhaps.
+    /// Counts a command that comes, and returns the state of its queue. `None` if the queue is
+    /// closing, or has no entry for the command and is closed because of that.
     #[inline]
     fn take_in(&mut self, now: Now, queue: Queue) -> Option<State> {
         self.pass(now);
@@ -375,8 +376,8 @@ impl Subsystem {
         self.begin_trims();
     }
 
-    /// How far the model may be ahead of the time that [`Subsystem::advance`] names: whatever it
-    /// completes takes so long to whoever waits for it.
+    /// How far the model may run ahead of the time passed to [`Subsystem::advance`]: as long as it
+    /// takes to hand a completion to the host.
     pub fn set_lead(&mut self, lead: Span) {
         self.lead = lead;
     }
@@ -610,7 +611,8 @@ fn default_namespaces(drive: &Drive) -> Vec<NamespaceConfig> {
     all
 }
 
-/// Sectors of the model's namespaces, and whether they are for blocks: those that are not have none.
+/// Sectors of each of the model's namespaces, and whether it is for blocks; namespaces of pairs
+/// count 0.
 fn pools(drive: &Drive) -> impl Iterator<Item = (u64, bool)> + '_ {
     let kinds = drive.config().namespaces.iter().map(|it| it.kind == NamespaceKind::Blocks);
     let sectors = (1..).map_while(|id| drive.namespace_sectors(NamespaceId(id)));

@@ -58,7 +58,7 @@ fn put(into: &mut Vec<u8>, value: u64, bytes: usize) {
     into.extend_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
-/// What was read of a description.
+/// What a description that was read back says.
 struct Described {
     /// Namespaces of pairs without their pairs.
     namespaces: Vec<Namespace>,
@@ -138,7 +138,7 @@ impl Subsystem {
         self.controllers.errors(Role::Io).count()
     }
 
-    /// Adds which blocks are marked.
+    /// Appends the uncorrectable blocks of each namespace.
     fn put_marks(&self, all: &mut Vec<u8>) {
         for namespace in self.namespaces.iter() {
             put(all, namespace.uncorrectable().count() as u64, MARKS_COUNT_BYTES);
@@ -234,7 +234,7 @@ impl Subsystem {
         Ok(true)
     }
 
-    /// Gives namespaces of pairs those that they had.
+    /// Restores the pairs of namespaces that the store has kept.
     fn recall_pairs(&mut self, namespaces: &mut [Namespace]) -> Result<(), SubsystemError> {
         let Ok(values) = self.media.values_mut() else { return Ok(()) };
         for pairs in namespaces.iter_mut().filter_map(|it| it.pairs_mut()) {
@@ -421,7 +421,7 @@ fn take_reservations(reader: &mut Reader<'_>) -> Option<Reservations> {
     Some(Reservations::kept(generation, registrants, held))
 }
 
-/// Marked blocks of a namespace that has so many.
+/// Reads the uncorrectable blocks of a namespace of so many blocks; `None` if they cannot be.
 fn take_runs(reader: &mut Reader<'_>, blocks: u64) -> Option<Uncorrectable> {
     let count = reader.number(4)?;
     let (mut all, mut after) = (Uncorrectable::default(), None);

@@ -6,7 +6,8 @@ use crate::subsystem::Subsystem;
 use mynah_stamp::Time;
 
 impl Subsystem {
-    /// The model has lost its power on its way to `to`: it goes on from there.
+    /// The model has lost its power on its way to `to`, and gets there after the subsystem has
+    /// dealt with that.
     #[cold]
     pub(crate) fn lose_power(&mut self, to: Time) {
         loop {
@@ -61,7 +62,7 @@ impl Subsystem {
         self.health.power_lost();
     }
 
-    /// The model has forgotten every command: so do we, but for jobs of the store.
+    /// Drops all commands, as the model has; those with jobs of the store end with these.
     fn drop_commands(&mut self) {
         let jobs = self.commands.forget_all_but_jobs();
         let all: Vec<u32> = self.commands.iter().map(|(index, _)| index).collect();

@@ -44,7 +44,7 @@ impl Subsystem {
         self.pass_on(queue, entry, (room, program, None))
     }
 
-    /// The log page is an answer as well.
+    /// Get Log Page of the query log page, which whoever serves the profile answers as well.
     pub(crate) fn query_page(
         &mut self,
         queue: u32,

@@ -42,7 +42,7 @@ impl Timers {
         };
     }
 
-    /// Has the media looked at when that is due.
+    /// Sets the timer for the next look at the media.
     pub(crate) fn set_check(&mut self) {
         self.set(Some(self.next_check));
     }

@@ -5,9 +5,9 @@
 use super::{Place, Values};
 use crate::store::{Arena, ArenaSource};
 
-/// Memory is asked for in so many bytes at once.
+/// Memory is allocated in arenas of so many bytes.
 const ARENA_BYTES: usize = 16 << 20;
-/// And divided into pieces of so many.
+/// Arenas are divided into pieces of so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 const PIECES: usize = ARENA_BYTES / PIECE_BYTES;
 /// In front of a value: how often it is used. In a free room: the next one.

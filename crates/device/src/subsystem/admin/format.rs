@@ -97,7 +97,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// The time of a format is over: everything goes, in the store and in the model.
+    /// The format's time is over: erases the namespaces in the store and in the model.
     pub(crate) fn erase_formatted(&mut self, command: u32, namespaces: &[u32]) {
         for &id in namespaces {
             self.erase_namespace(command, id as usize - 1);

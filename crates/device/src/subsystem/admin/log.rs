@@ -21,7 +21,7 @@ use mynah_wire::nvme::samsung::page as vendor;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U128;
 
-/// Log pages of I/O controllers, and whether they belong to namespaces.
+/// Log pages of I/O controllers.
 const PAGES: [u8; 14] = [
     page::SUPPORTED_LOG_PAGES,
     page::ERROR_INFORMATION,
@@ -216,7 +216,7 @@ impl Subsystem {
         group.as_bytes().to_vec()
     }
 
-    /// What the model has counted.
+    /// Mynah's own log page: what the model has counted.
     fn drive_page(&self) -> Vec<u8> {
         let counters = self.model.drive().counters();
         let mut page = MynahDrive::default();

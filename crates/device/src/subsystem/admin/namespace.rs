@@ -70,7 +70,7 @@ impl Subsystem {
         Ok(Outcome::Kept(u64::from(id)))
     }
 
-    /// Where a new namespace would have its place.
+    /// The index that a new namespace gets: the lowest that is free.
     fn free_place(&self) -> Result<usize, Status> {
         let places = self.config.shard.ids().map(|id| id - 1);
         let mut places = places.take_while(|at| *at < self.namespaces.places());

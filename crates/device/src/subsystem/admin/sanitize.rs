@@ -79,7 +79,7 @@ impl Sanitize {
         (self.state.code(), self.command.to_bits(), self.writes)
     }
 
-    /// What the process before has kept; `None` if it cannot have been.
+    /// Restores what an earlier process has kept; `None` if it cannot be.
     pub(crate) fn begun((code, command, writes): (u8, u32, u64)) -> Option<Sanitize> {
         let state = State::from_code(code)?;
         let command = Command::from_bits(command);
@@ -98,7 +98,7 @@ impl Sanitize {
 }
 
 impl AdminState {
-    /// Everything is gone, when hosts had written so often; what they are told.
+    /// The operation is complete, after so many Write commands in all; returns the event for hosts.
     pub(crate) fn end_sanitize(&mut self, writes: u64) -> Kind {
         let (state, event) = match self.sanitize.command.keeps_allocated() {
             true => (State::DoneDeallocated, SANITIZE_COMPLETED_DEALLOCATED),
@@ -153,7 +153,7 @@ impl Subsystem {
         self.timers.set(Some(ends));
     }
 
-    /// The time is over: everything goes, in the store and in the model.
+    /// The operation's time is over: erases the store and the model.
     pub(crate) fn erase_sanitized(&mut self) {
         self.need_own_queue();
         let command = self.new_command(NONE, CommandKind::Admin);

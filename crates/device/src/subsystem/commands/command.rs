@@ -36,7 +36,7 @@ pub(crate) enum Work {
     /// Stands in the model's queue for a command whose work is done beside it, with its completion
     /// when that is done.
     Place(Option<Box<Completion>>),
-    /// Ends, and with it the second half of a fused command.
+    /// Ends together with the second half of a fused operation.
     Fused(Box<SubmissionEntry>),
     /// Namespaces get new formats.
     Format(Vec<(u32, Format)>),
@@ -44,7 +44,7 @@ pub(crate) enum Work {
     Release(Vec<Extent>),
     /// Everything has been erased.
     Sanitize,
-    /// What a shutdown of this controller has to wait for.
+    /// Ends the shutdown of the controller with this identifier.
     ShutDown(u16),
     /// What it has changed is to be on stable storage; then it ends with this result.
     Keep(u64),
@@ -77,7 +77,7 @@ pub(crate) struct FusedWrite {
     pub(crate) check: Check,
 }
 
-/// Bytes to be written when what they replace has been kept.
+/// Bytes to be written once what they replace has been saved for a power cut.
 #[derive(Debug)]
 pub(crate) struct Overwrite {
     pub(crate) parts: Vec<(u64, Vec<u8>)>,
@@ -88,7 +88,7 @@ pub(crate) struct Overwrite {
 /// Blocks of a namespace on their way from the store.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    /// What they are, with what their protection information has to pass.
+    /// Which logical blocks they are, and how each run's protection information is checked.
     pub(crate) runs: Vec<BlockRun>,
     pub(crate) data: Vec<Segment>,
     pub(crate) metadata: Vec<Segment>,
@@ -135,14 +135,14 @@ pub(crate) struct Command {
     pub(super) due: Option<Time>,
     /// What the model's earlier steps took, or all of them if the store is not done.
     pub(super) stages: Option<Box<StageSpans>>,
-    /// What of it went to stages of an Ethernet link.
+    /// Time in stages of an Ethernet link, which is not part of `stages`.
     pub(super) link: Option<Box<LinkSpans>>,
     /// Further steps of the model, one after the other.
     pub(super) steps: VecDeque<Step>,
     pub(super) work: Work,
     /// Memory that is counted to the account of its host.
     pub(super) held: Option<Box<Held>>,
-    /// What is certain to outlive a power cut when the command has succeeded, where one is due.
+    /// Writes that are on flash once the command has succeeded; `None` unless a power cut is due.
     pub(super) certain: Option<Box<Certain>>,
 }
 
@@ -333,7 +333,7 @@ impl Command {
         self.stages.as_deref().copied().unwrap_or_default()
     }
 
-    /// What of it went to stages of an Ethernet link.
+    /// Time in stages of an Ethernet link, which is not part of `stages`.
     pub(crate) fn take_link(&mut self) -> Option<Box<LinkSpans>> {
         self.link.take()
     }
@@ -371,7 +371,7 @@ impl Command {
         self.steps.iter()
     }
 
-    /// The model need do nothing.
+    /// Drops the steps that the model has not begun.
     pub(crate) fn forget_steps(&mut self) {
         self.steps.clear();
     }
@@ -398,7 +398,7 @@ impl Command {
         self.held = Some(Box::new(held));
     }
 
-    /// What is certain to outlive a power cut when the command has succeeded, where one is due.
+    /// Writes that are on flash once the command has succeeded; `None` unless a power cut is due.
     pub(crate) fn certain(&self) -> Option<&Certain> {
         self.certain.as_deref()
     }
@@ -428,7 +428,7 @@ impl Command {
             && self.status.is_success()
     }
 
-    /// An operation of the model has ended, and took so long.
+    /// Adds what an operation of the model took, stage by stage.
     pub(crate) fn step_took(&mut self, ended: &io::Completion, link: Option<&LinkSpans>) {
         if let Some(took) = link {
             let link = self.link.get_or_insert_default();
@@ -449,8 +449,8 @@ impl Command {
         }
     }
 
-    /// The power is lost: it does no more, and waits for so many jobs of the store alone. Whether it
-    /// waits for nothing.
+    /// The power is lost: the command does no more, and waits for `jobs` jobs of the store alone.
+    /// Whether it waits for none.
     pub(crate) fn lose_power(&mut self, jobs: u32) -> bool {
         self.queue = NONE;
         self.status = Status::ABORTED_POWER_LOSS;

@@ -94,7 +94,7 @@ impl Commands {
         self.trims.due()
     }
 
-    /// Nothing is awaited any more but jobs of the store: how many, by command.
+    /// After a power loss nothing is awaited but jobs of the store: how many, by command.
     pub(crate) fn forget_all_but_jobs(&mut self) -> HashMap<u32, u32> {
         self.awaited.clear();
         let mut jobs: HashMap<u32, u32> = HashMap::new();

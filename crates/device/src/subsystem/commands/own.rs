@@ -65,8 +65,8 @@ impl Subsystem {
         }
     }
 
-    /// Nothing is on its way any more, unless `index`, the command that was to see to it, has
-    /// failed: then the shutdown never is complete.
+    /// Completes a shutdown whose flushes are done. If `index`, the command that flushed, has
+    /// failed, the shutdown never completes.
     pub(crate) fn shutdown_flushed(&mut self, index: u32, id: u16) {
         let Some(command) = self.commands.get(index) else { return };
         if !command.status().is_success() {

@@ -15,12 +15,13 @@ use mynah_model::io::{self, NamespaceId, Operation, QueueId};
 use mynah_stamp::Stage;
 
 impl Subsystem {
-    /// The entry that the model has fetched cannot be read: nothing comes of it.
+    /// The entry that the model has fetched cannot be read from guest memory: its place stays
+    /// empty.
     pub(crate) fn lose_fetched(&mut self, slot: u32) {
         self.open_place(slot, 0);
     }
 
-    /// Whether the fetch of this command has not been answered; it is now the caller's to.
+    /// Whether the model waits for the fetch of this command; if so, the caller has to answer it.
     pub(crate) fn take_fetched(&mut self, slot: u32, command_id: u16) -> bool {
         let queue = self.queues.get_mut(slot);
         let guest = queue.and_then(TransportQueue::guest_mut);

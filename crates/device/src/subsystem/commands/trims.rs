@@ -63,14 +63,14 @@ impl Trims {
         true
     }
 
-    /// The commands that wait are no more.
+    /// Drops the commands that wait.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
     }
 }
 
 impl Commands {
-    /// Whether so many units may be deallocated in this turn; then that is done.
+    /// Whether so many units may be deallocated in this turn; if so, they count against it.
     fn takes_turn(&mut self, units: u64) -> bool {
         let may = self.trims.waiting.is_empty() && units <= self.trims.left;
         if may {

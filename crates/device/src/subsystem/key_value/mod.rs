@@ -377,7 +377,7 @@ impl Subsystem {
         }
     }
 
-    /// Gives a command its work back, and what the decision was.
+    /// Puts a command's work back, with the status that was decided.
     fn put_key(&mut self, index: u32, work: Box<KeyWork>, status: Status) {
         let Some(command) = self.commands.get_mut(index) else { return };
         if let Answer::Value { bytes, .. } = work.answer {
@@ -389,7 +389,7 @@ impl Subsystem {
         }
     }
 
-    /// Nothing keeps a command any more.
+    /// Ends a command that waits for nothing any more: its data are ready, or it has failed.
     pub(crate) fn finish_key(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index) else { return };
         let Work::Key(work) = command.take_work() else { return };
@@ -470,7 +470,8 @@ impl Subsystem {
         }
     }
 
-    /// Begins it. Data move from or to where `transfer` says.
+    /// Begins a command that [`Subsystem::guest_key`] has accepted. Its data move from or to where
+    /// `transfer` says.
     ///
     /// # Errors
     /// If there is no memory for its value.

@@ -81,7 +81,7 @@ impl Subsystem {
         }
     }
 
-    /// Nothing keeps a command any more: goes on with its blocks, or ends it.
+    /// A command waits for nothing any more: goes on with its blocks, or ends it.
     pub(crate) fn blocks_ready(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index) else { return };
         let orphan = command.queue() == NONE;
