@@ -43,7 +43,7 @@ struct Hosts {
     io: Queue,
     tails: [u32; 2],
     next_id: u16,
-    ears: PairCommandCounter,
+    counter: PairCommandCounter,
 }
 
 /// Gives a subsystem around `drive`, whose first namespace has pairs (of NVMe's own set or of
@@ -81,7 +81,7 @@ pub fn key_value(drive: Drive, data: &[u8]) -> u32 {
     hosts.reset();
     hosts.reconnect();
     hosts.wait(Span::from_secs(1));
-    hosts.ears.0
+    hosts.counter.0
 }
 
 /// Counts commands about pairs that have succeeded.
@@ -189,7 +189,7 @@ impl Hosts {
             io,
             tails: [0; 2],
             next_id: 0,
-            ears: PairCommandCounter::default(),
+            counter: PairCommandCounter::default(),
         };
         hosts.memory.map(MEMORY, 16 * PAGE + u64::from(TRANSFER_BYTES));
         hosts.connect();
@@ -328,7 +328,7 @@ impl Hosts {
         let now = self.clock();
         for _ in 0..1000 {
             let guest = Guest { memory: &self.memory, doorbells: &self.doorbells };
-            let worked = self.function.turn(now, &mut self.subsystem, guest, &mut self.ears);
+            let worked = self.function.turn(now, &mut self.subsystem, guest, &mut self.counter);
             self.take();
             // Whatever was completed has been taken.
             for queue in 0..2 {
@@ -362,7 +362,7 @@ impl Hosts {
             if let Output::Completion(mut completion) = output {
                 let mut data = vec![0; completion.data.bytes()];
                 self.subsystem.fill(&mut completion, &mut data);
-                self.ears.completed(&completion);
+                self.counter.completed(&completion);
             }
         }
     }

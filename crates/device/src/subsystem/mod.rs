@@ -71,7 +71,7 @@ pub(crate) enum Outcome {
     /// It is complete, with this result.
     Done(u64),
     /// It completes with this result once what it has changed is on stable storage.
-    Kept(u64),
+    OncePersistent(u64),
     /// It is complete, with data for the host.
     Data(Vec<u8>),
     /// The completion comes later.

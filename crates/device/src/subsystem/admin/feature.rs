@@ -325,7 +325,7 @@ impl Subsystem {
             }
             return Err(Status::INTERNAL_ERROR);
         }
-        Ok(Outcome::Kept(0))
+        Ok(Outcome::OncePersistent(0))
     }
 
     fn protect(&mut self, context: Context<'_>, value: u32) -> Result<Outcome, Status> {
@@ -342,7 +342,7 @@ impl Subsystem {
         }
         target.protect(state);
         if state == WriteProtection::None {
-            return Ok(Outcome::Kept(0));
+            return Ok(Outcome::OncePersistent(0));
         }
         self.describe();
         // What is protected is on stable storage (so does nvmet_set_feat_write_protect in

@@ -61,10 +61,10 @@ impl Subsystem {
         let outcome = self.check_admin(context, role).and_then(|()| self.admin_command(context));
         match outcome {
             Ok(Outcome::Done(result)) => self.complete(queue, entry, CommandKind::Admin, result),
-            Ok(Outcome::Kept(result)) => {
+            Ok(Outcome::OncePersistent(result)) => {
                 let index = self.begin_whole(queue, entry, CommandKind::Admin, 0);
                 self.describe();
-                self.finish_kept(index, result);
+                self.finish_persistent(index, result);
             }
             Ok(Outcome::Data(data)) => {
                 self.complete_with_data(queue, entry, CommandKind::Admin, data)

@@ -67,7 +67,7 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         }
         self.namespaces.insert(namespace);
-        Ok(Outcome::Kept(u64::from(id)))
+        Ok(Outcome::OncePersistent(u64::from(id)))
     }
 
     /// The index that a new namespace gets: the lowest that is free.
@@ -105,7 +105,7 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         }
         self.namespaces.insert(namespace);
-        Ok(Outcome::Kept(u64::from(id)))
+        Ok(Outcome::OncePersistent(u64::from(id)))
     }
 
     fn delete_namespaces(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
@@ -189,7 +189,7 @@ impl Subsystem {
         for controller in seen {
             self.namespace_changed_for(controller, id);
         }
-        Ok(Outcome::Kept(0))
+        Ok(Outcome::OncePersistent(0))
     }
 
     /// Bytes that lie in namespaces.

@@ -47,7 +47,7 @@ pub(crate) enum Work {
     /// Ends the shutdown of the controller with this identifier.
     ShutDown(u16),
     /// What it has changed is to be on stable storage; then it ends with this result.
-    Keep(u64),
+    Persist(u64),
 }
 
 /// What happens to blocks when they are at hand.

@@ -52,7 +52,7 @@ impl Subsystem {
             | Work::Release(_)
             | Work::Sanitize
             | Work::ShutDown(_)
-            | Work::Keep(_) => command.kind == CommandKind::Write && command.transfer != NONE,
+            | Work::Persist(_) => command.kind == CommandKind::Write && command.transfer != NONE,
         });
     }
 

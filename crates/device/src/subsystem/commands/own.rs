@@ -31,7 +31,7 @@ impl Subsystem {
             | Work::Key(_)
             | Work::Fused(_)
             | Work::Place(_)
-            | Work::Keep(_) => {}
+            | Work::Persist(_) => {}
         }
         false
     }

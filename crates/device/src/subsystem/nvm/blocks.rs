@@ -72,11 +72,11 @@ impl Subsystem {
 
     /// Ends a command that has changed what outlives the process, with this result: when that is on
     /// stable storage, because its host asks for nothing more.
-    pub(crate) fn finish_kept(&mut self, index: u32, result: u64) {
+    pub(crate) fn finish_persistent(&mut self, index: u32, result: u64) {
         let ready = self.flush_store();
         self.wait_for(index, ready);
         match self.commands.get_mut(index) {
-            Some(command) if command.is_waiting() => command.set_work(Work::Keep(result)),
+            Some(command) if command.is_waiting() => command.set_work(Work::Persist(result)),
             _ => self.finish_with(index, CompletionData::None, result),
         }
     }
@@ -91,11 +91,11 @@ impl Subsystem {
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
             // The power was lost, or its queue has gone.
             Work::Place(_) => return drop(self.remove_place(index)),
-            &Work::Keep(result) => return self.finish_with(index, CompletionData::None, result),
+            &Work::Persist(result) => return self.finish_with(index, CompletionData::None, result),
             Work::Format(_) | Work::Release(_) | Work::Sanitize | Work::ShutDown(_) => {
                 let work = command.take_work();
                 return match self.end_own(index, work) {
-                    true => self.finish_kept(index, 0),
+                    true => self.finish_persistent(index, 0),
                     false => self.finish(index, CompletionData::None),
                 };
             }
