@@ -1,4 +1,4 @@
-//! See `mynah_analysis::fuzzing`.
+//! See `mynah_profile::fuzzing`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_analysis::fuzzing::kernel_trace(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mynah_profile::fuzzing::kernel_trace(data));

@@ -1,20 +1,10 @@
 //! Which I/Os get a record, as people write it: `read size>=32KiB`, `1/1000`, `p99.9`.
 
 use mynah_drive_file::units::{Bytes, Duration};
-use mynah_profile::{Choice, Filter, KeepAbove, Ranges, Sampling};
-use mynah_result::kind::Kind;
-
-/// What is none of the kinds that results have.
-pub const OTHER_KIND: &str = "other";
+use mynah_profile::{Choice, Filter, KeepAbove, OTHER_KIND, Ranges, Sampling, io_kinds};
 
 /// The percentile that [`KeepAbove::Running`] is.
 const RUNNING: &str = "p99.9";
-
-/// Kinds of I/O, by the numbers that profiles of hosts and targets have for them.
-pub fn io_kinds() -> Vec<String> {
-    let names = Kind::ALL.iter().map(|kind| kind.name()).chain([OTHER_KIND]);
-    names.map(str::to_owned).collect()
-}
 
 /// A part of a choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -258,6 +248,7 @@ fn ranges_text(key: &str, ranges: &Ranges, value: impl Fn(u64) -> String) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mynah_result::kind::Kind;
     use proptest::prelude::*;
 
     fn kinds(names: &[&str]) -> Vec<String> {
@@ -315,6 +306,15 @@ mod tests {
         }
         assert!(parse_every("0").is_err() && parse_every("fast").is_err());
         assert!(parse_keep_above("p99").is_err() && parse_statuses("0x800").is_err());
+    }
+
+    #[test]
+    fn kinds_are_those_of_results() {
+        let kinds = io_kinds();
+        assert_eq!(kinds.len(), Kind::ALL.len() + 1);
+        for kind in Kind::ALL {
+            assert_eq!(kinds[kind as usize], kind.name());
+        }
     }
 
     #[test]

@@ -10,8 +10,6 @@ mod choice;
 pub mod fuzzing;
 mod group;
 mod interference;
-mod interval;
-pub mod kernel;
 pub mod live;
 mod path;
 mod presence;
@@ -27,14 +25,13 @@ mod windows;
 pub(crate) use analysis::analyse_from;
 pub use analysis::{Analysis, Part, analyse, analyse_joined, analyse_part};
 pub use choice::{
-    ChoiceTextError, OTHER_KIND, choice_text, filter_text, io_kinds, parse_every, parse_filter,
-    parse_keep_above, parse_kinds, parse_numbers, parse_sampling, parse_sizes, parse_statuses,
+    ChoiceTextError, choice_text, filter_text, parse_every, parse_filter, parse_keep_above,
+    parse_kinds, parse_numbers, parse_sampling, parse_sizes, parse_statuses,
 };
 pub use group::{Dimension, GroupBy, UnknownDimension};
 pub use interference::{Culprit, Interference, StageInterference};
-pub use interval::Interval;
 pub use mynah_profile::Side;
-pub use path::{ClockRelation, Contradiction, HOST_STAGES, Joined, PathError, PathReport, join};
+pub use path::{ClockRelation, Contradiction, Joined, PathError, PathReport, join};
 pub use queue_models::StageModel;
 pub use report::{Counted, GroupReport, Growth, ProfileReport, ProfileReports, StageReport};
 pub use text::Shown;

@@ -12,8 +12,7 @@ mod report;
 mod sides;
 
 pub use clock::{ClockRelation, Contradiction};
-pub(crate) use join::COUNTED;
 #[cfg(test)]
 pub(super) use join::{BEFORE, BEHIND};
-pub use join::{HOST_STAGES, Joined, PathError, join};
+pub use join::{Joined, PathError, join};
 pub use report::PathReport;

@@ -32,8 +32,8 @@ pub use expect::{Checked, Expectation};
 pub use mynah_drive_file::input::FileError as TaskError;
 
 use super::choice::{
-    ChoiceTextError, io_kinds, parse_every, parse_keep_above, parse_kinds, parse_numbers,
-    parse_sampling, parse_sizes, parse_statuses,
+    ChoiceTextError, parse_every, parse_keep_above, parse_kinds, parse_numbers, parse_sampling,
+    parse_sizes, parse_statuses,
 };
 use super::group::GroupBy;
 use super::text::Shown;
@@ -42,7 +42,7 @@ use mynah_drive_file as drive;
 use mynah_drive_file::input::{Text, read_text};
 use mynah_drive_file::units::{Duration, UnitError};
 use mynah_lab::experiment::{Precondition, overrides, scalar};
-use mynah_profile::{Choice, Chooser, Filter, KeepAbove, Ranges, Sampling};
+use mynah_profile::{Choice, Chooser, Filter, KeepAbove, Ranges, Sampling, io_kinds};
 use mynah_stamp::Span;
 use mynah_workload::FlowSpec;
 use raw::{Raw, RawExecution, RawLink, RawProfiler, RawReport, RawServe, RawWorkload};

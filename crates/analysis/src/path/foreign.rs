@@ -226,8 +226,8 @@ fn follow<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HOST_STAGES, Joined, PathError, join};
-    use mynah_profile::{Head, Header, Profile, Side, TimeBase, Writer};
+    use super::super::{Joined, PathError, join};
+    use mynah_profile::{HOST_STAGES, Head, Header, Profile, Side, TimeBase, Writer};
     use mynah_stamp::{Span, Time};
     use proptest::prelude::*;
     use std::io::{Cursor, Write};

@@ -9,27 +9,12 @@ use super::clock::{ClockRelation, Contradiction, Stamps};
 use super::foreign::{self, Away};
 use super::sides::{Records, identity};
 use mynah_profile::{
-    Choice, Chooser, Counts, Decision, Head, Header, KeepAbove, Problem, Side, TimeBase, Writer,
+    Choice, Chooser, Counts, Decision, HOST_STAGES, Head, Header, KeepAbove, Problem, Side,
+    TimeBase, Writer,
 };
 use mynah_stamp::{Span, Time};
 use std::io::Cursor;
 use std::path::Path;
-
-/// What a host's profile has beside its stages where its capsules were counted from the start of the
-/// connection: then a record's number is that of the target.
-pub(crate) const COUNTED: &str = "counted";
-
-/// What a host's I/Os go through, as it sees it.
-pub const HOST_STAGES: [&str; 8] = [
-    "host_queue",
-    "host_submit",
-    "r2t_wait",
-    "host_turn",
-    "r2t_further",
-    "remote",
-    "host_receive",
-    "host_complete",
-];
 
 /// Stages of a path before the target's own, and behind them.
 pub(crate) const BEFORE: [&str; 7] = [

@@ -1,7 +1,6 @@
 //! The records of one side, in memory.
 
-use super::COUNTED;
-use mynah_profile::{Counts, Head, Header, Problem, Profile, ReadError};
+use mynah_profile::{CAPSULES_COUNTED, Counts, Head, Header, Problem, Profile, ReadError};
 use mynah_stamp::{Span, Time};
 use std::path::Path;
 
@@ -112,7 +111,7 @@ impl Records {
 
     /// Whether the number of a record is that of its connection: those of a foreign end's say so.
     pub(super) fn is_counted(&self, at: usize) -> bool {
-        let place = self.header.beside.iter().position(|name| name == COUNTED);
+        let place = self.header.beside.iter().position(|name| name == CAPSULES_COUNTED);
         place.is_none_or(|place| self.beside(at)[place] != 0)
     }
 

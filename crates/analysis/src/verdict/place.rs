@@ -104,7 +104,8 @@ pub(crate) fn switch_of(stage: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{BEFORE, BEHIND, HOST_STAGES};
+    use crate::path::{BEFORE, BEHIND};
+    use mynah_profile::HOST_STAGES;
 
     #[test]
     fn every_stage_of_ours_has_a_place() {

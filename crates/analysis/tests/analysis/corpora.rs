@@ -13,11 +13,6 @@ fn profiles() {
 }
 
 #[test]
-fn kernel_traces() {
-    replay("kernel_trace", fuzzing::kernel_trace);
-}
-
-#[test]
 fn profile_tasks() {
     replay("profile_task", fuzzing::profile_task);
 }

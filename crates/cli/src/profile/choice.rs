@@ -3,9 +3,9 @@
 use crate::args::{LiveProfile, ProfileChoice};
 use crate::failure::Failure;
 use mynah_analysis::{
-    ChoiceTextError, io_kinds, parse_every, parse_filter, parse_keep_above, parse_sampling,
+    ChoiceTextError, parse_every, parse_filter, parse_keep_above, parse_sampling,
 };
-use mynah_profile::{Choice, ChoiceError, Chooser};
+use mynah_profile::{Choice, ChoiceError, Chooser, io_kinds};
 
 /// What is kept beside a sample unless something else is said.
 const KEEP_ABOVE: &str = "p99.9";

@@ -1,5 +1,6 @@
 //! The format of profiles, by laws.
 
 mod choice;
+mod corpora;
 mod follow;
 mod format;

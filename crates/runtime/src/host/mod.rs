@@ -33,7 +33,9 @@ pub use discovery::{Subsystem, discover};
 pub use encryption::Encryption;
 pub use namespace::{KeyValueNamespace, Namespace};
 pub use patience::persist;
-pub use profile_query::{Answer, Chosen, Exchange, ProfileClient, TargetRecords, Watch, collect};
+pub use profile_query::{
+    Answer, Chosen, Exchange, Interval, ProfileClient, TargetRecords, Watch, collect,
+};
 pub use target::{Target, TargetError, default_host_nqn, host_id};
 pub use vfio_user::VfioUserOptions;
 

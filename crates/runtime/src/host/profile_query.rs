@@ -4,7 +4,6 @@ use super::admin::{self, Data};
 use super::{Connection, Controller, HostError, Options};
 use crate::clock::{Clock, Rate};
 use crate::profile::Ring;
-use mynah_analysis::Interval;
 use mynah_profile::{Choice, Counts, HEAD_WORDS, Head, Header, Side, TimeBase};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::opcode::query::{RUN, STORE_PROGRAM};
@@ -16,6 +15,10 @@ use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::VecDeque;
 use std::time::Duration;
 use zerocopy::FromBytes;
+
+mod interval;
+
+pub use interval::Interval;
 
 /// Entries of the queue: one query at a time.
 const ENTRIES: u16 = 8;

@@ -15,9 +15,10 @@ use super::notes::Note;
 use super::query::{NOBODY, Watcher};
 use super::ring::{RING_BYTES, Ring, RingError};
 use crate::clock::{self, Clock, Rate};
-use mynah_analysis::io_kinds;
 use mynah_device::{CommandKind, Completion};
-use mynah_profile::{Choice, ChoiceError, Chooser, Counts, Decision, Head, Header, Side, TimeBase};
+use mynah_profile::{
+    Choice, ChoiceError, Chooser, Counts, Decision, Head, Header, Side, TimeBase, io_kinds,
+};
 use mynah_result::kind::Kind;
 use mynah_stamp::{Span, Time};
 use stages::{Before, Behind, Layout, Stages};

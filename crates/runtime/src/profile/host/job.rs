@@ -2,8 +2,7 @@
 
 use super::flight::Flight;
 use crate::profile::ring::Ring;
-use mynah_analysis::{HOST_STAGES, io_kinds};
-use mynah_profile::{Chooser, Decision, Head, Header, Side, TimeBase};
+use mynah_profile::{Chooser, Decision, HOST_STAGES, Head, Header, Side, TimeBase, io_kinds};
 use mynah_result::kind::Kind;
 use mynah_stamp::{Span, Time};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::controllers::{Controllers, others};
 use super::tracefs::{Instance, TraceError};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::Ring;
-use mynah_analysis::kernel::{
+use mynah_profile::kernel::{
     Decoder, Ended, Initiator, LeftOut, Missed, Page, Seen, coverage_text, kernel_header,
 };
 use mynah_profile::{Chooser, Decision, Head, Header};

@@ -3,7 +3,7 @@
 //!
 //! Names have the process's number in them, so that what a killed run has left is known and removed.
 
-use mynah_analysis::kernel::{
+use mynah_profile::kernel::{
     Alternative, Decoder, EventFormat, HOOKS, Hits, Hook, HookUse, LeftOut, hits,
 };
 use std::fs::{self, File, OpenOptions};

@@ -3,8 +3,8 @@
 //! `hooks.rs` lists what is looked at, with alternatives; `format.rs` and `page.rs` read what the
 //! kernel says of its events and the pages of its ring buffer (Linux:
 //! `Documentation/trace/ring-buffer-design.rst`, `kernel/trace/ring_buffer.c`); `event.rs` makes
-//! events of them and `initiator.rs` records of I/Os; `hits.rs` reads how many the kernel counted, and `replay.rs` a stored trace. Nothing here touches the system: who has the
-//! trace hands bytes over.
+//! events of them and `initiator.rs` records of I/Os; `hits.rs` reads how many the kernel counted, and
+//! `replay.rs` a stored trace. Nothing here touches the system: who has the trace hands bytes over.
 
 mod event;
 mod format;

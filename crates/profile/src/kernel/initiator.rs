@@ -6,10 +6,10 @@
 //! of it could be wrong.
 
 use super::event::{Event, Seen};
-use crate::io_kinds;
-use crate::path::{COUNTED, HOST_STAGES};
-use mynah_profile::{Head, Header, Side, TimeBase};
-use mynah_result::kind::Kind;
+use crate::header::{Header, Side, TimeBase};
+use crate::host::{CAPSULES_COUNTED, HOST_STAGES};
+use crate::kinds::{self, io_kinds};
+use crate::record::Head;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::opcode::nvm::{READ, WRITE};
 use mynah_wire::nvme::opcode::{FABRICS, NvmOpcode, fabrics};
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 /// What is beside the stages: how often data were asked for; whether capsules were counted from the
 /// start of the connection, so that the record's number is that of the target.
-pub const KERNEL_BESIDE: [&str; 2] = ["r2ts", COUNTED];
+pub const KERNEL_BESIDE: [&str; 2] = ["r2ts", CAPSULES_COUNTED];
 
 /// Most of each that are remembered: a kernel has fewer, hostile bytes have not.
 const FLIGHTS_MAX: usize = 1 << 20;
@@ -548,13 +548,12 @@ impl Flight {
 
 /// The number of a kind of I/O.
 fn kind_of(opcode: u8) -> u8 {
-    let other = Kind::ALL.len() as u8;
-    let Some(opcode) = NvmOpcode::of(opcode) else { return other };
+    let Some(opcode) = NvmOpcode::of(opcode) else { return kinds::OTHER };
     match opcode {
-        NvmOpcode::Read => Kind::Read as u8,
-        NvmOpcode::Write => Kind::Write as u8,
-        NvmOpcode::Flush => Kind::Flush as u8,
-        NvmOpcode::DatasetManagement => Kind::Trim as u8,
+        NvmOpcode::Read => kinds::READ,
+        NvmOpcode::Write => kinds::WRITE,
+        NvmOpcode::Flush => kinds::FLUSH,
+        NvmOpcode::DatasetManagement => kinds::TRIM,
         NvmOpcode::WriteUncorrectable
         | NvmOpcode::Compare
         | NvmOpcode::WriteZeroes
@@ -563,6 +562,6 @@ fn kind_of(opcode: u8) -> u8 {
         | NvmOpcode::ReservationRegister
         | NvmOpcode::ReservationReport
         | NvmOpcode::ReservationAcquire
-        | NvmOpcode::ReservationRelease => other,
+        | NvmOpcode::ReservationRelease => kinds::OTHER,
     }
 }
