@@ -20,8 +20,6 @@ mod traffic;
 pub use admission::{EngineLimits, Newcomer};
 pub use control::{Control, Distributions, Snapshot, SnapshotRequest};
 pub use socket::Protocol;
-#[cfg(feature = "tls")]
-pub(crate) use socket::is_starved;
 
 use crate::clock::{self, Clock};
 use crate::hub::{Hub, Id, Measure, Parts, PathCredit};

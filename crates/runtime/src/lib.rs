@@ -14,6 +14,7 @@ pub mod file_store;
 pub mod group;
 pub mod host;
 pub mod hub;
+mod initiator;
 pub mod lateness;
 pub mod local_socket;
 pub mod lockstep;

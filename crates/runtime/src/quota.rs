@@ -11,11 +11,17 @@
 //! A peer is an address, and not a proof: somebody with many addresses is many peers. Then the
 //! totals hold, and nothing else does.
 
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whether nobody can be let in until something else is given back, though somebody waits.
+pub(crate) fn is_starved(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+}
 
 /// Who is at the other end, as far as quotas are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! Sockets and what the engine knows of them.
 
 use crate::local_socket::LocalListener;
-use crate::quota::Share;
+use crate::quota::{Share, is_starved};
 use crate::stamped;
 use mynah_stamp::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,11 +29,6 @@ pub enum Protocol {
     NvmeTcp,
     /// NBD.
     Nbd,
-}
-
-/// Whether nobody can be let in until something else is given back, though somebody waits.
-pub(crate) fn is_starved(error: Errno) -> bool {
-    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }
 
 /// Where hosts come in.

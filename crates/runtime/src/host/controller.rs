@@ -9,6 +9,7 @@ use super::encryption::Encryption;
 use super::namespace;
 use super::transport::{Completed, Data as Bytes, Facts, IoQueue, Remote, Source};
 use crate::clock::{Clock, Rate};
+use crate::initiator::enabling_configuration;
 use crate::profile::Flight;
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
@@ -283,7 +284,7 @@ impl Controller {
         self.capabilities = self.property(offset::CAP, true)?;
         // The time to become ready is in units of 500 ms (CAP.TO).
         let patience = Duration::from_millis(500 * (self.capabilities >> 24 & 0xff).max(1));
-        self.set_configuration(enabled(self.capabilities))?;
+        self.set_configuration(enabling_configuration(self.capabilities))?;
         if !self.wait_status(status::READY, status::READY, patience)? {
             let what = "that the controller is to become ready";
             return Err(HostError::Timeout { what, seconds: patience.as_secs() });
@@ -553,13 +554,6 @@ pub(super) fn transfer_bytes_max(identity: &IdentifyController, page_shift: u32)
         0 => u64::MAX,
         shift => 1u64.checked_shl(page_shift + u32::from(shift)).unwrap_or(u64::MAX),
     }
-}
-
-/// A controller's configuration that enables it: all I/O command sets that it has, if it lets the host
-/// choose (CAP.CSS, bit 6), else the NVM command set; pages of 4 KiB, entries of 64 and 16 bytes.
-pub(crate) fn enabled(capabilities: u64) -> u32 {
-    let command_sets = if capabilities >> 43 & 1 != 0 { 6 } else { 0 };
-    1 | command_sets << 4 | 6 << 16 | 4 << 20
 }
 
 /// A structure that fills `bytes`.

@@ -23,10 +23,10 @@ mod transport;
 mod vfio_user;
 mod watch;
 
+pub use crate::initiator::{default_host_nqn, host_id};
 pub use admin_session::{AdminSession, LogWanted};
 pub use authentication::Credentials;
 pub use connection::Connection;
-pub(crate) use controller::enabled;
 pub use controller::{Association, Controller, Options};
 pub use discovery::{Subsystem, discover};
 #[cfg(feature = "tls")]
@@ -36,7 +36,7 @@ pub use patience::persist;
 pub use profile_query::{
     Answer, Chosen, Exchange, Interval, ProfileClient, TargetRecords, Watch, collect,
 };
-pub use target::{Target, TargetError, default_host_nqn, host_id};
+pub use target::{Target, TargetError};
 pub use vfio_user::VfioUserOptions;
 
 use mynah_wire::authentication::Failure;

@@ -197,7 +197,7 @@ impl Hub {
         };
         let nqn = nqn_field(&self.subsystem.config().nqn);
         let data = ConnectData {
-            host_id: crate::host::host_id(HOST_NQN),
+            host_id: crate::initiator::host_id(HOST_NQN),
             controller_id: controller.unwrap_or(CONTROLLER_ANY).into(),
             subsystem_nqn: nqn.unwrap_or([0; 256]),
             host_nqn: nqn_field(HOST_NQN).unwrap_or([0; 256]),
@@ -268,7 +268,7 @@ impl Hub {
                     SubmissionEntry { opcode: opcode::FABRICS, ..SubmissionEntry::default() };
                 entry.namespace_id.set(opcode::fabrics::PROPERTY_SET.into());
                 entry.dword11.set(offset::CC);
-                entry.dword12.set(crate::host::enabled(0));
+                entry.dword12.set(crate::initiator::enabling_configuration(0));
                 self.submit_own(now, id, queue, &entry, &[]);
             }
             Stage::Enables => {

@@ -7,8 +7,7 @@
 
 use super::pipe::{Handshake, Pipe, Turn};
 use super::{Acceptor, Connector, TlsError, external_key};
-use crate::engine::is_starved;
-use crate::quota::{Budget, Peer, Refused, Share, whom_to_drop};
+use crate::quota::{Budget, Peer, Refused, Share, is_starved, whom_to_drop};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use openssl::ssl::{Ssl, SslStream};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};

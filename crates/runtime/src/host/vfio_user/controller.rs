@@ -3,9 +3,10 @@
 use super::queue::{Doorbell, Ring};
 use super::{Device, PAGE_BYTES, Queue, VfioUserOptions};
 use crate::clock::{Clock, Rate};
-use crate::host::controller::{enabled, read, text, transfer_bytes_max};
+use crate::host::controller::{read, text, transfer_bytes_max};
 use crate::host::transport::{Facts, Remote, Source};
 use crate::host::{HostError, admin};
+use crate::initiator::enabling_configuration;
 use crate::shared::Shared;
 use mynah_stamp::Span;
 use mynah_wire::nvme::command::Identify;
@@ -305,7 +306,7 @@ impl Remote for Controller {
         {
             admin.device.write(0, register.into(), &address.to_le_bytes())?;
         }
-        admin.set_register(offset::CC, enabled(capabilities))?;
+        admin.set_register(offset::CC, enabling_configuration(capabilities))?;
         let ready = status::READY | status::FATAL;
         if !admin.wait_status(ready, status::READY, patience)? {
             return Err(late("that the controller is to become ready"));
