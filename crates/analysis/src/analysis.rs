@@ -21,10 +21,9 @@ pub(super) const GROUPS_MAX: usize = 128;
 /// A file is read in so many parts, on all processors, unless they have fewer records than that.
 const PARTS: u64 = 8;
 const PART_SLOTS: u64 = 1 << 16;
-/// What that is called.
 pub(super) const OTHERS: &str = "others";
 
-/// I/Os that are alike.
+/// I/Os with the same values in all dimensions of a [`GroupBy`].
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) bytes: u64,
@@ -36,7 +35,7 @@ pub(super) struct Group {
     /// Slow ones that are not of the sample, which are in nothing else either, and the slowest.
     pub(super) kept: u64,
     pub(super) kept_max: Span,
-    /// The same over time.
+    /// The same I/Os by the window of time in which they began.
     pub(super) windows: Windows,
 }
 
@@ -90,7 +89,7 @@ impl Group {
         all
     }
 
-    /// How long those were in a stage that passed it.
+    /// Mean time in a stage of those I/Os that passed it.
     pub(super) fn spent_mean_ns(&self, stage: usize) -> Option<f64> {
         self.stages.get(stage)?.as_ref()?.mean_ns()
     }
@@ -101,7 +100,7 @@ impl Group {
     }
 }
 
-/// What a profile comes to.
+/// A profile that was read, its I/Os in groups.
 pub struct Analysis {
     pub(super) path: PathBuf,
     pub(super) header: Header,
@@ -125,7 +124,7 @@ pub struct Analysis {
     pub(super) joined: Option<PathReport>,
     /// Which of the file's I/Os it is of, if not of all, and when the first of them all began.
     part: Option<(Part, Time)>,
-    /// Its I/Os one by one.
+    /// I/Os of the sample one by one, for queue models and interference.
     pub(super) trace: Trace,
 }
 
@@ -254,7 +253,7 @@ impl Analysis {
         }
     }
 
-    /// Takes those records that `has` has.
+    /// Reads the records that `has` selects.
     fn take(
         &mut self,
         mut records: Records<impl Read>,
@@ -269,7 +268,7 @@ impl Analysis {
         Ok(())
     }
 
-    /// When all of it is there.
+    /// Ends the reading: fails unless the counts add up, and sorts the trace.
     fn checked(mut self) -> Result<Analysis, ReadError> {
         if !self.counts.add_up() {
             return Err(ReadError::Damaged("its counts do not add up".into()));
@@ -371,7 +370,7 @@ impl Analysis {
         }
     }
 
-    /// The same with the name of each in its parts.
+    /// Its groups, each with its labels, dimension by dimension.
     pub(super) fn labelled_groups(&self) -> impl Iterator<Item = (Vec<String>, &Group)> {
         let named = self.groups.iter().map(|(key, it)| (self.by.labels(&self.header, key), it));
         named.chain(self.others.iter().map(|it| (vec![OTHERS.to_owned()], it)))
@@ -382,7 +381,7 @@ impl Analysis {
         Some(self.by.key(head)).filter(|key| self.groups.contains_key(key))
     }
 
-    /// How the group with this key is called.
+    /// Name of the group with this key.
     pub(super) fn name_of(&self, key: Option<&[u64]>) -> String {
         key.map_or(OTHERS.to_owned(), |key| self.by.name(&self.header, key))
     }
@@ -450,7 +449,6 @@ impl Analysis {
         without.saturating_mul(1000) > counts.completed || counts.filtered > 0
     }
 
-    /// The group of a name.
     pub(super) fn group(&self, name: &str) -> Option<&Group> {
         self.groups().find(|(it, _)| it == name).map(|(_, group)| group)
     }

@@ -10,11 +10,11 @@ const RUNNING: &str = "p99.9";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is no {wanted}; valid is {valid}")]
 pub struct ChoiceTextError {
-    /// What stood there.
+    /// The text that cannot be read.
     pub found: String,
-    /// What should have.
+    /// What was expected there, such as "kind of I/O".
     pub wanted: &'static str,
-    /// What would be right.
+    /// What would be accepted.
     pub valid: String,
 }
 

@@ -17,7 +17,6 @@ pub fn profile(data: &[u8]) {
     }
 }
 
-/// Reads a task file.
 pub fn profile_task(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = crate::task::Task::parse("fuzz.toml", text);

@@ -7,20 +7,17 @@ use std::str::FromStr;
 /// Something by which I/Os are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
-    /// What kind of I/O.
+    /// Kind of I/O.
     Type,
     /// Bytes of data.
     Size,
     /// The connection, or the flow of a simulation.
     Session,
-    /// The queue.
     Queue,
-    /// The namespace.
     Namespace,
 }
 
 impl Dimension {
-    /// All of them.
     pub const ALL: [Dimension; 5] = [
         Dimension::Type,
         Dimension::Size,
@@ -40,7 +37,7 @@ impl Dimension {
         }
     }
 
-    /// The number that an I/O has in it.
+    /// An I/O's value in this dimension.
     fn of(self, head: &Head) -> u64 {
         match self {
             Dimension::Type => head.kind.into(),
@@ -51,7 +48,7 @@ impl Dimension {
         }
     }
 
-    /// How that number is said.
+    /// A value of this dimension for people: a name where the header has one.
     pub(super) fn label(self, header: &Header, number: u64) -> String {
         let named = |names: &[String], what: &str| {
             let name = usize::try_from(number).ok().and_then(|at| names.get(at));
@@ -78,17 +75,17 @@ impl Default for GroupBy {
 }
 
 impl GroupBy {
-    /// What tells an I/O's group from others.
+    /// Values of an I/O in all dimensions: the same for all of its group.
     pub(super) fn key(&self, head: &Head) -> Vec<u64> {
         self.0.iter().map(|dimension| dimension.of(head)).collect()
     }
 
-    /// How a group is called.
+    /// Name of the group with these values, its labels separated by spaces.
     pub(super) fn name(&self, header: &Header, key: &[u64]) -> String {
         self.labels(header, key).join(" ")
     }
 
-    /// The same, dimension by dimension.
+    /// Labels of these values, dimension by dimension.
     pub(super) fn labels(&self, header: &Header, key: &[u64]) -> Vec<String> {
         if self.0.is_empty() {
             return vec!["all".to_owned()];

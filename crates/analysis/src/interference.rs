@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most parties that are told apart; the others are one together.
 const PARTIES_MAX: usize = 8;
-/// What these are called.
+/// Name of the parties beyond [`PARTIES_MAX`], together.
 const OTHERS: &str = "others";
-/// Who is in no record.
+/// Name of whoever held a resource and has no record.
 const UNSEEN: &str = "unseen work";
 /// Fewest I/Os that met nobody, for their time to be that of an undisturbed stage.
 const ALONE: u64 = 32;
@@ -100,7 +100,7 @@ impl Parties {
     }
 }
 
-/// Where parties meet.
+/// Stages that are one place where I/Os of several parties may meet.
 struct Place {
     stage: String,
     first: usize,
@@ -169,7 +169,7 @@ fn places(stages: &[String]) -> Vec<Place> {
 /// The time that each party spent in a place, by who else was there.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Met {
-    /// By victim and then by who.
+    /// By victim and then by culprit.
     with: Vec<Vec<f64>>,
     alone: Vec<f64>,
 }
@@ -326,7 +326,7 @@ pub(super) fn interference(now: &Analysis, base: Option<&Analysis>) -> Vec<Inter
 /// Undisturbed time an I/O, in picoseconds, and how it is known.
 type Quiet = (f64, String);
 
-/// By the same party in a base.
+/// Undisturbed times of the same party in a base.
 fn of_base(base: &Analysis, place: &Place, name: &str) -> Option<Quiet> {
     let parties = Parties::of(base);
     let party = parties.names.iter().position(|it| it == name)?;

@@ -11,7 +11,7 @@ use mynah_stamp::Span;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where records come from.
+/// A profile that is being written, polled for its new records.
 pub trait Source {
     /// What is watched, as people call it.
     fn name(&self) -> String;
@@ -33,14 +33,14 @@ pub trait Source {
     fn save(&mut self, path: &Path) -> Result<u64, SourceError>;
 }
 
-/// What came of a look.
+/// What one poll of a [`Source`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polled {
     /// What the source has counted so far.
     pub counts: Counts,
     /// Records that were gone before they could be read.
     pub overwritten: u64,
-    /// Those that were damaged.
+    /// Records that were damaged.
     pub torn: u64,
     /// Whether another run has begun: what was counted before belongs to the old one.
     pub anew: bool,
@@ -48,23 +48,21 @@ pub struct Polled {
     pub ended: Option<String>,
 }
 
-/// A source cannot be looked at, or saved.
+/// A source cannot be polled, or saved.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-/// One interval.
+/// What was seen between two polls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// How long it was.
     pub seconds: f64,
-    /// What was counted in it.
     pub counts: Counts,
     /// Records that were read, gone before they could be, and damaged.
     pub read: u64,
-    /// See there.
+    /// Records that were written over before they could be read.
     pub overwritten: u64,
-    /// See there.
+    /// Records that were damaged.
     pub torn: u64,
     /// Groups of I/Os, in an order that stays.
     pub groups: Vec<LiveGroup>,
@@ -73,11 +71,10 @@ pub struct Interval {
 /// I/Os that are alike, in one interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveGroup {
-    /// What they have in common.
     pub name: String,
     /// How many records there were, of those that succeeded and of those that failed.
     pub ios: u64,
-    /// See there.
+    /// Records of I/Os that failed.
     pub failed: u64,
     /// I/Os a second. Those without a record, but not those that were filtered, are taken to be like
     /// the others.
@@ -89,9 +86,7 @@ pub struct LiveGroup {
     pub found: Option<f64>,
     /// Latency: mean, what half did not exceed, and 99 of 100.
     pub mean_ns: f64,
-    /// See there.
     pub p50_ns: f64,
-    /// See there.
     pub p99_ns: f64,
     /// How many times longer the mean is than in the base.
     pub amplification: Option<f64>,
@@ -99,12 +94,10 @@ pub struct LiveGroup {
     pub stages: Vec<LiveStage>,
 }
 
-/// A stage of them.
+/// A stage of a group's I/Os.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveStage {
-    /// Its name.
     pub name: String,
-    /// Its mean time.
     pub mean_ns: f64,
     /// Its part of the mean latency.
     pub share: f64,
@@ -118,7 +111,7 @@ struct Tally {
     total: Histogram,
     stages: Vec<u128>,
     failed: u64,
-    /// Of those that know it.
+    /// Records that say how many commands were outstanding, and the sum of what they say.
     found: u64,
     found_sum: u64,
 }
@@ -198,7 +191,6 @@ impl Watch {
         self.restart(self.counts);
     }
 
-    /// By what I/Os are grouped.
     pub fn by(&self) -> &GroupBy {
         &self.by
     }
@@ -363,7 +355,7 @@ mod tests {
     /// What a look gives: I/Os with their stages, and what is counted.
     type Look = (Vec<(Head, Vec<u64>)>, Polled);
 
-    /// Looks that a test has written down.
+    /// A source whose polls a test has written down.
     struct Script {
         header: Header,
         looks: std::vec::IntoIter<Look>,

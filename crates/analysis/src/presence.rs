@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Among which I/Os a stage is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// All of the profile.
+    /// All I/Os of the profile.
     All,
     /// Those of a controller, or of a flow of a simulation.
     Session,
@@ -28,12 +28,12 @@ impl Scope {
 /// An I/O's time in some stages that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stay {
-    /// Which I/O of the trace.
+    /// Index of the I/O in the trace.
     pub(super) io: usize,
     pub(super) enter: u64,
     /// When it left the first of them.
     pub(super) served: u64,
-    /// When it left the last.
+    /// When it left the last of the place's stages.
     pub(super) leave: u64,
 }
 
@@ -91,13 +91,12 @@ pub(super) fn found_of(stays: &[Stay], weight: impl Fn(usize) -> u64) -> Vec<Fou
 /// What stages cost in the company of others, and without.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Company {
-    /// I/Os that were there.
     pub(super) ios: u64,
     /// How long they were there on average, in picoseconds.
     pub(super) mean_ps: f64,
     /// How many of them found nobody.
     pub(super) alone: u64,
-    /// How long these were there.
+    /// How long those were there on average, in picoseconds.
     pub(super) alone_ps: f64,
     /// I/Os and bytes that were there before them, on average.
     pub(super) ahead: f64,

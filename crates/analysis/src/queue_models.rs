@@ -66,7 +66,7 @@ pub(super) struct Predicted {
     now: Vec<(usize, f64, f64)>,
 }
 
-/// Why there are no models.
+/// Why there can be no models of these profiles; `None` if there can.
 pub(super) fn obstacle(base: &Analysis, now: &Analysis) -> Option<&'static str> {
     if now.is_partial() {
         return Some("arrivals of I/Os without a record are not known: record every I/O");
@@ -99,7 +99,7 @@ pub(super) fn by_group(base: &Analysis, now: &Analysis) -> BTreeMap<String, Vec<
 }
 
 impl Predicted {
-    /// Its means over some I/Os of either profile.
+    /// Makes the model of one station, over some I/Os of either profile.
     pub(super) fn model(
         &self,
         of_base: impl Fn(usize) -> bool,

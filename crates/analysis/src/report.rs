@@ -186,7 +186,6 @@ impl ProfileReports {
         text
     }
 
-    /// As JSON.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers and names");
         text.push('\n');

@@ -64,10 +64,9 @@ const LINK_QUEUE: Span = Span::from_ms(10);
 const LINK_QUEUE_MIN: Span = Span::from_us(100);
 const LINK_QUEUE_MAX: Span = Span::from_secs(1);
 
-/// A task, read.
+/// A task file, parsed and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Which I/Os have records.
     pub choice: Choice,
     /// What the loads are put on.
     pub target: TaskTarget,
@@ -81,7 +80,6 @@ pub struct Task {
     pub group_by: GroupBy,
     /// What runs are compared with.
     pub base: Option<TaskBase>,
-    /// What the report shows.
     pub shown: Shown,
     /// Where a page with pictures of all runs is written.
     pub html: Option<PathBuf>,
@@ -93,32 +91,29 @@ pub struct Task {
     pub expected: Vec<Expectation>,
 }
 
-/// What loads are put on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskTarget {
     /// A drive that is served for it.
     Served(TaskDrive),
-    /// A target that there is.
+    /// A running target, by its address.
     At(String),
 }
 
-/// A drive that is served.
+/// A drive that the task serves itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskDrive {
     /// A shipped drive's name, or a file.
     pub drive: String,
     /// What is changed about it, as `KEY=VALUE`.
     pub set: Vec<String>,
-    /// How it is prepared.
     pub precondition: Precondition,
     /// The processors on which it is served.
     pub cpus_allowed: Option<String>,
 }
 
-/// One run.
+/// Loads that begin together, and the link that they go through.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRun {
-    /// How it is called.
     pub name: String,
     /// Loads that begin together; at least one.
     pub loads: Vec<TaskLoad>,
@@ -126,10 +121,9 @@ pub struct TaskRun {
     pub bulk_flows: u32,
 }
 
-/// A load of a run.
+/// A load of a run, and what goes on beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskLoad {
-    /// What is done.
     pub flow: FlowSpec,
     /// What is done through the same queues beside it.
     pub beside: Vec<FlowSpec>,
@@ -140,7 +134,7 @@ pub struct TaskLoad {
 /// A link between the drive and the loads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskLink {
-    /// What it carries each way.
+    /// Bandwidth each way.
     pub bytes_per_s: f64,
     /// How long the longest queue in front of it takes to leave.
     pub queue: Span,
@@ -151,7 +145,7 @@ pub struct TaskLink {
 pub enum TaskBase {
     /// One of them, by its place from 0.
     Run(usize),
-    /// A profile.
+    /// A profile that was recorded before.
     File(PathBuf),
 }
 
@@ -283,7 +277,7 @@ fn check_schema(file: &Text<'_>) -> Result<(), TaskError> {
     Err(file.error(schema.span(), message))
 }
 
-/// What the parser refuses.
+/// An error of the TOML parser, with its place in the file.
 fn refused(file: &Text<'_>, error: &toml::de::Error) -> TaskError {
     let message = error.message();
     let span = error.span().unwrap_or(0..0);
@@ -329,7 +323,7 @@ fn served(file: &Text<'_>, raw: RawServe) -> Result<TaskDrive, TaskError> {
     })
 }
 
-/// A link of the run's own.
+/// Checks the link of a run: only a drive that the task serves can be behind one.
 fn link(file: &Text<'_>, raw: &Spanned<RawLink>, serves: bool) -> Result<TaskLink, TaskError> {
     if !serves {
         let message =
@@ -384,7 +378,6 @@ fn joined(file: &Text<'_>, key: &str, value: &Spanned<Value>) -> Result<String, 
     Ok(parts.join(","))
 }
 
-/// Which I/Os have records.
 fn choice(
     file: &Text<'_>,
     workload: RawWorkload,
@@ -429,7 +422,6 @@ fn choice(
     }
 }
 
-/// What I/Os are to be like.
 fn filter(file: &Text<'_>, workload: RawWorkload) -> Result<Filter, TaskError> {
     let RawWorkload { io, size, namespace, queue, block, status } = workload;
     type Read = fn(&str) -> Result<Ranges, ChoiceTextError>;
@@ -473,7 +465,7 @@ fn group_by_of(file: &Text<'_>, by: &Spanned<Value>) -> Result<GroupBy, TaskErro
     text.parse().map_err(|error| file.error(by.span(), format!("group_by: {error}")))
 }
 
-/// What reports can show.
+/// Parts of a report that `show` may name.
 const PARTS: [&str; 5] = ["distribution", "breakdown", "queue_models", "interference", "verdict"];
 
 fn shown(

@@ -5,7 +5,6 @@ use super::report::{GroupReport, ProfileReport, ProfileReports};
 use mynah_result::figures::{bandwidth, bar, count, duration, if_known, percent};
 use std::fmt::Write;
 
-/// Characters of a full bar.
 const BAR: usize = 16;
 
 /// What is shown of groups beside their throughput and occupancy.
@@ -13,11 +12,10 @@ const BAR: usize = 16;
 pub struct Shown {
     /// Latencies: extremes, mean, percentiles.
     pub distribution: bool,
-    /// Stages.
+    /// Where time went, stage by stage.
     pub breakdown: bool,
     /// What makes it slower than the base.
     pub verdict: bool,
-    /// Queue models of stages.
     pub queue_models: bool,
     /// Who was in the same stage as whom.
     pub interference: bool,
@@ -35,16 +33,15 @@ impl Default for Shown {
     }
 }
 
-/// Lines of interference.
+/// Most lines of interference for each group.
 const LINES: usize = 12;
 
 impl ProfileReports {
-    /// As text.
     pub fn text(&self) -> String {
         self.text_with(Shown::default())
     }
 
-    /// The same with more.
+    /// Text with the parts that are asked for.
     pub fn text_with(&self, shown: Shown) -> String {
         let mut out = String::new();
         for (number, profile) in self.profiles.iter().enumerate() {

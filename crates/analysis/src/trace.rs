@@ -7,7 +7,6 @@
 use mynah_profile::Head;
 use mynah_stamp::Span;
 
-/// Most I/Os that are kept.
 const MOST: usize = 1 << 17;
 
 /// An I/O: what it was, and when.
@@ -26,7 +25,7 @@ pub(super) struct Io {
     pub(super) kind: u8,
     /// I/Os of its session that were outstanding, by the record; 0: not known.
     pub(super) outstanding: u16,
-    /// Where its stages are.
+    /// Index of its first stage among those of the trace.
     at: u32,
 }
 
@@ -55,7 +54,7 @@ pub(super) struct Trace {
     ios: Vec<Io>,
     spans: Vec<u64>,
     stages: usize,
-    /// Whether there were more.
+    /// Whether I/Os beyond [`MOST`] were left out.
     pub(super) cut: bool,
 }
 
@@ -65,7 +64,6 @@ impl Trace {
         Trace { stages, ..Trace::default() }
     }
 
-    /// Takes an I/O.
     pub(super) fn add(&mut self, head: &Head, stages: &[Span]) {
         // A time beyond this is none; sums of it would not be, either.
         let begin = head.begin.as_ps().min(u64::MAX / 4);
@@ -118,7 +116,6 @@ impl Trace {
         self.spans = spans;
     }
 
-    /// All of them.
     pub(super) fn ios(&self) -> &[Io] {
         &self.ios
     }

@@ -141,7 +141,6 @@ impl Verdict {
         self.now_ns.unwrap_or(0.0) - self.base_ns.unwrap_or(0.0)
     }
 
-    /// As lines for people.
     pub fn text(&self) -> String {
         let mut text = format!("VERDICT  {}\n", self.sentence);
         for (title, all) in
@@ -231,7 +230,7 @@ fn lost(analysis: &Analysis, whose: &str) -> Option<String> {
     })
 }
 
-/// What all groups have in common.
+/// What verdicts on all groups are made from.
 struct Sides<'a> {
     base: &'a Analysis,
     now: &'a Analysis,

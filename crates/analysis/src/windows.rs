@@ -34,7 +34,7 @@ impl Window {
     }
 }
 
-/// A group's windows.
+/// Sums of a group's I/Os by window of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Windows {
     shift: u32,
@@ -55,7 +55,6 @@ pub(super) struct Means {
 }
 
 impl Windows {
-    /// Counts an I/O.
     pub(super) fn add(&mut self, begin: Time, total: Span, stages: &[Span]) {
         let window = self.windows.entry(begin.as_ps() >> self.shift).or_default();
         window.ios += 1;

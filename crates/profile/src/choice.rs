@@ -32,14 +32,13 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// Whether a value is in it.
     #[inline]
     pub fn holds(&self, value: u64) -> bool {
         self.0.is_empty() || self.0.iter().any(|(first, last)| (*first..=*last).contains(&value))
     }
 }
 
-/// What I/Os are to be like, in every part.
+/// Which I/Os pass: all properties have to match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
@@ -49,13 +48,11 @@ pub struct Filter {
     /// Bytes of data.
     #[serde(skip_serializing_if = "Ranges::is_all")]
     pub bytes: Ranges,
-    /// Namespaces.
     #[serde(skip_serializing_if = "Ranges::is_all")]
     pub namespaces: Ranges,
-    /// Queues.
     #[serde(skip_serializing_if = "Ranges::is_all")]
     pub queues: Ranges,
-    /// First blocks.
+    /// First logical blocks.
     #[serde(skip_serializing_if = "Ranges::is_all")]
     pub blocks: Ranges,
     /// NVMe status: code type and code, 0 for success.
@@ -67,7 +64,6 @@ pub struct Filter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// All of them.
     #[default]
     All,
     /// One in so many, by [`hash`].
@@ -76,11 +72,10 @@ pub enum Sampling {
     EveryPs(u64),
 }
 
-/// Which are kept though they were not sampled.
+/// Which slow I/Os are recorded though sampling leaves them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeepAbove {
-    /// None.
     #[default]
     Nothing,
     /// Those that took longer than so many picoseconds.
@@ -96,9 +91,9 @@ pub struct Choice {
     /// One of these must let an I/O through; without any all pass.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<Filter>,
-    /// Which of those are taken.
+    /// Which of the I/Os that pass a filter are recorded.
     pub sampling: Sampling,
-    /// Which are kept beside them.
+    /// Which slow I/Os are recorded beside the sample.
     pub keep_above: KeepAbove,
 }
 
@@ -111,7 +106,6 @@ impl Choice {
         serde_json::from_slice(bytes).map_err(|error| error.to_string())
     }
 
-    /// As JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and names")
     }
@@ -133,29 +127,29 @@ pub enum ChoiceError {
     /// No such kind of I/O.
     #[error("`{kind}` is no kind of I/O; there are {kinds}")]
     Kind {
-        /// What was asked for.
+        /// The kind that was asked for.
         kind: String,
-        /// What there is.
+        /// The kinds that there are.
         kinds: String,
     },
-    /// A range of nothing.
+    /// A range whose end is before its beginning.
     #[error("a range from {0} to {1} holds nothing")]
     Range(u64, u64),
-    /// More than is looked at for each I/O.
+    /// More filters or ranges than [`FILTERS_MAX`] or [`RANGES_MAX`].
     #[error("a choice has at most {FILTERS_MAX} filters, of at most {RANGES_MAX} ranges a part")]
     TooMany,
     /// Longer than a header has room for.
     #[error("the filters take more than {CHOICE_BYTES_MAX} bytes in a profile's header")]
     TooLong,
-    /// One in nothing.
+    /// A sample of one in 0 I/Os, or of one in no time.
     #[error("one in 0, or one in no time, is no sample")]
     Nothing,
-    /// There is nothing left to be kept.
+    /// Slow I/Os are to be kept, and every I/O is recorded.
     #[error("every I/O has a record without sampling: there are no others to be kept")]
     KeepsAll,
 }
 
-/// What becomes of an I/O.
+/// What [`Chooser`] decides of an I/O when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It gets a record, as one of the sample.
@@ -164,7 +158,6 @@ pub enum Decision {
     Slow,
     /// No filter lets it through.
     Filtered,
-    /// Sampling leaves it out.
     SampledOut,
 }
 
@@ -186,24 +179,23 @@ struct Test {
     kinds: u64,
     /// One range of each part, by [`values`]: the first, and how far the last is from it.
     single: [(u64, u64); PARTS],
-    /// Parts with several ranges, which pass there.
+    /// Indices of properties with several ranges, for which `single` lets everything pass.
     several: Box<[(usize, Ranges)]>,
 }
 
-/// Parts that ranges are of.
+/// Properties of an I/O that filters have ranges for.
 const PARTS: usize = 5;
 
-/// What an I/O is in each of them.
+/// Values of an I/O's properties, in the order of [`Test::single`].
 #[inline]
 fn values(head: &Head) -> [u64; PARTS] {
     [head.bytes.into(), head.namespace.into(), head.queue.into(), head.block, head.status.into()]
 }
 
-/// A choice at work.
+/// Decides for each I/O whether it gets a record, by a [`Choice`].
 #[derive(Clone, Debug)]
 pub struct Chooser {
     choice: Choice,
-    /// Every I/O gets a record.
     is_all: bool,
     tests: Vec<Test>,
     /// Hashes below it are chosen.
@@ -211,7 +203,7 @@ pub struct Chooser {
     /// One is chosen that ends from then on, if it goes by time.
     next: Time,
     every: Option<Span>,
-    /// What takes longer is kept.
+    /// I/Os that take longer are recorded even if sampling leaves them out.
     above: Span,
     /// I/Os until the running threshold is looked at.
     left: u64,
@@ -252,7 +244,6 @@ impl Chooser {
         Ok(Chooser { choice, is_all, tests, below, next: Time::ZERO, every, above, left, running })
     }
 
-    /// What was asked for.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
@@ -262,7 +253,7 @@ impl Chooser {
         (self.above != Span::from_ps(u64::MAX)).then_some(self.above)
     }
 
-    /// What becomes of an I/O that has ended.
+    /// Decides for an I/O that has ended.
     #[inline]
     pub fn decide(&mut self, head: &Head) -> Decision {
         if self.is_all {

@@ -9,19 +9,19 @@ pub enum ReadError {
     /// It cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// It does not begin with the magic bytes of a profile.
     #[error("this is no profile: it does not begin as one")]
     Foreign,
     /// It ends within its header.
     #[error("the file ends after {bytes} bytes, within the header of a profile")]
     Truncated {
-        /// Its size.
+        /// Size of the file.
         bytes: u64,
     },
     /// Its format is of another version.
     #[error("the profile is of version {0}; this program reads version 1")]
     Version(u32),
-    /// The same of its description.
+    /// Its description is of another version.
     #[error("the profile has schema `{0}`; this program reads {SCHEMA}", SCHEMA = crate::SCHEMA)]
     Schema(String),
     /// It contradicts itself.

@@ -31,7 +31,7 @@ pub struct Follow {
     beside: Vec<u64>,
 }
 
-/// What came of looking once.
+/// What one poll found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// What the profile has counted so far.
@@ -40,7 +40,7 @@ pub struct Progress {
     pub read: u64,
     /// Those that were written over before they could be.
     pub overwritten: u64,
-    /// Those that cannot be records.
+    /// Records that were damaged.
     pub torn: u64,
     /// Whether another run has begun the file anew: what was read before belongs to the old one.
     pub anew: bool,
@@ -60,7 +60,6 @@ impl Follow {
         Ok(Follow { path: path.to_owned(), file, header, last: 0, rows: vec![], stages, beside })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

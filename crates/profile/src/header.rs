@@ -28,16 +28,13 @@ const KINDS_MAX: usize = 64;
 pub enum Side {
     /// A drive that was simulated, with the host that was simulated with it.
     Simulation,
-    /// A host.
     Host,
-    /// A target.
     Target,
     /// Both ends of a path, joined.
     Path,
 }
 
 impl Side {
-    /// As people say it.
     pub fn name(self) -> &'static str {
         match self {
             Side::Simulation => "simulation",
@@ -63,7 +60,6 @@ pub enum TimeBase {
 pub struct Header {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Whose view it is.
     pub side: Side,
     /// Of which drive, or target.
     pub name: String,
@@ -135,11 +131,10 @@ pub struct Network {
 /// is the sum of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// I/Os that ended.
     pub completed: u64,
     /// Those with a record, whether it is still there or not.
     pub recorded: u64,
-    /// Those that a filter left out.
+    /// Those that no filter let through.
     pub filtered: u64,
     /// Those that sampling left out.
     pub sampled_out: u64,
@@ -153,7 +148,7 @@ impl Counts {
         [self.completed, self.recorded, self.filtered, self.sampled_out, self.lost]
     }
 
-    /// Adds those of another part.
+    /// Adds the counts of another part of the same profile.
     pub fn add(&mut self, other: &Counts) {
         // Those of a file may be anything.
         self.completed = self.completed.saturating_add(other.completed);
@@ -163,7 +158,7 @@ impl Counts {
         self.lost = self.lost.saturating_add(other.lost);
     }
 
-    /// Whether they add up.
+    /// Whether `completed` is the sum of the others.
     pub fn add_up(&self) -> bool {
         let [completed, parts @ ..] = self.to_array().map(u128::from);
         completed == parts.iter().sum()
@@ -203,7 +198,6 @@ impl Header {
         words <= STAGES_MAX && self.kinds.len() <= KINDS_MAX
     }
 
-    /// Bytes of a record.
     pub fn record_bytes(&self) -> u64 {
         self.record_words() as u64 * 8
     }

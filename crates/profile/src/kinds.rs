@@ -4,7 +4,7 @@
 /// What is none of the kinds that results have: the last number.
 pub const OTHER_KIND: &str = "other";
 
-/// Names by number.
+/// Names of the kinds; a record's kind is an index of this.
 const IO_KINDS: [&str; 11] = [
     "read", "write", "trim", "flush", "store", "update", "retrieve", "delete", "exist", "list",
     OTHER_KIND,

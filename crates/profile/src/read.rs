@@ -42,17 +42,14 @@ impl<R: Read> Profile<R> {
         Ok(Profile { header, counts, slots, rest: from })
     }
 
-    /// What it says of itself.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What was counted.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Its records.
     pub fn records(self) -> Records<R> {
         let row = vec![0; self.header.record_bytes() as usize];
         let slots = self.slots;
@@ -95,7 +92,7 @@ pub struct Records<R> {
     beside: Vec<u64>,
     seen: u64,
     torn: u64,
-    /// Slots of the whole profile.
+    /// Number of slots of the whole profile.
     all: u64,
 }
 
@@ -130,7 +127,7 @@ impl<R: Read> Records<R> {
         Ok(None)
     }
 
-    /// Records so far that could not be.
+    /// Records that were damaged, or being written, so far.
     pub fn torn(&self) -> u64 {
         self.torn
     }

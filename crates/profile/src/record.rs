@@ -14,11 +14,9 @@ pub struct Head {
     pub sequence: u64,
     /// The controller (CNTLID), or the flow of a simulation.
     pub connection: u16,
-    /// The queue.
     pub queue: u16,
     /// The command's identifier in it.
     pub command_id: u16,
-    /// The namespace.
     pub namespace: u16,
     /// Bytes of data.
     pub bytes: u32,
@@ -38,7 +36,7 @@ pub struct Head {
     pub block: u64,
     /// When its first stage began.
     pub begin: Time,
-    /// From then to the end of its last stage.
+    /// From `begin` to the end of its last stage.
     pub total: Span,
     /// It has a record since it was slow, and is not of the sample: means and percentiles of the
     /// sample are without it.
@@ -49,7 +47,6 @@ pub struct Head {
 const KEPT: u8 = 0x80;
 
 impl Head {
-    /// As words of a file.
     #[inline]
     pub fn to_words(&self) -> [u64; HEAD_WORDS] {
         let shorts = |a: u16, b: u16, c: u16, d: u16| {
@@ -69,7 +66,7 @@ impl Head {
         ]
     }
 
-    /// Of words of a file, whatever they are.
+    /// From words of a file, which may be anything.
     pub fn from_words(words: &[u64; HEAD_WORDS]) -> Head {
         let [sequence, ids, what, count, block, begin, total] = *words;
         Head {
@@ -93,10 +90,8 @@ impl Head {
     }
 }
 
-/// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it was.
     pub head: Head,
     /// Its stages, in the header's order.
     pub stages: &'a [Span],

@@ -60,7 +60,7 @@ impl<W: Write + Seek> Writer<W> {
         self.out.write_all(&self.row)
     }
 
-    /// Adds who had what the I/Os waited for.
+    /// Sets [`Header::held_ns`].
     pub fn held(&mut self, held_ns: BTreeMap<String, u64>) {
         self.header.held_ns = Some(held_ns);
     }

@@ -37,7 +37,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// The secret of a host.
+    /// The host's own secret, else that of any host.
     pub fn of(&self, host_nqn: &str) -> Option<&Secret> {
         let own = |(host, _): &&(Option<String>, Secret)| host.as_deref() == Some(host_nqn);
         let any = |(host, _): &&(Option<String>, Secret)| host.is_none();
@@ -213,7 +213,7 @@ impl Authenticator {
         }
     }
 
-    /// The queue is gone.
+    /// Drops what is under way for a queue that no longer exists.
     pub fn forget(&mut self, queue: Queue) {
         if self.sessions.remove(&queue).is_some() {
             self.turns.retain(|((of, _), _, _)| *of != queue);

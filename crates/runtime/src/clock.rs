@@ -12,7 +12,7 @@ const UNIT: u32 = 32;
 pub struct Rate(u64);
 
 impl Rate {
-    /// As fast as the host's.
+    /// Model time goes as fast as the host's clock.
     pub const REAL: Rate = Rate(1 << UNIT);
 
     /// `factor` times as fast; `None` if it is not between a millionth and a thousand.
@@ -73,7 +73,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now.
     pub fn start(rate: Rate) -> Clock {
         Clock { origin: clock_gettime(ClockId::Monotonic), rate }
     }
@@ -96,7 +95,7 @@ impl Clock {
         Time::from_ns(ns as u64)
     }
 
-    /// Both times.
+    /// Model time and host time of the same moment.
     pub fn now(&self) -> Now {
         self.at(self.wall())
     }
@@ -128,7 +127,7 @@ impl Clock {
 
 /// Whoever tells what time it is: the clock, a guest, or a test.
 pub trait Times {
-    /// Both times.
+    /// Model time and host time of the same moment.
     fn now(&self) -> Now;
 
     /// How fast the model's time goes.

@@ -12,13 +12,13 @@ pub struct Cpus(Vec<usize>);
 /// What is wrong with a set of processors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpusError {
-    /// Not numbers and ranges.
+    /// It is no list of numbers and ranges.
     #[error("`{0}` is not a list of processors; write numbers and ranges, as in 1 or 0,2-3")]
     Form(String),
     /// This process may not use it, or it is not there.
     #[error("there is no processor {cpu} here, or it must not be used; there are {there}")]
     Missing {
-        /// Which.
+        /// The processor.
         cpu: usize,
         /// Those that can be used.
         there: String,
@@ -49,7 +49,6 @@ impl fmt::Display for Cpus {
 }
 
 impl Cpus {
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.0.len()
     }

@@ -37,7 +37,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What epoll says for others than connections.
+/// Where epoll's tokens of listeners begin; those below are connections.
 const LISTENERS: u64 = 1 << 40;
 const CONTROL: u64 = 1 << 41;
 const WAKERS: u64 = 1 << 42;
@@ -61,7 +61,7 @@ const GLANCE: Span = Span::from_ns(8);
 const SOCKET_INTERVAL: Span = Span::from_us(250);
 /// Hosts get so long for commands under way when the target ends.
 const DRAIN: Span = Span::from_secs(5);
-/// Guests, which may go on submitting, get so long.
+/// How long guests, which may go on submitting, are served while the engine ends.
 const PORT_DRAIN: Span = Span::from_secs(1);
 
 /// What is done with a snapshot, on the thread that serves: it must not block.
@@ -74,7 +74,7 @@ struct Interval {
     then: Told,
 }
 
-/// Serves hosts.
+/// The loop that serves all connections of one subsystem, on one thread.
 pub struct Engine {
     clock: Clock,
     hub: Hub,
@@ -117,9 +117,9 @@ pub struct Engine {
     ports: Vec<Port>,
     #[cfg(feature = "rdma")]
     rdma: Vec<crate::rdma::Port>,
-    /// Tells somebody what guests do wrong,
+    /// Tells what guests do wrong.
     say: Say,
-    /// and that the drive has stopped, or goes on.
+    /// Tells that the drive has stalled, or goes on.
     warn: Say,
 }
 
@@ -267,7 +267,7 @@ impl Engine {
         Ok(self.hub.into_parts())
     }
 
-    /// One turn; whether everything is over.
+    /// One turn of the loop; true when the engine has ended.
     fn turn(&mut self) -> io::Result<bool> {
         let mut now = self.clock.now();
         let mut worked = self.receive(now.wall);
@@ -446,7 +446,7 @@ impl Engine {
         }
     }
 
-    /// When something will happen by itself.
+    /// Until when the engine may sleep if nothing comes.
     fn deadline(&self) -> Option<Time> {
         let mut deadline = self.hub.next_at();
         let mut no_later = |at: Time| deadline = Some(deadline.map_or(at, |before| before.min(at)));
@@ -531,7 +531,7 @@ impl Engine {
         Ok(count > 0)
     }
 
-    /// Somebody outside wants something.
+    /// Handles what [`Control`] asks for.
     fn controlled(&mut self) {
         self.control.silence();
         if self.control.stopping.load(Ordering::Acquire) && self.draining.is_none() {
@@ -547,7 +547,7 @@ impl Engine {
         self.control.answer_wanted(self.hub.measure(), || self.snapshot());
     }
 
-    /// Says what was measured, if it is time.
+    /// Reports what was measured, if the interval is over.
     fn tell(&mut self, now: Time) {
         let Some(interval) = &self.interval else { return };
         if now < interval.next {
@@ -561,7 +561,7 @@ impl Engine {
         }
     }
 
-    /// Everything but what is large.
+    /// A snapshot, without the distributions.
     fn snapshot(&self) -> Snapshot {
         let measure = self.hub.measure();
         #[cfg(feature = "rdma")]

@@ -36,18 +36,17 @@ pub enum ConnectionFault {
     Fatal(Time),
     /// The namespaces' ANA group has another state.
     Ana {
-        /// For whom.
+        /// The path whose ANA state changes.
         path: Path,
-        /// Which.
         state: AnaState,
-        /// From then on.
+        /// When the state changes.
         at: Time,
         /// For so long; then it is optimized. `None`: for good.
         lasts: Option<Span>,
     },
 }
 
-/// A fault that cannot be read, or cannot be.
+/// A fault that cannot be parsed, or cannot happen here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct FaultError {
@@ -217,20 +216,18 @@ pub(crate) fn unused(faults: &[ConnectionFault], end: Time, idle: &[Delivery]) -
 /// What becomes of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// It is sent.
     Sent,
-    /// It never is.
+    /// It is never sent.
     Dropped,
-    /// It is sent so much later.
+    /// It is sent later by this span.
     Delayed(Span),
-    /// Its connection ends.
+    /// The connection is closed instead.
     Cut,
 }
 
-/// What strikes everybody.
+/// A fault that hits every connection at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strike {
-    /// All connections are cut.
     Cut,
     /// All controllers are in fatal status.
     Fatal,
@@ -245,7 +242,7 @@ pub struct Faults {
     rates: Vec<(f64, Delivery)>,
     /// Which of the rates have been drawn.
     drawn: Vec<bool>,
-    /// The next one last.
+    /// In reverse order of time: the next one is the last.
     strikes: Vec<(Time, Strike)>,
 }
 
@@ -304,7 +301,7 @@ impl Faults {
         self.strikes.pop_if(|(at, _)| *at <= now).map(|(_, strike)| strike)
     }
 
-    /// The rates that were never drawn.
+    /// Faults with a rate that have not happened.
     pub(crate) fn idle(&self) -> Vec<Delivery> {
         let all = self.rates.iter().zip(&self.drawn);
         all.filter(|((rate, _), drawn)| *rate > 0.0 && !**drawn).map(|((_, it), _)| *it).collect()

@@ -77,7 +77,7 @@ pub struct StoreFile {
     file: File,
     /// `None`: it holds nothing yet.
     header: Option<Header>,
-    /// It was not there before.
+    /// The file did not exist before this run.
     is_made: bool,
 }
 
@@ -112,7 +112,6 @@ impl StoreFile {
         Ok(StoreFile { path: path.to_owned(), file, header, is_made })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

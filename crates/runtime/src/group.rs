@@ -30,9 +30,7 @@ pub type Print = Box<dyn FnMut(&str) + Send>;
 pub struct Plan {
     /// What it is called in messages and metrics.
     pub name: String,
-    /// The drive.
     pub emulation: Emulation,
-    /// How it is served.
     pub options: ServeOptions,
     /// Where everything that goes into it is recorded.
     pub record: Option<PathBuf>,
@@ -41,7 +39,7 @@ pub struct Plan {
     /// Tells somebody what guests do wrong, and that the drive has stopped or goes on, on the thread
     /// that serves: it must not block.
     pub complain: fn(&str),
-    /// The same for what goes wrong with the store.
+    /// Tells what goes wrong with the store.
     pub alarm: fn(&str),
 }
 
@@ -76,22 +74,20 @@ impl From<StartError> for Cause {
 #[derive(Debug, thiserror::Error)]
 #[error("{name}: {cause}")]
 pub struct GroupError {
-    /// Which.
+    /// Name of the drive.
     pub name: String,
-    /// Why.
+    /// Why it failed.
     pub cause: Box<Cause>,
 }
 
 /// A drive that can be served.
 #[derive(Clone, Debug)]
 pub struct Up {
-    /// What it is called.
     pub name: String,
-    /// Its subsystem's NQN.
     pub nqn: String,
     /// Addresses that hosts can connect to.
     pub addresses: Vec<SocketAddr>,
-    /// Sockets of its functions.
+    /// vfio-user sockets of its PCIe functions.
     pub sockets: Vec<PathBuf>,
     /// Where namespaces are exported as network block devices.
     pub nbd: Vec<crate::nbd::NbdAddress>,
@@ -104,11 +100,11 @@ pub struct Up {
     neighbour: Neighbour,
 }
 
-/// What threads say.
+/// What the drives' threads tell the group.
 enum Event {
     /// The drive of this number can be served.
     Up(usize, Box<Up>),
-    /// Its thread ends.
+    /// The thread of the drive of this number has ended.
     Over(usize),
 }
 
@@ -213,7 +209,7 @@ impl Group {
         }
     }
 
-    /// The drives, in order.
+    /// Drives that are up, in order.
     pub fn drives(&self) -> impl Iterator<Item = &Up> {
         self.members.iter().filter_map(|member| member.up.as_ref())
     }

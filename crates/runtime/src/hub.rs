@@ -43,7 +43,7 @@ use std::io::IoSlice;
 /// Data shorter than [`LONG_BYTES`] are lent only behind so much output: less than that stays near
 /// the processor, where the second copy costs less than a slice of its own.
 const NEAR_OUTPUT_BYTES: usize = 128 << 10;
-/// And not below this.
+/// Data shorter than this are always copied, not lent.
 const LOAN_BYTES_MIN: usize = 2048;
 /// Lent data of so many bytes are brought near before they are sent.
 const LONG_BYTES: usize = 16 << 10;
@@ -57,7 +57,7 @@ pub type Id = u32;
 pub enum Reason {
     /// The host broke the protocol, or said that the target did.
     Protocol(Ended),
-    /// The subsystem wants it.
+    /// The subsystem ends the connection, for this reason.
     Subsystem(&'static str),
     /// A client broke the protocol of NBD.
     Client(Broken),
@@ -72,7 +72,7 @@ pub struct Arrival {
     /// By how much the first and the last of them may have come before `at`.
     first: Span,
     last: Span,
-    /// When they were seen.
+    /// When the engine received them.
     seen: Time,
 }
 
@@ -82,7 +82,7 @@ impl Arrival {
         Arrival { at, first: gap, last: gap, seen: at }
     }
 
-    /// The moment that counts.
+    /// When the last of them came.
     #[cfg(feature = "rdma")]
     pub(crate) fn at(&self) -> Time {
         self.at
@@ -129,7 +129,7 @@ struct Peer {
     asked: Vec<(u16, Time)>,
     /// What a profile needs of them.
     noted: Noted,
-    /// When bytes last came.
+    /// When the last bytes came.
     arrival: Arrival,
     /// How uncertain the arrival of the command before was, as long as it may not be the last
     /// of those that came at once.
@@ -137,7 +137,7 @@ struct Peer {
     dirty: bool,
     waiting: bool,
     more: bool,
-    /// It is a client's that speaks NBD, and how.
+    /// What the connection is to an NBD client, if it belongs to one.
     carried: Option<Carried>,
     /// Another transport carries its messages.
     #[cfg(feature = "rdma")]
@@ -168,11 +168,10 @@ impl Peer {
 /// What other transports need of a hub.
 #[derive(Debug)]
 pub struct Parts<'a> {
-    /// The subsystem,
     pub subsystem: &'a mut Subsystem,
-    /// what is measured of its commands,
+    /// Counters and histograms of its commands.
     pub measure: &'a mut Measure,
-    /// and where they have records, if they have.
+    /// The profile that is being written, if one is.
     pub profile: Option<&'a mut TargetProfile>,
 }
 
@@ -255,7 +254,7 @@ impl Hub {
         self.measure.set_credit(self.credit);
     }
 
-    /// Has faults strike.
+    /// Sets the faults of this run.
     pub fn inject(&mut self, faults: Faults) {
         self.faults = Some(faults);
     }
@@ -276,7 +275,7 @@ impl Hub {
         self.profile.is_some()
     }
 
-    /// A send of output begins.
+    /// A send of output begins, which the profile notes.
     pub fn sends(&mut self, at: Time) {
         if let Some(profile) = &mut self.profile {
             profile.sends_at = at;
@@ -288,12 +287,10 @@ impl Hub {
         self.authenticator = Some(authenticator);
     }
 
-    /// What there is for peers.
     pub fn quotas(&self) -> &Quotas {
         &self.quotas
     }
 
-    /// The subsystem.
     pub fn subsystem(&self) -> &Subsystem {
         &self.subsystem
     }
@@ -309,7 +306,6 @@ impl Hub {
         self.queries.tenant(host_nqn)
     }
 
-    /// What has been measured.
     pub fn measure(&self) -> &Measure {
         &self.measure
     }
@@ -371,7 +367,7 @@ impl Hub {
         id
     }
 
-    /// The connection is gone.
+    /// Called when a connection has been closed.
     pub fn close(&mut self, now: Now, id: Id) {
         self.detach(now, id);
         let Some(mut peer) = self.peers.get_mut(id as usize).and_then(Option::take) else {
@@ -947,7 +943,7 @@ impl Hub {
         self.subsystem.is_scattered()
     }
 
-    /// The store has made the engine wake up.
+    /// Handles what the store has finished.
     pub fn store_calls(&mut self) {
         self.subsystem.store_calls();
     }

@@ -16,7 +16,7 @@ use mynah_result::Latency;
 use mynah_result::histogram::Histogram;
 use mynah_stamp::Span;
 
-/// What a run may be off at least.
+/// Smallest bound of a run's deviation.
 const BOUND: Span = Span::from_us(50);
 
 /// Lateness and arrival uncertainty of many commands, in the host's time.
@@ -31,7 +31,7 @@ impl Clone for Lateness {
         Lateness { late: self.late.clone(), uncertain: self.uncertain.clone() }
     }
 
-    /// Takes no memory.
+    /// Allocates nothing.
     fn clone_from(&mut self, other: &Lateness) {
         self.late.clone_from(&other.late);
         self.uncertain.clone_from(&other.uncertain);

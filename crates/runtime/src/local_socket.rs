@@ -16,7 +16,7 @@ pub enum ListenError {
     /// Sockets cannot have such long names.
     #[error("{0}: the path of a socket has at most {PATH_BYTES_MAX} bytes")]
     TooLong(PathBuf),
-    /// Somebody serves there.
+    /// Another program listens there.
     #[error("{0}: another program serves there")]
     InUse(PathBuf),
     /// Something is there, or on the way there, that is no folder.
@@ -25,7 +25,7 @@ pub enum ListenError {
     /// There is something that is no socket.
     #[error("{0} is there, and is no socket")]
     NoSocket(PathBuf),
-    /// The system refuses.
+    /// A system call failed.
     #[error("{0}: {1}")]
     System(PathBuf, io::Error),
 }
@@ -78,7 +78,6 @@ impl LocalListener {
         Ok(LocalListener { path, identity, socket: socket.into() })
     }
 
-    /// The socket's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -67,7 +67,7 @@ pub struct Pacing {
     respect_until: Time,
     /// How long naps are after so long without work.
     deserted_nap: Span,
-    /// Naps since the processor time was this.
+    /// Naps since processor time was last measured.
     naps: u32,
     cpu: Span,
 }
@@ -90,7 +90,6 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// Looks for work this way.
     pub fn new(poll: Poll) -> Pacing {
         Pacing { poll, ..Pacing::default() }
     }

@@ -45,11 +45,11 @@ const BACKLOG_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 enum UnderWay {
     Nothing,
-    /// Changes up to this one.
+    /// A batch of changes, up to the one of this number.
     Changes(u64),
     /// A sync that covers the changes up to this one.
     Sync(u64),
-    /// The last of all.
+    /// The names of the pairs are stored, after which the thread ends.
     End,
 }
 
@@ -71,7 +71,7 @@ struct Books<E> {
     /// All changes up to this one are with the engine; up to that one, on stable storage.
     changed: u64,
     stable: u64,
-    /// What the engine counts of them.
+    /// Number of changes that the engine has.
     changes: u64,
     /// Commands that wait for a change, by its number, and flushes.
     waiting: BTreeMap<u64, Vec<StoreJob>>,

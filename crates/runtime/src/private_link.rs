@@ -31,31 +31,31 @@ const BURST: u32 = 65_536;
 /// The network namespace of the thread that opens it.
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// What a link cannot be made for.
+/// Why a link cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// A namespace.
+    /// A namespace of the kernel cannot be made.
     #[error("a {what} cannot be made: {error}")]
     Namespace {
-        /// Of which kind.
+        /// Kind of the namespace.
         what: &'static str,
-        /// Why.
+        /// Error of the system call.
         error: io::Error,
     },
     /// A program that sets it up is not there.
     #[error("`{program}` cannot be run: {error}")]
     Program {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
-        /// Why.
+        /// Why it could not be started.
         error: io::Error,
     },
-    /// A program did not do it.
+    /// A program that sets it up failed.
     #[error("`{command}` failed: {said}")]
     Refused {
-        /// What was called.
+        /// The command line.
         command: String,
-        /// What it said.
+        /// What the program printed.
         said: String,
     },
 }
@@ -114,7 +114,7 @@ impl PrivateLink {
         Ok(link)
     }
 
-    /// The address at this end.
+    /// Address of this process's end.
     pub fn near(&self) -> IpAddr {
         NEAR.into()
     }
@@ -163,7 +163,7 @@ fn far_namespace() -> Result<File, LinkError> {
     made.map_err(|error| LinkError::Namespace { what: "network namespace", error })
 }
 
-/// What a bucket is told.
+/// Parameters of a token bucket, as `tc` takes them.
 struct Shape {
     rate: String,
     queue: String,

@@ -58,7 +58,7 @@ impl Peer {
         Peer(0xff << 120 | number as u128)
     }
 
-    /// A number that no other peer has.
+    /// A number that is unique to this peer.
     pub fn number(self) -> u128 {
         self.0
     }
@@ -74,17 +74,15 @@ impl fmt::Display for Peer {
     }
 }
 
-/// How much there is of a quantity.
+/// Upper bounds of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// For all peers together.
     pub total: usize,
-    /// For one of them.
     pub per_peer: usize,
 }
 
 impl Bound {
-    /// The same for all together and for one.
+    /// One peer may have all of it.
     pub const fn shared(total: usize) -> Bound {
         Bound { total, per_peer: total }
     }
@@ -93,9 +91,9 @@ impl Bound {
 /// Why something cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The peer has as much as one may have.
+    /// The peer has reached its own bound.
     Peer,
-    /// All together have as much as there is.
+    /// All peers together have reached the bound.
     All,
 }
 
@@ -150,17 +148,16 @@ impl Budget {
         }
     }
 
-    /// How much there is.
     pub fn bound(&self) -> Bound {
         self.0.bound
     }
 
-    /// How much is taken.
+    /// How much all peers have of it.
     pub fn used(&self) -> usize {
         self.with(|used| used.total)
     }
 
-    /// How often there was no more.
+    /// How often a share was refused.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
@@ -179,7 +176,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// Who has it.
     pub fn peer(&self) -> Peer {
         self.peer
     }
@@ -294,7 +290,6 @@ pub struct Quotas {
 pub const COUNTED: usize = 5;
 
 impl Quotas {
-    /// Nobody has anything yet.
     pub fn new(bounds: Bounds) -> Quotas {
         Quotas {
             connections: Budget::new(bounds.connections),
@@ -306,7 +301,6 @@ impl Quotas {
         }
     }
 
-    /// How much there is.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }

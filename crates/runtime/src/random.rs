@@ -15,7 +15,6 @@ pub fn fill(mut bytes: &mut [u8]) {
     }
 }
 
-/// A random number.
 pub fn number() -> u32 {
     let mut bytes = [0; 4];
     fill(&mut bytes);

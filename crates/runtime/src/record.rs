@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 /// file system is so slow that the drive would be held up rather than records lost.
 const BLOCKS_MAX: usize = 256;
 
-/// A recording under way.
+/// A recording that is being written.
 pub struct Recording {
     state: Arc<Mutex<State>>,
     writer: JoinHandle<io::Result<()>>,
@@ -32,7 +32,7 @@ pub struct Recording {
 }
 
 struct State {
-    /// Gone after an error.
+    /// `None` after an error.
     tape: Option<Tape>,
     error: Option<io::Error>,
 }
@@ -93,7 +93,7 @@ impl Tap for Listener {
     }
 }
 
-/// Copies a saved state.
+/// Copies a saved state to a file beside the recording.
 fn keep_state(from: &Path, to: &Path) -> Result<(), SimulationError> {
     let file = PendingFile::create_private(to)?;
     let copied = File::open(from).and_then(|mut from| io::copy(&mut from, &mut file.file()?));

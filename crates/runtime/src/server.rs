@@ -47,7 +47,6 @@ const NQN_PREFIX: &str = "nqn.2026-11.io.github.mynah-ssd:";
 /// TRTYPE of TCP (Base 2.0, section 5.16.1.23).
 const TCP: u8 = 3;
 
-/// How fast the drive is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speed {
     /// As the model says, on a clock that goes so fast.
@@ -61,7 +60,6 @@ pub enum Speed {
 pub enum StoreKind {
     /// In memory, as far as they were written.
     Ram,
-    /// In a file.
     File(PathBuf),
     /// Nowhere: reads return a pattern made from the address.
     Pattern,
@@ -73,7 +71,6 @@ pub struct ServeOptions {
     /// The subsystem's name: the end of its NQN, or all of it if it begins with `nqn.`; the
     /// drive's name if it is not given.
     pub name: Option<String>,
-    /// Addresses to listen on.
     pub tcp: Vec<SocketAddr>,
     /// Addresses of RDMA devices to listen on.
     #[cfg(feature = "rdma")]
@@ -84,12 +81,10 @@ pub struct ServeOptions {
     pub vfio_user: Vec<PathBuf>,
     /// How guests ring the doorbells of these functions.
     pub doorbells: DoorbellMode,
-    /// Where the bytes are.
     pub store: StoreKind,
     /// Why the drive's own state is made anew even if one was saved with the bytes; `None`: it is
     /// not.
     pub state_anew: Option<&'static str>,
-    /// How fast the drive is.
     pub speed: Speed,
     /// The guest whose time is the drive's; `None`: the host's clock is.
     pub guest_clock: Option<GuestClock>,
@@ -108,7 +103,7 @@ pub struct ServeOptions {
     pub faults: Vec<ConnectionFault>,
     /// Where a profile is written: a record for each I/O of a host, the latest of them.
     pub profile: Option<PathBuf>,
-    /// Which of them have one.
+    /// Which I/Os have a record.
     pub profile_choice: Choice,
     /// Of whose I/Os hosts are told that ask for a profile; `None`: of all where nobody but this
     /// machine can come, and of their own otherwise.
@@ -172,11 +167,11 @@ pub enum ServeError {
     /// An address cannot be listened on.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
-    /// Nor one of an RDMA device.
+    /// An RDMA address cannot be listened on.
     #[cfg(feature = "rdma")]
     #[error("cannot listen on {0} over RDMA: {1}")]
     Rdma(SocketAddr, io::Error),
-    /// Nor a place for network block devices.
+    /// An NBD address cannot be listened on.
     #[error("--nbd: {0}")]
     Nbd(#[from] NbdListenError),
     /// A folder cannot be listened in.
@@ -203,7 +198,7 @@ pub enum ServeError {
          take; give a time, or off"
     )]
     UnseenPath(&'static str, &'static str),
-    /// There can be no function.
+    /// A vfio-user port cannot be opened.
     #[error(transparent)]
     Port(#[from] PortError),
     /// The subsystem cannot be built.
@@ -225,7 +220,7 @@ pub enum ServeError {
     /// A profile cannot be written.
     #[error(transparent)]
     Profile(#[from] RingError),
-    /// Nor one of these I/Os.
+    /// These I/Os cannot be chosen for a profile.
     #[error("--profile: {0}")]
     ProfileChoice(#[from] ChoiceError),
     /// The folder cannot hold the pairs.
@@ -475,7 +470,6 @@ impl Server {
         self.warn = warn;
     }
 
-    /// The subsystem's NQN.
     pub fn nqn(&self) -> &str {
         &self.identity.nqn
     }
@@ -517,7 +511,7 @@ impl Server {
         self.trouble.tell(tell);
     }
 
-    /// What profiles are of.
+    /// The drive, as its profiles describe it.
     fn profiled(&self) -> Profiled {
         let has_link = self.subsystem.drive().config().ethernet.is_some();
         let has_functions = !self.options.vfio_user.is_empty();
@@ -706,7 +700,7 @@ impl Ended {
     }
 }
 
-/// What came of serving.
+/// What a server hands back when it has ended.
 #[derive(Debug)]
 pub struct Served {
     identity: Identity,

@@ -108,7 +108,6 @@ impl Shared {
         Ok((Shared::map(&file, 0, bytes, true, true)?, file))
     }
 
-    /// How many bytes there are.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -169,7 +169,6 @@ impl LinkSpans {
         self.spans[stage as usize - COMMON] += span;
     }
 
-    /// The sum over all stages.
     pub fn total(&self) -> Span {
         self.spans.iter().copied().sum()
     }
@@ -205,7 +204,6 @@ impl StageSpans {
         self.spans[stage as usize] = self.spans[stage as usize].saturating_sub(span);
     }
 
-    /// The sum over all stages.
     pub fn total(&self) -> Span {
         self.spans.iter().copied().sum()
     }

@@ -67,37 +67,30 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
     pub const ZERO: Span = Span(0);
     /// The longest duration that can be represented, 213 days.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// `ps` picoseconds.
     pub const fn from_ps(ps: u64) -> Span {
         Span(ps)
     }
 
-    /// `ns` nanoseconds.
     pub const fn from_ns(ns: u64) -> Span {
         Span(ns * PS_PER_NS)
     }
 
-    /// `us` microseconds.
     pub const fn from_us(us: u64) -> Span {
         Span(us * PS_PER_US)
     }
 
-    /// `ms` milliseconds.
     pub const fn from_ms(ms: u64) -> Span {
         Span(ms * PS_PER_MS)
     }
 
-    /// `s` seconds.
     pub const fn from_secs(s: u64) -> Span {
         Span(s * PS_PER_S)
     }
 
-    /// Picoseconds.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
@@ -107,7 +100,6 @@ impl Span {
         self.0 as f64 / PS_PER_NS as f64
     }
 
-    /// Seconds, with fractions.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
     }

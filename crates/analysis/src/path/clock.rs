@@ -49,7 +49,7 @@ pub struct ClockRelation {
      was sent, whatever their relation; was a clock set meanwhile?"
 )]
 pub struct Contradiction {
-    /// By how much at least.
+    /// Least time by which the clocks' bounds contradict each other.
     pub by_ns: f64,
 }
 

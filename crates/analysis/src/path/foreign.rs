@@ -55,7 +55,7 @@ pub(super) struct Away {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ambiguous;
 
-/// What both sides know an I/O by.
+/// Identity of an I/O that both sides know: controller, queue and command identifier.
 fn name(head: &Head) -> (u16, u16, u16) {
     (head.connection, head.queue, head.command_id)
 }
@@ -73,7 +73,7 @@ impl<'a> Partners<'a> {
         Partners { records, order }
     }
 
-    /// Those that have the name of a host's.
+    /// Indices of the target's records with the same identity, by time.
     fn of(&self, head: &Head) -> &[usize] {
         let name = |at: &usize| name(self.records.head(*at));
         let wanted = self::name(head);

@@ -36,22 +36,22 @@ pub enum PathError {
     /// One of them cannot be read.
     #[error(transparent)]
     Read(#[from] Problem),
-    /// One is of another side.
+    /// A profile is of another side than is needed.
     #[error("{file}: a profile of a {is}; here one of a {wanted} is needed")]
     Side {
-        /// Which.
+        /// The profile.
         file: String,
-        /// Whose it is.
+        /// Its side.
         is: &'static str,
-        /// Whose it should be.
+        /// The side that is needed.
         wanted: &'static str,
     },
     /// It does not have the stages of its side.
     #[error("{file}: it has no stage `{stage}`, which a path needs")]
     Stage {
-        /// Which.
+        /// The profile.
         file: String,
-        /// What it lacks.
+        /// The stage that it lacks.
         stage: &'static str,
     },
     /// They have no I/O in common.
@@ -318,7 +318,7 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// The target's stages that keep their place.
+    /// Indices of the target's stages that keep their place.
     fn kept(&self) -> impl Iterator<Item = usize> {
         let TargetStages { buffer, request } = self.of_target;
         (0..self.target.header.stages.len()).filter(move |&at| at != buffer && at != request)
@@ -420,7 +420,7 @@ impl Cuts {
         self.take(Span::from_ps((until - at) as u64))
     }
 
-    /// So much of it.
+    /// Cuts off this much, or what is left if that is less.
     fn take(&mut self, span: Span) -> Span {
         let room = self.end.since(self.at);
         self.clamped += u64::from(span > room);

@@ -19,7 +19,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Of these files.
+    /// Reads all records of these files, which must have the same stages.
     pub(super) fn read(paths: &[impl AsRef<Path>]) -> Result<Records, Problem> {
         let mut all: Option<Records> = None;
         for path in paths {

@@ -10,22 +10,21 @@ pub(super) enum Discipline {
     Central,
     /// By one of several servers, which depends on what they want.
     Split,
-    /// All at once.
+    /// Processor sharing: all I/Os are served at once.
     Sharing,
 }
 
-/// What waits are for.
+/// What I/Os in a stage wait for, and how long they hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// The stage is wait and service in one.
     Itself,
     /// The stage is the wait; what is waited for is held until the end of this stage, or of all.
     Until(&'static str),
-    /// The same until the end of all.
+    /// As `Until`, to the end of the I/O's last stage.
     ToTheEnd,
 }
 
-/// A stage as a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Station {
     pub(super) stage: &'static str,

@@ -64,7 +64,7 @@ proptest! {
         prop_assert!(model.slower_server_ns < 0.4 * grown, "{model:?}");
     }
 
-    /// Nor the reverse.
+    /// A slower server is not called more load.
     #[test]
     fn a_slower_server_is_a_slower_server(load in 0.1..0.3f64, slow in 1.5..3.0f64, seed in any::<u64>(), which in 0..4usize) {
         let stage = ["host_submit", "network_response", "late", "output"][which];

@@ -17,7 +17,7 @@ const SWITCHES: [&str; 5] = ["S1", "S2", "S3-S5", "S6", "S7-S9"];
 /// What is expected of a run, in every part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
-    /// Of which run, from 0.
+    /// Index of the run.
     pub run: usize,
     group: Option<String>,
     part: Option<String>,
@@ -31,10 +31,9 @@ pub struct Expectation {
     paper: Option<String>,
 }
 
-/// Whether it was so.
+/// An expectation compared with what the runs came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// Whether all of it was.
     pub holds: bool,
     /// What was found, line by line.
     pub text: String,
@@ -124,7 +123,7 @@ fn cause_name(cause: Cause) -> String {
     name.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// A part's times.
+/// Times of a part in the base and in the run.
 #[derive(Clone, Copy, Default)]
 struct Times {
     base: f64,

@@ -12,9 +12,8 @@ use toml::Value;
 
 /// How long a run without a limit lasts.
 pub(super) const RUNTIME: Span = Span::from_secs(10);
-/// Most loads of a run.
 const LOADS_MAX: usize = 64;
-/// Most flows of others.
+/// Most bulk flows beside a load.
 const BULK_MAX: u32 = 256;
 
 /// The option that is a list: of which load of the run, its name, its values.
@@ -100,7 +99,6 @@ fn varied<'r>(file: &Text<'_>, run: &'r RawRun) -> Result<Option<Varied<'r>>, Ta
     Ok(varied)
 }
 
-/// A load as it was read.
 struct Read {
     load: TaskLoad,
     /// Flows of others beside it.

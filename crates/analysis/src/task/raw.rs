@@ -35,7 +35,7 @@ pub(super) const LOAD_OPTIONS: [&str; 19] = [
     "runtime",
 ];
 
-/// What is read first.
+/// Read before the rest, so that another version is refused as such.
 #[derive(Deserialize)]
 pub(super) struct Version {
     pub(super) schema: Option<Spanned<String>>,

@@ -32,7 +32,7 @@ fn loads(load: &str) -> String {
     format!("{HEAD}[execution]\ntarget = \"tcp://h:1\"\nload = {load}\n")
 }
 
-/// The flow of a run of one.
+/// The flow of a run with one load.
 fn flow_of(run: &TaskRun) -> &FlowSpec {
     let [load] = &run.loads[..] else { panic!("{run:?}") };
     &load.flow

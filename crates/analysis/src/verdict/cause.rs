@@ -93,13 +93,12 @@ pub struct CauseShare {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
     pub(super) cause: Cause,
-    /// Where it is.
     pub(super) place: Place,
     /// The stage that has grown most there.
     pub(super) stage: String,
     /// All places that were counted together.
     pub(super) family: &'static [Place],
-    /// Its part of the growth.
+    /// Its part of the growth, from 0 to 1.
     pub(super) share: f64,
     /// What it shows as, where more load is the cause.
     pub(super) shows_as: Option<Cause>,
@@ -139,12 +138,11 @@ const TARGET: &[Place] = FAMILIES[4];
 pub(super) struct Case<'a> {
     pub(super) base: &'a Analysis,
     pub(super) now: &'a Analysis,
-    /// The group.
+    /// Name of the group that is judged.
     pub(super) name: &'a str,
     pub(super) comparison: &'a Comparison,
     pub(super) loads: &'a Loads,
     pub(super) beyond: &'a Beyond,
-    /// Its queue models.
     pub(super) models: &'a [StageModel],
 }
 

@@ -25,14 +25,14 @@ impl StageGrowth {
     }
 }
 
-/// A place's part.
+/// Growth of the stages of one place together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PlaceGrowth {
     pub(super) place: Place,
     pub(super) times: Difference,
 }
 
-/// What has grown.
+/// Growth of a group's latency against the base, by stage and by place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Comparison {
     pub(super) total: Difference,
@@ -40,7 +40,7 @@ pub(super) struct Comparison {
     middle: f64,
     /// In the order in which I/Os pass them.
     pub(super) stages: Vec<StageGrowth>,
-    /// Those with any stage.
+    /// Places that have at least one stage in these profiles.
     pub(super) places: Vec<PlaceGrowth>,
 }
 
@@ -132,7 +132,6 @@ impl Comparison {
         self.places.iter().filter(|it| places.contains(&it.place))
     }
 
-    /// A stage.
     pub(super) fn stage(&self, name: &str) -> Option<&StageGrowth> {
         self.stages.iter().find(|it| it.stage == name)
     }

@@ -12,7 +12,7 @@ const FEWER: f64 = 0.9;
 /// Others count if so much of all bytes, or of all I/Os, is theirs.
 const OTHERS: f64 = 0.05;
 
-/// What a session asks for.
+/// Load that a session offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Load {
     iops: f64,
@@ -108,7 +108,6 @@ impl Loads {
         self.iops >= GROWN || self.bytes >= GROWN || deeper
     }
 
-    /// By how much, in words.
     pub(super) fn said(&self) -> String {
         format!(
             "{:.2} times the I/Os, {:.2} times the bytes a second, {:.2} times as many at once",

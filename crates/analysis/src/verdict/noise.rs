@@ -57,7 +57,7 @@ impl Difference {
         self.now - self.base
     }
 
-    /// Half of the interval.
+    /// Half of the confidence interval.
     pub(super) fn noise(&self) -> f64 {
         (self.high - self.low) / 2.0
     }

@@ -11,7 +11,7 @@ pub(super) enum Place {
     HostSend,
     /// The host's processor.
     Host,
-    /// The way of requests.
+    /// Network from the host to the target.
     Request,
     /// Rounds for buffers of write data (R2T).
     Buffers,
@@ -21,9 +21,8 @@ pub(super) enum Place {
     Late,
     /// Answers that wait behind others in the connection's output.
     TargetSend,
-    /// The drive.
     Drive,
-    /// The way of answers.
+    /// Network from the target to the host.
     Response,
     /// All that a host alone does not see.
     Remote,
@@ -47,7 +46,7 @@ impl Place {
         Place::Other,
     ];
 
-    /// Of a stage of this name.
+    /// The place of the stage with this name.
     pub(super) fn of(stage: &str) -> Place {
         match stage {
             "host_queue" => Place::Slots,

@@ -5,7 +5,6 @@ use super::cause::Cause;
 use mynah_profile::Side;
 
 impl Cause {
-    /// All of them.
     pub const ALL: [Cause; 19] = [
         Cause::Sessions,
         Cause::SendQueue,

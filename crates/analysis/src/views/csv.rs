@@ -16,10 +16,9 @@ use std::io::{self, Write};
 /// Simulations count blocks of so many bytes.
 const SECTOR: u64 = 512;
 
-/// What is not in a log.
+/// I/Os of a profile that a log has no rows for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// I/Os that failed.
     pub failed: u64,
     /// I/Os that neither read, nor write, nor trim.
     pub undirected: u64,

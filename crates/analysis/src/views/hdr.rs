@@ -26,7 +26,7 @@ type Cell = BTreeMap<usize, u64>;
 /// When an interval begins, in milliseconds, and whose it is; how long it is, and what it holds.
 type Lines = BTreeMap<(u64, String), (u64, Cell)>;
 
-/// The log.
+/// HdrHistogram log of these profiles' latencies.
 pub(super) fn log(profiles: &[Analysis]) -> Result<String, ViewError> {
     let mut lines = Lines::new();
     for analysis in profiles {

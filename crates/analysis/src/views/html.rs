@@ -27,7 +27,7 @@ pub(super) struct Side<'a> {
     pub(super) pictures: &'a Pictures,
 }
 
-/// The page.
+/// The whole HTML page.
 pub(super) fn document(
     reports: &ProfileReports,
     sides: &[Side<'_>],

@@ -8,7 +8,6 @@ use mynah_result::slowest::Longest;
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Columns of a heat map.
 pub(super) const COLUMNS: usize = 108;
 /// How many of the slowest I/Os are shown.
 const SLOWEST: usize = 20;
@@ -19,7 +18,7 @@ pub(super) type Rows = Buckets<2>;
 /// How many I/Os ended when, with which latency.
 pub(super) struct Heat {
     first: Time,
-    /// What a column stands for.
+    /// Time that one column stands for.
     pub(super) column: Span,
     /// By row, how many I/Os each column has.
     pub(super) rows: BTreeMap<usize, Vec<u64>>,
@@ -40,13 +39,13 @@ impl Heat {
     }
 }
 
-/// An I/O by itself.
+/// One of the slowest I/Os.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Single {
     pub(super) head: Head,
-    /// In the header's order.
+    /// In the order of the header's stages.
     pub(super) stages: Vec<Span>,
-    /// What is beside them.
+    /// In the order of the header's `beside`.
     pub(super) beside: Vec<u64>,
 }
 
@@ -58,7 +57,7 @@ pub(super) struct Pictures {
 }
 
 impl Pictures {
-    /// Those of a profile.
+    /// Reads the analysed profile once more.
     pub(super) fn of(analysis: &Analysis) -> Result<Pictures, Problem> {
         let first = analysis.first.min(analysis.last);
         let heat = Heat::new(first, analysis.last.saturating_since(first));

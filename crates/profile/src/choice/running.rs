@@ -8,7 +8,7 @@
 /// I/Os of the first window, and of the longest.
 const WINDOW_FIRST: u64 = 1 << 10;
 const WINDOW_MAX: u64 = 1 << 14;
-/// One in so many is kept.
+/// The slowest one in so many is kept.
 const ONE_IN: u64 = 1000;
 /// Most that are kept in a window, and most of the sample that are remembered.
 const ABOVE_MAX: usize = 320;

@@ -6,53 +6,48 @@ use super::hooks::{Hook, HookUse};
 /// Most fields of an event that are looked at.
 const FIELDS: usize = 7;
 
-/// What has happened.
+/// Something that the initiator did, decoded from the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The block layer gave a request to a queue.
     Queued {
         /// The queue, by its address.
         queue: u64,
-        /// The request's tag.
+        /// Tag of the block layer's request.
         tag: u16,
-        /// Bytes of its data.
         bytes: u32,
         /// When it was created, on the monotonic clock; 0: not known.
         started: u64,
     },
-    /// A command was made.
+    /// The command of a request was built.
     Setup {
         /// The controller's instance.
         controller: u32,
         /// The queue; 0 also of commands that go to no namespace's queue, such as Connect.
         queue: u16,
-        /// The command's identifier.
         command_id: u16,
-        /// Its opcode, and that of a Fabrics command.
+        /// Its opcode.
         opcode: u8,
-        /// The same.
+        /// FCTYPE, if the opcode is that of Fabrics commands.
         fabrics: u8,
-        /// The namespace.
         namespace: u32,
-        /// Dwords 10 to 15.
+        /// Command dwords 10 to 15.
         dwords: [u8; 24],
     },
     /// A send for a command begins: of its capsule, or of data.
     Sent {
         /// The queue, by its address.
         queue: u64,
-        /// The command's identifier.
         command_id: u16,
-        /// Of its capsule.
+        /// Whether the command's capsule is sent, not data for an R2T.
         is_capsule: bool,
     },
     /// An R2T was taken, or what it asked for is cut into another PDU.
     Asked {
         /// The queue, by its address.
         queue: u64,
-        /// The command's identifier.
         command_id: u16,
-        /// It is the latter.
+        /// A further H2CData PDU of the same R2T, not a new one.
         is_cut: bool,
     },
     /// Bytes came to a queue's socket.
@@ -65,11 +60,9 @@ pub enum Event {
         /// The queue, by its address.
         queue: u64,
     },
-    /// A command ended.
     Completed {
         /// The controller's instance.
         controller: u32,
-        /// The queue.
         queue: u16,
         /// The request's tag: the identifier without its generation.
         tag: u16,
@@ -85,7 +78,6 @@ pub struct Seen {
     pub time: u64,
     /// The thread's number; 0 of an idle processor.
     pub thread: u32,
-    /// What.
     pub event: Event,
 }
 
@@ -95,11 +87,11 @@ pub struct Seen {
 pub struct Unfit {
     /// The hook's name.
     pub event: &'static str,
-    /// What it lacks.
+    /// The field that it lacks.
     pub field: &'static str,
 }
 
-/// How an event is read.
+/// Where the fields of a hook's events are, by this kernel's description.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     id: u16,
@@ -108,10 +100,10 @@ struct Shape {
     fields: [Option<Field>; FIELDS],
 }
 
-/// Reads events of a trace.
+/// Decodes events of the trace by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    /// Few; by number.
+    /// Sorted by `id`; at most one for each hook.
     shapes: Vec<Shape>,
 }
 

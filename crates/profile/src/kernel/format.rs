@@ -4,7 +4,7 @@
 const TEXT_MAX: usize = 1 << 16;
 const FIELDS_MAX: usize = 128;
 
-/// A part of an event.
+/// Where a field lies within an event's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     offset: usize,
@@ -40,10 +40,9 @@ impl Field {
 #[error("the description of an event has no {0}")]
 pub struct FormatError(&'static str);
 
-/// What an event has.
+/// Description of an event: its number and the layout of its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
-    /// Its name.
     pub name: String,
     /// Its number, with which it begins in the ring buffer.
     pub id: u16,
@@ -75,7 +74,6 @@ impl EventFormat {
         Ok(EventFormat { name, id, fields })
     }
 
-    /// A field by its name.
     pub fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|(it, _)| it == name).map(|&(_, field)| field)
     }

@@ -9,9 +9,7 @@ const LINES_MAX: usize = 1 << 16;
 pub struct Hits {
     /// The controller's instance.
     pub controller: u32,
-    /// The queue.
     pub queue: u16,
-    /// How often.
     pub count: u64,
 }
 

@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub enum Hook {
     /// The block layer gives a request to nvme-tcp.
     Queued,
-    /// Its command is made.
+    /// The command of the request is built.
     Setup,
     /// A send of the capsule begins.
     SendCommand,
@@ -26,16 +26,15 @@ pub enum Hook {
     Ready,
     /// nvme-tcp begins to read them.
     Read,
-    /// The command has ended.
     Completed,
 }
 
-/// How one is made.
+/// The kernel's means by which a hook becomes an event of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// At the entry of a function, by ftrace (`f:`).
     Function,
-    /// The same by a breakpoint or a jump (`p:`).
+    /// At the entry of a function, by a breakpoint or a jump (`p:`).
     Kprobe,
     /// On a tracepoint that has no event of its own (`t:`).
     Tracepoint,
@@ -43,31 +42,29 @@ pub enum Probe {
     Event,
 }
 
-/// One way to see it.
+/// One way to observe a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alternative {
-    /// How.
     pub probe: Probe,
     /// The function, the tracepoint, or the event as `group/name`.
     pub at: &'static str,
-    /// What is fetched.
+    /// Arguments to fetch, in the syntax of `dynamic_events`.
     pub args: &'static str,
 }
 
 /// A hook, and all that is known of it.
 #[derive(Clone, Copy, Debug)]
 pub struct HookUse {
-    /// Which.
     pub hook: Hook,
     /// What it is called in coverage reports, and its event.
     pub name: &'static str,
-    /// What stands in records without it.
+    /// What records lack without it, for people.
     pub without: &'static str,
     /// Whether there are no records without it.
     pub is_needed: bool,
     /// Fields that its events have to have.
     pub fields: &'static [&'static str],
-    /// Ways to see it, the best first.
+    /// Ways to observe it, the best first.
     pub alternatives: &'static [Alternative],
 }
 
@@ -86,9 +83,9 @@ const PROBES: [(&str, Probe); 3] =
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` cannot be left out; what can is {valid}")]
 pub struct NotLeftOut {
-    /// What was named.
+    /// The name that was given.
     pub found: String,
-    /// What would do.
+    /// Names that can be left out.
     pub valid: String,
 }
 
@@ -279,7 +276,6 @@ pub fn coverage_text(found: &[(Hook, Result<Alternative, String>)]) -> String {
 }
 
 impl HookUse {
-    /// That of a hook.
     pub fn of(hook: Hook) -> &'static HookUse {
         HOOKS.iter().find(|it| it.hook == hook).unwrap_or(&HOOKS[0])
     }

@@ -27,7 +27,7 @@ const QUEUES_MAX: usize = 1 << 16;
 const NS_MAX: u64 = u64::MAX / 2_000;
 /// The tag in a command's identifier; above it is a generation (Linux: `nvme_tag_from_cid`).
 const TAG: u16 = 0xfff;
-/// Of a command that was never made.
+/// Opcode of a request for which no command was built.
 const NO_OPCODE: u8 = 0xff;
 
 /// A queue of a controller's instance.
@@ -70,7 +70,7 @@ struct Flight {
     rounds: u32,
 }
 
-/// A connection.
+/// What is known of a connection, by the address of its queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     name: QueueName,
@@ -78,7 +78,7 @@ struct Queue {
     ready: u64,
     arrived: u64,
     seen: u64,
-    /// Answers that came at once.
+    /// Completions of the receive that is being handled.
     batch: u16,
     /// Capsules so far; whether they were counted from the first on; and how often events had been
     /// lost by then: capsules may have been among those that were since.
@@ -87,7 +87,7 @@ struct Queue {
     gaps: u64,
 }
 
-/// A queue's commands.
+/// Commands outstanding and completed in one queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Commands {
     address: u64,
@@ -95,7 +95,6 @@ struct Commands {
     ended: u32,
 }
 
-/// An I/O that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// What it was. Its connection is nothing yet: see `controller`.
@@ -110,7 +109,7 @@ pub struct Ended {
     pub beside: [u64; KERNEL_BESIDE.len()],
 }
 
-/// Makes records of events.
+/// The state machine that turns the events of one trace into records.
 #[derive(Debug)]
 pub struct Initiator {
     /// The profile's time 0, on the trace's clock.
@@ -164,12 +163,12 @@ impl Initiator {
         self.completed
     }
 
-    /// Those that were handed out.
+    /// I/Os that became records.
     pub fn ended(&self) -> u64 {
         self.ended
     }
 
-    /// Those that are lost since events of theirs are.
+    /// I/Os without a record, since events were lost while they were under way.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -425,7 +424,7 @@ impl Initiator {
         })
     }
 
-    /// An I/O ended whose beginning was not seen.
+    /// Counts an I/O that ended and whose beginning was not seen.
     fn ends_unknown(&mut self) -> Option<Ended> {
         match self.gap {
             0 => self.before += 1,
@@ -451,7 +450,7 @@ impl Given {
 /// An I/O's times since the origin, in nanoseconds.
 struct Times {
     begin: u64,
-    /// They were not in their order.
+    /// Whether they were out of order, so that a stage would have been negative.
     is_clamped: bool,
     stages: [u64; HOST_STAGES.len()],
 }
@@ -463,7 +462,7 @@ impl Times {
 }
 
 impl Flight {
-    /// Of a request without a command.
+    /// A request that failed before its command was built.
     fn unmade(given: Given, tag: u16) -> Flight {
         Flight {
             command_id: tag,
@@ -493,7 +492,7 @@ impl Flight {
         left.max(self.asked.unwrap_or(0)).max(self.sent.unwrap_or(0))
     }
 
-    /// It was asked for data by what came then.
+    /// An R2T for it came at this time.
     fn round(&mut self, arrived: u64) {
         let at = self.at();
         let arrived = arrived.max(at);

@@ -19,11 +19,9 @@ const STAMP_BITS: u32 = 59;
 /// Events that were written over before a page could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// None.
     Nothing,
-    /// So many.
     Events(u64),
-    /// It is not said how many.
+    /// The page does not say how many.
     Uncounted,
 }
 
@@ -37,7 +35,6 @@ pub struct PageError;
 pub struct Entry<'a> {
     /// When, in nanoseconds of the trace's clock.
     pub time: u64,
-    /// Its bytes.
     pub payload: &'a [u8],
 }
 
@@ -79,7 +76,7 @@ impl<'a> Page<'a> {
         Ok(Page { rest: data, time, missed, is_torn: false })
     }
 
-    /// What was written over before it.
+    /// Events that were written over before it could be read.
     pub fn missed(&self) -> Missed {
         self.missed
     }

@@ -3,17 +3,15 @@
 
 use super::{Decoder, Ended, EventFormat, HOOKS, Initiator, Missed, Page, Seen};
 
-/// Bytes of a page.
 const PAGE: usize = 4096;
 
 /// What becomes of a stored trace.
 #[derive(Debug)]
 pub struct Replayed {
-    /// Records, in their order.
     pub ended: Vec<Ended>,
-    /// What has made them.
+    /// The state machine after the last event, with its counts.
     pub initiator: Initiator,
-    /// Events that were read.
+    /// Events that were decoded.
     pub events: usize,
 }
 

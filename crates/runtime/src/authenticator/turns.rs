@@ -4,7 +4,7 @@
 use crate::quota::Peer;
 use std::collections::VecDeque;
 
-/// What waits, by peer.
+/// Waiting work, of which peers have their turns.
 #[derive(Debug)]
 pub(super) struct Turns<T> {
     /// Peers with work, in the order of their turns.

@@ -17,11 +17,11 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 16;
-/// Between two looks at things that take seconds.
+/// Between two checks of timeouts.
 const SWEEP: Span = Span::from_secs(1);
 /// Nobody is let in for so long where the system has nothing left for a connection.
 const STARVED: Span = Span::from_ms(100);
-/// What is said then, once.
+/// Printed once, when connections have to wait for descriptors or memory.
 const STARVED_TEXT: &str = "the system has no descriptors or memory left for new \
      connections (see ulimit -n): they wait until others end";
 
@@ -55,7 +55,7 @@ impl Default for EngineLimits {
 /// A new connection.
 #[derive(Debug)]
 pub struct Newcomer {
-    /// Its socket, which does not block.
+    /// Its socket, in non-blocking mode.
     pub socket: OwnedFd,
     /// Where it comes from; `None`: from a local socket.
     pub address: Option<SocketAddr>,
@@ -65,7 +65,6 @@ pub struct Newcomer {
     pub port: u16,
     /// NQN of the host that it has proved to be, if it has.
     pub host_nqn: Option<String>,
-    /// What is spoken over it.
     pub protocol: Protocol,
     /// What it has of the half-open connections, if it has been admitted already.
     pub half_open: Option<Share>,
@@ -117,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Looks at listeners again.
+    /// Tries again to accept from listeners that were starved of descriptors or memory.
     pub(super) fn feed(&mut self) {
         self.fed_at = None;
         for data in std::mem::take(&mut self.starved) {
@@ -229,7 +228,7 @@ impl Engine {
         true
     }
 
-    /// Looks at things that take seconds.
+    /// Handles timeouts and idle connections.
     pub(super) fn sweep(&mut self, now: Time) {
         self.next_sweep = now + SWEEP;
         #[cfg(feature = "rdma")]

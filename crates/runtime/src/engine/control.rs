@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What the engine has measured by some moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// When.
     pub now: Now,
     /// Connections that are open.
     pub connections: usize,
@@ -33,14 +32,13 @@ pub struct Snapshot {
     pub refusals: [(&'static str, u64); COUNTED],
     /// How often the system had nothing left for a new connection.
     pub starvations: u64,
-    /// Commands under way.
     pub outstanding: u64,
     /// For how long the drive has completed nothing though commands wait, if it has not just
     /// completed something.
     pub stall: Option<Stall>,
-    /// How often it has stopped.
+    /// How often the drive has stalled.
     pub stalls: u64,
-    /// What was done.
+    /// Commands and bytes since the start.
     pub totals: Totals,
     /// What the drive has counted.
     pub counters: Counters,
@@ -73,7 +71,7 @@ impl Distributions {
 struct Asker {
     answered: Receiver<Snapshot>,
     blanks: Sender<Box<Distributions>>,
-    /// Of an answer that nobody needs any more.
+    /// The buffer of an answer that was not taken.
     spare: Option<Box<Distributions>>,
 }
 
@@ -183,7 +181,7 @@ impl Control {
         }
     }
 
-    /// Memory for an answer.
+    /// A buffer for an answer: one that was given back, or a new one.
     fn blank(&self) -> Box<Distributions> {
         self.blanks.try_recv().unwrap_or_default()
     }

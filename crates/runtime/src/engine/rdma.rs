@@ -70,7 +70,7 @@ impl Engine {
         self.rdma.iter_mut().for_each(|port| port.end(now, id, at_once));
     }
 
-    /// Looks at things that take seconds.
+    /// Handles timeouts.
     pub(super) fn sweep_rdma(&mut self) {
         let now = self.clock.now();
         let times = (self.limits.half_open_time, self.limits.authentication_time);

@@ -25,19 +25,16 @@ pub(super) enum Accepted {
 /// What a connection's ends speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// NVMe/TCP.
     NvmeTcp,
-    /// NBD.
     Nbd,
 }
 
-/// Where hosts come in.
+/// A socket that hosts connect to.
 pub(super) enum Listener {
-    /// Over NVMe/TCP.
     Nvme(OwnedFd),
-    /// As clients of NBD, over TCP
+    /// NBD over TCP.
     Nbd(OwnedFd),
-    /// or through the file system.
+    /// NBD over a socket in the file system.
     LocalNbd(LocalListener),
 }
 
@@ -57,7 +54,6 @@ impl Listener {
         })
     }
 
-    /// What is spoken there.
     pub(super) fn protocol(&self) -> Protocol {
         match self {
             Listener::Nvme(_) => Protocol::NvmeTcp,
@@ -65,7 +61,6 @@ impl Listener {
         }
     }
 
-    /// The next connection.
     pub(super) fn accept(&mut self) -> Accepted {
         match acceptfrom_with(&*self, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((socket, peer)) => {
@@ -101,7 +96,7 @@ impl AsFd for Listener {
 /// Bytes are never seen later than this after they came.
 const STAMP_AGE_MAX: Span = Span::from_secs(1);
 
-/// A connection's socket.
+/// A connection's socket, and whether it may be read or written.
 pub(super) struct Socket {
     descriptor: OwnedFd,
     /// Whether the kernel notes when bytes come.
@@ -112,7 +107,7 @@ pub(super) struct Socket {
     pub(super) active: Time,
     /// There may be bytes to receive.
     pub(super) readable: bool,
-    /// Later than this there was nothing to receive.
+    /// When the socket was last found to have nothing to receive.
     pub(super) empty: Time,
     /// There may be room to send.
     pub(super) writable: bool,
@@ -120,7 +115,7 @@ pub(super) struct Socket {
     pub(super) queued: bool,
     /// Its memory was given back since it was last active.
     pub(super) shrunk: bool,
-    /// It is over, and closed then at the latest.
+    /// The connection ends: when it is closed at the latest.
     pub(super) closing: Option<Time>,
     /// Its place among the half-open connections, while it is one.
     pub(super) half_open: Option<Share>,

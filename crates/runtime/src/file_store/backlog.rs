@@ -191,7 +191,7 @@ impl Backlog {
         !self.refused.is_empty()
     }
 
-    /// Bytes that are here and perhaps not on the disk.
+    /// Bytes in memory that may not be on the disk.
     pub(super) fn bytes(&self) -> u64 {
         self.pending.values().map(|it| it.bytes).sum()
     }

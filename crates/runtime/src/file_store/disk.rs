@@ -19,11 +19,11 @@ pub(super) trait Disk: Send + Sync + 'static {
     fn zero(&self, at: u64, bytes: u64) -> io::Result<()>;
     /// Puts everything on stable storage whose write or zeroing ended before this began.
     fn sync(&self) -> io::Result<()>;
-    /// What can be seen of it from outside.
+    /// Whether the file still has a name, and its length.
     fn look(&self) -> io::Result<Look>;
 }
 
-/// What can be seen of a disk from outside.
+/// Whether the file still has a name, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
     /// Whether it has a name in some folder, without which nobody finds it again.

@@ -11,9 +11,8 @@ use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of one slot.
 const SLOT_BYTES: u64 = 64 << 10;
-/// Bytes of both.
+/// Bytes of both header slots.
 pub(super) const SLOTS_BYTES: u64 = 2 * SLOT_BYTES;
 /// Bytes that identify a drive.
 pub(super) const DRIVE_BYTES_MAX: usize = 48;
@@ -21,7 +20,7 @@ pub(super) const DRIVE_BYTES_MAX: usize = 48;
 const MAGIC: [u8; 8] = *b"MynahSto";
 /// Slots lie before the drive's bytes.
 const FORMAT: u32 = 2;
-/// Slots lie behind them.
+/// Slots lie behind the drive's bytes.
 const FORMAT_BEHIND: u32 = 1;
 /// Later formats will be no higher: whatever is says more of damage than of a version.
 const FORMAT_MAX: u32 = 255;
@@ -37,14 +36,14 @@ struct Layout {
     sequence: U64,
     data_bytes: U64,
     drive: [u8; DRIVE_BYTES_MAX],
-    /// Zeros: none.
+    /// All zeros if no state was saved with the bytes.
     state: StateId,
     description_bytes: U32,
     /// CRC32C of everything else, this field taken as zero.
     checksum: U32,
 }
 
-/// What one slot says.
+/// The header that a slot holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// Counts headers; the slot with the higher number is the newer one.
@@ -62,19 +61,19 @@ pub(super) struct Header {
     pub(super) description: Vec<u8>,
 }
 
-/// Why there is no header.
+/// Why a slot holds no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoHeader {
-    /// Nothing of ours.
+    /// Not a header of this program.
     Foreign,
     /// Of a format that this program does not know.
     Format(u32),
-    /// Ours, but not as it was written.
+    /// A header whose checksum or fields are wrong.
     Damaged,
 }
 
 impl Header {
-    /// Where the slots begin.
+    /// Offset of the header slots in the file.
     pub(super) fn slots_at(&self) -> u64 {
         match self.held_bytes {
             Some(_) => 0,
@@ -92,7 +91,6 @@ impl Header {
         self.slots_at() + self.sequence % 2 * SLOT_BYTES
     }
 
-    /// Its bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         debug_assert!(self.description.len() <= DESCRIPTION_BYTES_MAX);
         let mut drive = [0; DRIVE_BYTES_MAX];

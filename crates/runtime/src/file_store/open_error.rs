@@ -20,7 +20,7 @@ impl OpenError {
         OpenError { path: path.to_owned(), problem: Problem::Unusable(cause) }
     }
 
-    /// What would be valid.
+    /// What the user can do about it.
     pub fn help(&self) -> &'static str {
         const ANEW: &str = "move it away, or give another path: a drive begins anew there";
         match &self.problem {
@@ -60,7 +60,7 @@ impl OpenError {
     }
 }
 
-/// What is wrong with it.
+/// Why a file cannot be used as a store.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     #[error("it cannot be opened: {0}")]

@@ -40,7 +40,7 @@ pub(super) struct Wanted {
     pub(super) bytes: u64,
 }
 
-/// What came of a [`Task`].
+/// Result of a [`Task`].
 #[derive(Debug)]
 pub struct Done(pub(super) Outcome);
 

@@ -39,7 +39,7 @@ struct Recorded {
     steps: Vec<Step>,
     /// What writes end with, of zeros only where that is not for want of room.
     fails: Option<Errno>,
-    /// What syncs end with.
+    /// The error with which syncs fail.
     sync_fails: Option<Errno>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Tells people something; must not block.
 pub type Tell = Box<dyn FnMut(&str) + Send>;
 
-/// What can go wrong.
+/// What can go wrong with a store while it is used.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// There is no room for what was written.
@@ -18,14 +18,16 @@ pub(crate) enum Problem {
     Write(io::Error),
     /// What was written did not get to stable storage.
     Sync(io::Error),
-    /// Bytes could not be read.
     Read(io::Error),
     /// The file cannot be looked at.
     Look(io::Error),
     /// The file has no name any more.
     Deleted,
     /// The file has become shorter.
-    Truncated { bytes: u64, wanted: u64 },
+    Truncated {
+        bytes: u64,
+        wanted: u64,
+    },
     /// The drive has ended, and so many bytes that were accepted are not in the file.
     Lost(u64),
     /// The drive has ended, and it cannot be noted that it did so in order.
@@ -35,7 +37,7 @@ pub(crate) enum Problem {
 }
 
 impl Problem {
-    /// What the system says.
+    /// The error of the system call.
     fn cause(&self) -> Option<&io::Error> {
         match self {
             Problem::NoRoom(error)
@@ -126,7 +128,7 @@ impl fmt::Debug for Trouble {
 }
 
 impl Trouble {
-    /// Of the store at `path`.
+    /// For the store at `path`.
     pub(crate) fn of(path: &Path) -> Trouble {
         Trouble { path: path.to_owned(), told: Arc::default() }
     }
@@ -136,7 +138,6 @@ impl Trouble {
         Trouble { path: path.to_owned(), told: self.told.clone() }
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -150,7 +151,7 @@ impl Trouble {
         self.told(|told| told.tell = Some(tell));
     }
 
-    /// Something goes wrong.
+    /// Tells of a problem, once for each path and kind.
     pub(crate) fn add(&self, problem: &Problem) {
         self.told(|told| {
             let kind = (self.path.clone(), std::mem::discriminant(problem));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U16;
 
-/// The data of one command.
+/// Data of one command, in both directions.
 struct Buffer {
     out: Vec<u8>,
     back: Vec<u8>,
@@ -32,7 +32,7 @@ impl Payload for Buffer {
 pub(super) enum Data<'a> {
     None,
     Out(&'a [u8]),
-    /// So many bytes come back.
+    /// Data of this many bytes come from the controller.
     Back(usize),
 }
 
@@ -80,7 +80,6 @@ pub(super) fn command(
     }
 }
 
-/// Identify.
 pub(super) fn identify(what: &Identify, namespace: u32) -> SubmissionEntry {
     let mut entry = SubmissionEntry::default();
     entry.namespace_id.set(namespace);
@@ -97,7 +96,7 @@ pub(super) fn number_of_queues(count: u16) -> SubmissionEntry {
     entry
 }
 
-/// Who connects to what.
+/// Who connects to which subsystem.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) subsystem_nqn: String,
@@ -105,7 +104,7 @@ pub(super) struct Identity {
     pub(super) host_id: [u8; 16],
 }
 
-/// What Connect asks for.
+/// Queue parameters of Connect.
 pub(super) struct Queue {
     /// 0 is the admin queue.
     pub(super) id: u16,

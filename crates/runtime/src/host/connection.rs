@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// What bytes go through: a socket, bare or secured. Never blocks.
 pub trait Stream: Read + Write + Send {
-    /// What to wait on.
+    /// The descriptor to poll.
     fn fd(&self) -> BorrowedFd<'_>;
     /// Whether bytes come as they are from the network, so that the kernel knows when.
     fn is_bare(&self) -> bool;
@@ -30,7 +30,7 @@ impl Stream for TcpStream {
 
 /// A connection to a target.
 pub struct Connection {
-    /// The machine.
+    /// The NVMe/TCP protocol machine.
     pub machine: Host,
     pub(super) stream: Box<dyn Stream>,
     /// The last bytes did not all go out: wait until they can.
@@ -39,7 +39,7 @@ pub struct Connection {
     pub(super) watch: Option<Box<Watch>>,
 }
 
-/// What a host asks first.
+/// Name of ICReq in error messages.
 pub(super) const REQUEST: &str = "the connection request";
 /// A target answers that at once; Linux's host waits as long (`sk_rcvtimeo` in nvme_tcp_alloc_queue,
 /// drivers/nvme/host/tcp.c).
@@ -259,7 +259,7 @@ impl Connection {
     }
 }
 
-/// For events without data.
+/// For events that carry no data.
 pub(super) struct NoData;
 
 impl Payload for NoData {

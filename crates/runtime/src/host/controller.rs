@@ -37,9 +37,7 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
 pub struct Options {
     /// Host name or address and port.
     pub address: String,
-    /// The subsystem.
     pub subsystem_nqn: String,
-    /// Who connects.
     pub host_nqn: String,
     /// What the host can prove itself with, if the subsystem asks for it.
     pub credentials: Option<Credentials>,
@@ -136,7 +134,6 @@ pub struct Association {
     options: Options,
     controller_id: u16,
     in_capsule_bytes: u32,
-    /// Most entries of a queue.
     pub queue_entries_max: u32,
     /// Most bytes that a command moves.
     pub transfer_bytes_max: u64,
@@ -209,7 +206,6 @@ impl Controller {
         &self.identity
     }
 
-    /// Its model number.
     pub fn model(&self) -> String {
         text(&self.identity.model)
     }
@@ -362,7 +358,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Part of a log page.
+    /// Reads `bytes` of a log page, beginning at offset `from`.
     pub(super) fn log(&mut self, page: u8, from: u64, bytes: usize) -> Result<Vec<u8>, HostError> {
         let mut entry =
             SubmissionEntry { opcode: opcode::admin::GET_LOG_PAGE, ..Default::default() };

@@ -14,7 +14,6 @@ const ATTEMPTS: u32 = 8;
 /// An NVM subsystem, and a port that it can be reached through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subsystem {
-    /// Its name.
     pub nqn: String,
     /// Address and port that the log has, if they are TCP's: what they are to the target, which may
     /// not be how a host reaches it.

@@ -70,10 +70,9 @@ impl std::fmt::Display for Where {
     }
 }
 
-/// What is to be done.
+/// A load, and the target that it is put on.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Where.
     pub target: Where,
     /// The workload; of blocks, its namespace is the one to use.
     pub flow: FlowSpec,
@@ -85,7 +84,6 @@ pub struct Load {
     pub loads_keys: bool,
     /// Its place among the flows of the run, from 0.
     pub index: u32,
-    /// The seed of its streams.
     pub seed: u64,
     /// Entries of each I/O queue; `None`: as many as the load needs.
     pub queue_entries: Option<u16>,
@@ -99,11 +97,11 @@ pub struct Load {
     pub reconnect: Duration,
     /// Where the jobs may run; `None`: anywhere.
     pub cpus: Option<Cpus>,
-    /// Where their records go.
+    /// Where records of its I/Os go; `None`: they have none.
     pub profile: Option<Arc<HostProfiles>>,
 }
 
-/// Where a run is.
+/// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
     /// The controller is being connected.
@@ -112,21 +110,17 @@ pub enum Progress {
     Loading {
         /// How many of them are, 0 to 1.
         done: f64,
-        /// How many they are.
+        /// Keys that are stored in all.
         stored: u64,
     },
-    /// The jobs begin.
     Started,
-    /// They are at work.
     Running {
         /// How much of the load is done, 0 to 1.
         done: f64,
-        /// I/Os that have ended.
         completed: u64,
     },
     /// The connection is lost; another is being made.
     Reconnecting,
-    /// Everything has ended.
     Finished,
 }
 
@@ -139,9 +133,9 @@ pub enum LoadError {
     /// The connection ended before the load began.
     #[error("{error}, while connecting to {target}")]
     Connecting {
-        /// Where.
+        /// The target's address.
         target: String,
-        /// How it ended.
+        /// Why the connection ended.
         error: HostError,
     },
     /// The flow does not fit the namespace.
@@ -207,7 +201,7 @@ struct Attached<'a, R: Remote> {
     source: R::Source,
 }
 
-/// Has jobs do their work.
+/// Runs one job for each plan, and waits for all of them.
 fn run_jobs<R: Remote, W: Work>(
     load: &Load,
     target: Attached<'_, R>,
@@ -316,7 +310,7 @@ enum Space {
 }
 
 impl Space {
-    /// Whether it is the same one, however full.
+    /// Whether it is the same namespace; how full it is does not matter.
     fn is(&self, other: &Space) -> bool {
         match (self, other) {
             (Space::Blocks(one), Space::Blocks(other)) => one == other,

@@ -55,7 +55,7 @@ pub enum HostError {
         /// What the system says.
         error: io::Error,
     },
-    /// No connection comes about.
+    /// The connection is refused or times out.
     #[error("cannot connect to {address}: {error}")]
     Connect {
         /// The address.
@@ -63,7 +63,7 @@ pub enum HostError {
         /// What the system says.
         error: io::Error,
     },
-    /// No function answers at a socket.
+    /// No vfio-user server answers at the socket.
     #[error("cannot connect to {path}: {error}")]
     Socket {
         /// The socket.
@@ -86,17 +86,17 @@ pub enum HostError {
     /// The target did not answer.
     #[error("the target has not answered {what} within {seconds} s")]
     Timeout {
-        /// What was asked.
+        /// The step that failed, as in messages.
         what: &'static str,
-        /// How long it had.
+        /// How long the target was given.
         seconds: u64,
     },
     /// The target refused.
     #[error("{what} failed: {}", describe_refusal(what, *status))]
     Refused {
-        /// What was asked.
+        /// The step that failed, as in messages.
         what: &'static str,
-        /// The answer.
+        /// Status of the completion.
         status: Status,
     },
     /// The host or the controller could not prove who it is.
@@ -105,12 +105,12 @@ pub enum HostError {
     /// The function does not speak vfio-user, or not well.
     #[error("the device broke the vfio-user protocol: {0}")]
     VfioUser(#[from] mynah_wire::vfio_user::Ended),
-    /// The function refused.
+    /// The vfio-user device answered with an error.
     #[error("the device refused {what}: {error}")]
     Device {
-        /// What was asked.
+        /// The step that failed, as in messages.
         what: &'static str,
-        /// Why.
+        /// The error that it answered with.
         error: io::Error,
     },
     /// There is no encrypted connection.
@@ -125,7 +125,7 @@ pub enum HostError {
     OtherKind {
         /// The namespace.
         id: u32,
-        /// What it is.
+        /// Whether it is a key-value namespace.
         is_key_value: bool,
     },
     /// The target answers no queries of a profile.
@@ -146,7 +146,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// What may help, if something is known to.
+    /// What the user can do about it, if that is known.
     pub fn help(&self) -> Option<&'static str> {
         match self {
             HostError::Connect { error, .. }
@@ -239,7 +239,7 @@ fn describe_refusal(what: &str, status: Status) -> String {
     }
 }
 
-/// What a host does first.
+/// Name of a host's first step in messages.
 pub(crate) const CONNECTING: &str = "connecting to the subsystem";
 
 /// A status in words.

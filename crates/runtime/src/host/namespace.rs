@@ -21,16 +21,13 @@ const ID_MAX: u32 = 0xffff_fffd;
 /// A namespace of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its identifier.
     pub id: u32,
-    /// Blocks.
     pub blocks: u64,
     /// Bytes of a block, as a power of two.
     pub block_shift: u8,
 }
 
 impl Namespace {
-    /// Its size.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(1 << self.block_shift)
     }
@@ -39,7 +36,6 @@ impl Namespace {
 /// A namespace of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyValueNamespace {
-    /// Its identifier.
     pub id: u32,
     /// Bytes for keys and values (NSZE).
     pub bytes: u64,

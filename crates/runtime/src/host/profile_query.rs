@@ -37,13 +37,9 @@ const WHAT: &str = "asking for the profile";
 /// inner two on the target's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// It left this host.
     pub sent: Time,
-    /// It came.
     pub came: Time,
-    /// The answer left.
     pub left: Time,
-    /// The answer was back.
     pub back: Time,
 }
 
@@ -51,7 +47,7 @@ pub struct Exchange {
 #[derive(Clone, Debug)]
 pub struct Answer {
     bytes: Vec<u8>,
-    /// When it went to and fro.
+    /// When query and answer left and came.
     pub exchange: Exchange,
 }
 
@@ -69,7 +65,7 @@ fn nonsense(what: String) -> HostError {
     HostError::Nonsense(what)
 }
 
-/// A host that asks.
+/// A host that asks a target for its profile.
 pub struct ProfileClient {
     controller: Controller,
     connection: Connection,
@@ -184,7 +180,7 @@ impl ProfileClient {
 pub enum Chosen {
     /// As it was asked for.
     AsAsked,
-    /// Somebody else decides; why.
+    /// Others decide which I/Os have records, for this reason.
     ByOthers(String),
 }
 

@@ -77,7 +77,6 @@ fn meaning(status: Status) -> Option<&'static str> {
     })
 }
 
-/// How a command ended.
 struct Ended {
     status: Status,
     result: u32,
@@ -101,7 +100,7 @@ impl Ended {
     }
 }
 
-/// A host of a key space.
+/// A host that uses one key space of a Samsung key-value SSD.
 pub struct Client {
     controller: Controller,
     queue: Queue,
@@ -288,7 +287,7 @@ impl Client {
         key.ok_or_else(|| HostError::Unusable("a key has 4 to 255 bytes here".to_owned()))
     }
 
-    /// Does one command.
+    /// Issues one command and waits for its completion.
     fn issue(&mut self, command: &C, movement: Movement) -> Result<Ended, HostError> {
         let mut entry = SubmissionEntry::default();
         entry.namespace_id.set(self.space);

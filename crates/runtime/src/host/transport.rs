@@ -13,9 +13,8 @@ use std::time::Duration;
 /// A completed command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completed {
-    /// Which; the slot is free again.
+    /// The command's slot, which is free again.
     pub(super) slot: u16,
-    /// How.
     pub(super) entry: CompletionEntry,
     /// How many bytes came from the controller.
     pub(super) received: u32,
@@ -40,7 +39,6 @@ pub(super) trait Data: Payload {
     }
 }
 
-/// An I/O queue.
 pub(super) trait IoQueue {
     /// Begins to note when commands leave and their answers come, for a profile. None is under way.
     fn watch(&mut self, clock: Clock);
@@ -49,9 +47,9 @@ pub(super) trait IoQueue {
     /// What was noted of the command in a slot that has just ended; when the last byte of its answer
     /// came; and which of the answers that came at once it was.
     fn ended(&mut self, slot: u16) -> Option<(&Flight, Time, u16)>;
-    /// What was noted of one that is under way.
+    /// What was noted of a command that is under way.
     fn flight(&self, slot: u16) -> Option<&Flight>;
-    /// Looks once what has come; whether anything has.
+    /// Receives once; whether anything came.
     fn receive(&mut self) -> Result<bool, HostError>;
     /// Whether long data have begun to come and more is on its way.
     fn is_amid_data(&self) -> bool;
@@ -70,7 +68,7 @@ pub(super) trait IoQueue {
     ) -> Option<u16>;
     /// Tells the controller what was submitted, as far as that goes without waiting.
     fn send(&mut self, data: &mut impl Data) -> Result<(), HostError>;
-    /// Whether not all of it could be told.
+    /// Whether bytes are left that could not be sent.
     fn is_blocked(&self) -> bool;
     /// Waits until something may have come, or the time is over.
     fn wait(&self, timeout: Duration) -> Result<(), HostError>;
@@ -79,13 +77,11 @@ pub(super) trait IoQueue {
 /// What is known of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Most entries of a queue.
     pub(super) queue_entries_max: u32,
     /// Most bytes that a command moves.
     pub(super) transfer_bytes_max: u64,
     /// How long a change of a namespace's access state may take (ANATT).
     pub(super) transition: Span,
-    /// Its identifier.
     pub(super) controller_id: u16,
 }
 
@@ -106,7 +102,7 @@ pub(super) trait Remote: Sized {
     type Source: Source;
 
     fn connect(options: &Self::Options) -> Result<Self, HostError>;
-    /// What it says it is.
+    /// Model number of the controller.
     fn model(&self) -> String;
     /// Does an Identify command, which `name` says in messages.
     fn identify(
@@ -118,7 +114,7 @@ pub(super) trait Remote: Sized {
     /// Asks for so many I/O queues.
     fn request_queues(&mut self, count: u16) -> Result<(), HostError>;
     fn source(&self) -> Self::Source;
-    /// Whether it is still there, without asking it.
+    /// Fails unless the connection is still there; asks the controller nothing.
     fn check(&mut self) -> Result<(), HostError>;
     /// Tells it that its host is alive.
     fn keep_alive(&mut self) -> Result<(), HostError>;

@@ -21,7 +21,7 @@ const SHORT_MAX: u64 = 100;
 pub enum PathCredit {
     /// The kernel's least round trip of all connections: it takes so long at least.
     Auto,
-    /// So much.
+    /// The same span for every command.
     Fixed(Span),
     /// Nothing: the path adds to what is modelled.
     #[default]
@@ -75,7 +75,7 @@ pub(super) struct Taken {
     pub(super) missed: Span,
 }
 
-/// What was credited.
+/// Sums of what was credited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credited {
     /// Commands that were modelled.
@@ -84,7 +84,7 @@ pub struct Credited {
     pub short: u64,
     /// Those that were taken later than they came, for the model was ahead.
     pub held: u64,
-    /// By how much, together, in the host's time.
+    /// Sum of the time by which commands were held back, on the host's clock.
     pub held_by: Span,
     /// The credit that was given last.
     pub last: Span,

@@ -15,15 +15,11 @@ use mynah_stamp::{Span, Stage, Time};
 /// What has been done since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Reads.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Writes.
     pub writes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
-    /// Other I/O commands.
+    /// I/O commands that are neither reads nor writes.
     pub others: u64,
     /// Admin and Fabrics commands.
     pub admin: u64,
@@ -31,7 +27,7 @@ pub struct Totals {
     pub failed: u64,
 }
 
-/// Measures.
+/// Counts commands, and how long they took, of all hosts.
 pub struct Measure {
     rate: Rate,
     recorder: Recorder,
@@ -39,7 +35,7 @@ pub struct Measure {
     totals: Totals,
     /// Latencies of reads and writes since the interval began.
     interval: Histogram,
-    /// Their lateness.
+    /// Lateness of the same commands.
     interval_late: Histogram,
     latencies: Histogram,
     credit: Credit,
@@ -56,7 +52,7 @@ impl std::fmt::Debug for Measure {
 }
 
 impl Measure {
-    /// Nothing yet, of a drive whose clock goes so.
+    /// Empty, for a drive whose clock has this rate.
     pub fn new(rate: Rate) -> Measure {
         Measure {
             rate,
@@ -77,7 +73,6 @@ impl Measure {
         self.credit = credit;
     }
 
-    /// The flows of all hosts.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
     }
@@ -92,7 +87,6 @@ impl Measure {
         &self.lateness
     }
 
-    /// What was done.
     pub fn totals(&self) -> Totals {
         self.totals
     }

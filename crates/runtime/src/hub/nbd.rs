@@ -25,39 +25,39 @@ const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 const ADMIN_ENTRIES: u16 = 32;
 const ENTRIES: u32 = 1024;
 
-/// What a connection is to a client.
+/// Role of a connection that belongs to an NBD client.
 #[derive(Debug)]
 pub(super) enum Carried {
-    /// The one that it sees.
+    /// The connection that the client itself has.
     Client(Box<Seen>),
     /// The I/O queue of that connection.
     Queue(Id),
 }
 
-/// A client, and how far it has come.
+/// An NBD client, and the state of its controller and queue.
 #[derive(Debug)]
 pub(super) struct Seen {
     client: Client,
     transport: Transport,
-    /// What it takes.
+    /// The export that it has chosen.
     volume: Option<Volume>,
     stage: Stage,
-    /// Its I/O queue.
+    /// The connection that stands for its I/O queue.
     queue: Option<Id>,
 }
 
-/// What a client waits for.
+/// What a client's connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing: it talks.
+    /// The client, in the handshake.
     Talks,
-    /// Connect of the admin queue,
+    /// Connect of the admin queue.
     Connects,
-    /// the controller,
+    /// Property Set, which enables the controller.
     Enables,
     /// Connect of the I/O queue.
     Opens,
-    /// Its I/O.
+    /// Nothing: I/O is under way.
     Works,
 }
 
@@ -339,7 +339,7 @@ impl Hub {
         }
     }
 
-    /// A client that was held up may go on.
+    /// Goes on with a client that waited for room or memory.
     fn resume_client(&mut self, now: Now, id: Id) {
         if self.seen_mut(id).is_some_and(|it| it.client.is_held_up()) {
             self.wake_client(now, id);

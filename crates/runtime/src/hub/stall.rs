@@ -26,13 +26,12 @@ pub struct Stall {
     /// When it began, on the drive's clock: at a look, and so up to a tenth of a second after the
     /// last completion.
     pub since: Time,
-    /// How long it lasts.
     pub lasts: Span,
-    /// Commands that wait.
+    /// Commands outstanding.
     pub commands: u64,
-    /// Flash pages programmed since,
+    /// Flash pages programmed since.
     pub programmed: u64,
-    /// and of these for collection and for the mapping table.
+    /// Those of them that garbage collection and the mapping table programmed.
     pub programmed_for_itself: u64,
     /// Blocks that garbage collection has finished since.
     pub blocks_collected: u64,
@@ -90,10 +89,10 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Watches the drive.
+/// Notices when the drive completes nothing though commands wait.
 #[derive(Debug, Default)]
 pub struct Stalls {
-    /// On the drive's clock.
+    /// When to look next, on the drive's clock.
     next_look: Time,
     /// The last look at which none was under way or one had ended since the look before, and what
     /// the drive had done by then.

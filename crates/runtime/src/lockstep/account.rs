@@ -3,10 +3,10 @@
 use mynah_guest_protocol::{Counts, INSTRUCTION_NS};
 use mynah_result::{Guest, GuestMark, GuestProcessor, GuestWait};
 
-/// Marks that are kept.
+/// Most marks that are kept.
 const MARKS_MAX: usize = 4096;
 
-/// A guest's account.
+/// Instructions of a guest, in all and while I/O was under way.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     last: Counts,

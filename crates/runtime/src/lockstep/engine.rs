@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// QEMU takes interrupts at once; on a machine with other things to do, that may take a while.
 const PATIENCE: Span = Span::from_secs(60);
-/// While it has not, it is looked at so often.
+/// Between two looks whether QEMU has taken an interrupt.
 const LOOK: Span = Span::from_us(20);
 /// How long nothing may be heard before somebody asks whether it is time to end.
 const PAUSE: Span = Span::from_secs(1);
@@ -31,7 +31,6 @@ const EVENTS_ALONE: u32 = 1_000_000;
 enum End {
     /// It has ended in order, or the drive is told to.
     Over,
-    /// Something went wrong.
     Failed(String),
 }
 
@@ -53,7 +52,7 @@ struct Interval {
     then: Told,
 }
 
-/// Serves one guest.
+/// Serves one guest in lockstep with the guest's clock.
 pub struct Engine {
     hub: Hub,
     port: Port,
@@ -66,7 +65,7 @@ pub struct Engine {
     /// When something last happened in the drive. What the guest does after its last access, while
     /// QEMU ends, is not the same every time.
     settled: Time,
-    /// It stands still.
+    /// The guest has reached its limit and stands still.
     is_held: bool,
     has_come: bool,
     interval: Option<Interval>,
@@ -249,7 +248,7 @@ impl Engine {
         self.deal().map(|_| ())
     }
 
-    /// Deals with what the client has said, now.
+    /// Handles what the client has sent, at the present time.
     fn deal(&mut self) -> Result<Heard, End> {
         let now = self.at(self.now);
         let Parts { subsystem, measure, .. } = self.hub.parts();
@@ -342,7 +341,7 @@ impl Engine {
         self.account.has_io(outstanding > 0);
     }
 
-    /// Somebody outside wants something.
+    /// Handles what [`Control`] asks for.
     fn controlled(&mut self) -> Result<(), End> {
         self.control.silence();
         if self.control.stopping.load(Ordering::Acquire) {
@@ -352,7 +351,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Says what was measured, if it is time.
+    /// Reports what was measured, if the interval is over.
     fn tell(&mut self) {
         let Some(interval) = &mut self.interval else { return };
         if self.now < interval.next {
@@ -366,7 +365,7 @@ impl Engine {
         }
     }
 
-    /// Everything but what is large.
+    /// A snapshot, without the distributions.
     fn snapshot(&self) -> Snapshot {
         let measure = self.hub.measure();
         Snapshot {

@@ -22,15 +22,15 @@ pub(super) enum Lost {
     Wrong(String),
 }
 
-/// A connected clock.
+/// The plugin that is connected: the clock of a QEMU guest.
 #[derive(Debug)]
 struct Peer {
     channel: Channel,
     inbox: Inbox,
-    /// What was said and not dealt with.
+    /// Messages that were received and not yet handled.
     said: VecDeque<Message>,
     processors: usize,
-    /// It may not go backwards.
+    /// Instructions executed so far; a lower number is an error.
     executed: u64,
     is_welcome: bool,
 }
@@ -51,7 +51,6 @@ impl Link {
         Ok(Link { listener: Listener::at(path.to_owned())?, peer: None })
     }
 
-    /// The socket's path.
     pub fn path(&self) -> &Path {
         self.listener.path()
     }
@@ -140,7 +139,7 @@ impl Link {
         self.say(&Message::Run(limit))
     }
 
-    /// Ends the guest.
+    /// Tells the guest's clock why it has to end.
     pub(super) fn refuse(&mut self, reason: &str) {
         let _ = self.say(&Message::Refused(reason.to_owned()));
     }

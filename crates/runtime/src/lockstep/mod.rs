@@ -42,7 +42,7 @@ impl GuestClock {
     }
 }
 
-/// What came of a guest.
+/// How a guest's run went.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// What it has executed; `None` if none came.

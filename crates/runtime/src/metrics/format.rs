@@ -4,7 +4,7 @@
 //! names that counters have in their descriptions, and has neither units nor an end. Clients that
 //! do not ask for OpenMetrics get that, as from other programs (browsers show it).
 
-/// How figures are written.
+/// Text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// OpenMetrics, version 1.0.0.
@@ -14,7 +14,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Its content type.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep, timeout};
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// What is read of a request at most. It is the least that hyper allows.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
-/// Fields in its head.
+/// Most header fields of a request.
 const FIELDS_MAX: usize = 64;
 /// How old the figures may be that somebody gets.
 const PAGE_TIME: Duration = Duration::from_millis(100);
@@ -131,7 +131,6 @@ async fn accept(listener: TcpListener, scrapes: Arc<Scrapes>, limits: Limits) {
     }
 }
 
-/// Answers one request.
 async fn answer(client: TcpStream, scrapes: Arc<Scrapes>) -> hyper::Result<()> {
     let service = service_fn(move |request| {
         let scrapes = Arc::clone(&scrapes);
@@ -155,7 +154,7 @@ struct Page {
     prometheus: Bytes,
 }
 
-/// What is served.
+/// Drives whose metrics are served, and how often they are read anew.
 struct Scrapes {
     drives: Arc<[(String, Arc<Control>)]>,
     page_time: Duration,

@@ -12,7 +12,7 @@ const INPUT_BYTES: usize = 128 << 10;
 /// With so much waiting to be sent, nothing new is begun.
 const OUTPUT_MAX: usize = 1 << 20;
 
-/// What a client wants done.
+/// What a client needs the hub to do.
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// It takes the export of this place in the list: [`Client::accept`] or [`Client::refuse`] follows.
@@ -21,7 +21,7 @@ pub(crate) enum Ask {
     Command(Box<SubmissionEntry>),
     /// Which bytes of a range are in use: [`Client::tell_extents`] follows.
     Extents(Range<u64>),
-    /// It is over.
+    /// The connection is over; `Some` if the client broke the protocol.
     Over(Option<Broken>),
 }
 
@@ -39,9 +39,9 @@ enum Phase {
 /// What is to be taken as a command's data.
 #[derive(Debug, Default)]
 struct Payload {
-    /// So much of the input.
+    /// Bytes of the input, which are the data.
     bytes: usize,
-    /// Or these.
+    /// Ranges of a Dataset Management command, which are the data instead.
     ranges: Vec<u8>,
 }
 
@@ -73,7 +73,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A new connection.
     pub(crate) fn new() -> Client {
         let mut output = Vec::new();
         let handshake = Handshake::begin(&mut output);
@@ -109,7 +108,7 @@ impl Client {
         (!room.is_empty()).then_some(room)
     }
 
-    /// So many were put there.
+    /// Bytes have been put into the input.
     pub(crate) fn received(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.input.len());
     }
@@ -191,7 +190,7 @@ impl Client {
         }
     }
 
-    /// It cannot. False if the connection has to end.
+    /// Refuses the export. False if the connection has to end.
     pub(crate) fn refuse(&mut self, why: u32, text: &str) -> bool {
         let Phase::Choosing(mut handshake) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return false;
@@ -327,12 +326,12 @@ impl Client {
         self.output.len() - self.gone
     }
 
-    /// Those bytes.
+    /// Output that has not been sent.
     pub(crate) fn output(&self) -> &[u8] {
         &self.output[self.gone..]
     }
 
-    /// So many were sent.
+    /// Bytes of the output have been sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.gone = (self.gone + bytes).min(self.output.len());
         self.sent += bytes as u64;

@@ -25,13 +25,13 @@ impl fmt::Display for NbdAddress {
     }
 }
 
-/// Why nobody can come in.
+/// Why a listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum NbdListenError {
-    /// At an address.
+    /// On a TCP address.
     #[error("cannot listen on {0}: {1}")]
     Tcp(SocketAddr, io::Error),
-    /// At a socket.
+    /// On a socket in the file system.
     #[error("cannot listen: {0}")]
     Local(#[from] ListenError),
 }
@@ -39,9 +39,8 @@ pub enum NbdListenError {
 /// An address at which clients come in.
 #[derive(Debug)]
 pub enum Listener {
-    /// Over TCP.
     Tcp(TcpListener),
-    /// Through the file system.
+    /// On a socket in the file system.
     Local(LocalListener),
 }
 

@@ -22,9 +22,8 @@ const STATUS_BYTES_MAX: u32 = 128 << 20;
 /// A namespace as an export.
 #[derive(Clone, Debug)]
 pub(crate) struct Volume {
-    /// What clients see.
+    /// The export that clients see.
     pub(crate) export: Export,
-    /// Its identifier.
     pub(crate) namespace: u32,
     /// Binary logarithm of its blocks' bytes.
     pub(crate) shift: u8,
@@ -32,22 +31,22 @@ pub(crate) struct Volume {
     pub(crate) transfer_bytes: u32,
 }
 
-/// A request under way.
+/// An NBD request under way.
 #[derive(Debug)]
 struct Work {
     request: Request,
     /// What has not been asked of the namespace yet.
     rest: Range<u64>,
-    /// Commands under way.
+    /// NVMe commands outstanding for it.
     pieces: u32,
     error: Option<Error>,
-    /// What is left to do is a flush, and then nothing.
+    /// Only a flush is left to do, after which it is answered.
     flushes: bool,
     /// A part of the answer has been given.
     begun: bool,
 }
 
-/// A command under way.
+/// An NVMe command under way, which is a part of a request.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     work: u32,
@@ -61,7 +60,7 @@ pub(super) struct Asked {
     pub(super) entry: SubmissionEntry,
     /// Bytes of the input that are its data.
     pub(super) payload: u32,
-    /// Or these.
+    /// Ranges of a Dataset Management command, which are its data instead.
     pub(super) ranges: Vec<u8>,
 }
 
@@ -78,11 +77,11 @@ pub(super) enum Next {
     Waits,
     /// Which blocks of a range are in use: [`Session::tell_extents`].
     Extents(Range<u64>),
-    /// Another request.
+    /// The next request can begin.
     Free,
 }
 
-/// The transmission phase.
+/// A client in the transmission phase.
 #[derive(Debug)]
 pub(super) struct Session {
     volume: Volume,
@@ -94,7 +93,7 @@ pub(super) struct Session {
     free: Vec<u16>,
     /// The request whose commands are being submitted.
     current: Option<u32>,
-    /// Payload that nobody wants.
+    /// Bytes of payload to skip, of a write that has failed.
     skips: u64,
     /// Requests that end with a flush, which has not been submitted.
     to_flush: VecDeque<u32>,
@@ -140,7 +139,7 @@ impl Session {
         self.skips > 0 || self.current.is_some_and(is_write)
     }
 
-    /// A request has come.
+    /// Begins a request.
     pub(super) fn begin(&mut self, request: Request, out: &mut Vec<u8>) {
         let Volume { export, .. } = &self.volume;
         let checked =
@@ -343,12 +342,12 @@ impl Session {
         work
     }
 
-    /// A command has ended.
+    /// An NVMe command has been completed.
     pub(super) fn completed(&mut self, completion: Completion) {
         self.replies.push_back(completion);
     }
 
-    /// Those that were not answered.
+    /// Takes the completions that were not answered.
     pub(super) fn take_replies(&mut self) -> VecDeque<Completion> {
         std::mem::take(&mut self.replies)
     }
@@ -445,7 +444,6 @@ impl Session {
         self.replies_as().end(out, request.cookie, error);
     }
 
-    /// A request is over.
     fn end(&mut self, at: u32) {
         if self.current == Some(at) {
             // Of a write that has failed, a payload may still be on its way.

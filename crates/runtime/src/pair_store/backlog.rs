@@ -15,11 +15,9 @@ type Name = (u32, Box<[u8]>);
 /// What becomes of pairs, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A key has this value.
     Put(Name, Box<[u8]>),
-    /// There is no such key.
     Remove(Name),
-    /// A set has no keys.
+    /// All keys of a set are removed.
     Clear(u32),
 }
 
@@ -72,7 +70,6 @@ impl Backlog {
         self.cost
     }
 
-    /// Bytes of keys and values.
     pub(super) fn bytes(&self) -> u64 {
         self.cost - CHANGE_COST * self.pending.len() as u64
     }

@@ -25,7 +25,7 @@ const UNWRITTEN_MAX: usize = 3;
 const UNMERGED_MAX: usize = 18;
 const NAP: Duration = Duration::from_millis(5);
 const NAPS_MAX: u32 = 400;
-/// Names that are one entry.
+/// Most names in one entry.
 const NAMES_CHUNK: usize = 1 << 20;
 /// Room without which a file system counts as full.
 const ROOM_BYTES: u64 = 4 << 20;
@@ -61,7 +61,7 @@ pub(super) enum Work {
     End(Names),
 }
 
-/// What came of a [`Task`].
+/// Result of a [`Task`].
 #[derive(Debug)]
 pub struct Done(pub(super) Outcome);
 
@@ -90,7 +90,7 @@ pub(super) fn perform(keeper: &mut impl Keeper, task: Task) -> Done {
     })
 }
 
-/// The engine, open.
+/// The opened database and its keyspaces.
 struct Open {
     database: Database,
     about: Keyspace,
@@ -155,7 +155,7 @@ pub(super) fn problem_of(error: fjall::Error) -> Problem {
 }
 
 impl Engine {
-    /// A new one in a folder that is not there yet.
+    /// Creates an engine in a folder that does not exist.
     pub(super) fn create(folder: &Path, identity: [u8; 16]) -> Result<(), Problem> {
         let make = || -> fjall::Result<()> {
             let Open { database, about, .. } = open(folder)?;
@@ -167,7 +167,7 @@ impl Engine {
         make().map_err(problem_of)
     }
 
-    /// One that was created; what it says of itself.
+    /// Opens an engine that was created before, with what it says of itself.
     pub(super) fn open(folder: &Path) -> Result<(Engine, About), Problem> {
         let open = open(folder).map_err(problem_of)?;
         let read = |key| open.about.get(key).map_err(problem_of);
@@ -187,7 +187,7 @@ impl Engine {
         Ok((engine, About { identity, state }))
     }
 
-    /// How often changes were made.
+    /// Number of the last change that the engine has.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

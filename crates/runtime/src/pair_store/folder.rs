@@ -51,11 +51,8 @@ impl Recalled {
 /// A pair of an earlier process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptPair<'a> {
-    /// What it is called.
     pub pair: PairId,
-    /// Its key.
     pub key: &'a [u8],
-    /// Bytes of its value.
     pub bytes: u32,
 }
 
@@ -96,7 +93,6 @@ impl<A: Arena> PairFolder<A> {
         opened.map_err(|problem| OpenError::new(path, problem))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -25,7 +25,7 @@ impl OpenError {
         OpenError::new(path, Problem::Room(namespace))
     }
 
-    /// What would be valid.
+    /// What the user can do about it.
     pub fn help(&self) -> &'static str {
         match &self.problem {
             Problem::Io(error) => match error.kind() {
@@ -54,7 +54,7 @@ impl OpenError {
     }
 }
 
-/// What is wrong with it.
+/// Why a folder cannot be used as a store.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     #[error("it cannot be used: {0}")]

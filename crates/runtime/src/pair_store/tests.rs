@@ -62,7 +62,7 @@ impl<E: Executor<Task, Done>> Owner<E> {
         self.store.forget_all(set);
     }
 
-    /// How a job ends.
+    /// Result of a job, which is waited for.
     fn end_of(&mut self, ready: Ready) -> Result<(), StoreError> {
         let Ready::Later(wanted) = ready else { return Ok(()) };
         loop {

@@ -54,7 +54,7 @@ pub(crate) struct Noted {
 }
 
 impl Noted {
-    /// Bytes came.
+    /// Bytes were received: a new batch of commands begins.
     #[inline]
     pub(crate) fn batch_begins(&mut self) {
         self.batch = 0;
@@ -71,7 +71,7 @@ impl Noted {
         }
     }
 
-    /// Forgets all of it.
+    /// Forgets all commands of the connection.
     pub(crate) fn clear(&mut self) {
         self.notes.clear();
         self.requests = Requests::default();
@@ -91,7 +91,7 @@ impl Noted {
 /// slots, from 0, with a generation above 12 bits (nvme_cid): as many places as there are slots do.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// None, or a power of two.
+    /// Its length is 0 or a power of two.
     places: Vec<Note>,
 }
 
@@ -130,7 +130,6 @@ impl Notes {
         }
     }
 
-    /// The note of a command.
     #[inline]
     pub(crate) fn get_mut(&mut self, command_id: u16) -> Option<&mut Note> {
         let mask = self.places.len().checked_sub(1)?;
@@ -138,7 +137,6 @@ impl Notes {
         (place.taken && place.command_id == command_id).then_some(place)
     }
 
-    /// Forgets all of them.
     pub(crate) fn clear(&mut self) {
         self.places.iter_mut().for_each(|place| place.taken = false);
     }

@@ -43,10 +43,9 @@ pub(super) const NOBODY: u16 = 0;
 /// Of which sessions whoever asks is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of the same host.
+    /// Sessions of the same host.
     #[default]
     Own,
-    /// All of them.
     All,
 }
 
@@ -123,7 +122,7 @@ fn place_of(of: u8) -> Option<usize> {
     }
 }
 
-/// A controller that asks.
+/// A controller that has queried, and its stored programs.
 #[derive(Debug)]
 struct Asker {
     controller_id: u16,
@@ -134,13 +133,12 @@ struct Asker {
 /// What is known beside the profile when a query is answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation<'a> {
-    /// The clock.
     pub(crate) now: Time,
     /// Commands outstanding of each connection, and whose they are.
     pub(crate) outstanding: &'a [(u16, u64)],
 }
 
-/// Answers queries.
+/// Answers the queries of all controllers.
 #[derive(Debug)]
 pub struct Queries {
     scope: Scope,
@@ -153,7 +151,7 @@ pub struct Queries {
     askers: Vec<Asker>,
     /// Who has said which I/Os have records, of which tenant.
     chosen_by: Vec<(Option<u16>, u16)>,
-    /// Profiles so far.
+    /// Number of the current profile, from 1.
     profiles: u32,
 }
 
@@ -180,7 +178,7 @@ impl Queries {
         self.clock = Some(*clock);
     }
 
-    /// The number of a host.
+    /// Number of a host; [`NOBODY`] if there are too many hosts.
     pub(crate) fn tenant(&mut self, host_nqn: &str) -> u16 {
         match self.tenants.iter().position(|it| it == host_nqn) {
             Some(at) => at as u16 + 1,
@@ -205,7 +203,7 @@ impl Queries {
         self.askers.is_empty() && profile.ends_at().is_some()
     }
 
-    /// The profile has ended.
+    /// Called when a profile has ended.
     pub(crate) fn ended(&mut self) {
         self.chosen_by.clear();
         self.profiles += 1;
@@ -257,7 +255,7 @@ impl Queries {
         Ok((0, writer.finish(head)))
     }
 
-    /// Who asks; `None` if too many do.
+    /// Index of the controller that asks; `None` if there are too many.
     fn asker(&mut self, query: &Query, profile: Option<&mut TargetProfile>) -> Option<usize> {
         let id = query.controller_id;
         if let Some(at) = self.askers.iter().position(|it| it.controller_id == id) {
@@ -280,7 +278,7 @@ impl Queries {
         Some(self.askers.len() - 1)
     }
 
-    /// A stored program.
+    /// A program that was stored under this handle.
     fn program(&self, at: Option<usize>, handle: u32) -> Option<Vec<Step>> {
         let programs = &self.askers.get(at?)?.programs;
         programs.get((handle as usize).checked_sub(1)?).cloned()
@@ -485,7 +483,7 @@ fn done(data: impl AsRef<[u8]>) -> Outcome {
     (outcome::DONE, data.as_ref().to_vec())
 }
 
-/// What the log page tells.
+/// The program whose answer is the log page.
 fn page_program() -> Vec<Step> {
     let general = [statistic::SWITCH, statistic::COUNTS, statistic::LOST, statistic::OCCUPANCY];
     let general = general.into_iter().map(|it| Instruction::load(switch::ALL, it, 0));

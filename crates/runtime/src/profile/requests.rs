@@ -13,11 +13,11 @@ pub(crate) struct Asked {
     command_id: u16,
     /// When the first request left.
     pub(crate) first: Time,
-    /// How many have.
+    /// R2Ts that were sent for it.
     pub(crate) count: u32,
 }
 
-/// A connection's requests.
+/// R2Ts of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// Requests in the output, and the connection's bytes up to their ends.

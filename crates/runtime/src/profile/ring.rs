@@ -29,7 +29,7 @@ pub struct RingError {
 /// What is wrong with the file for a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum RingProblem {
-    /// The system says so.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is something else, which is not to be lost.
@@ -40,14 +40,13 @@ pub enum RingProblem {
     InUse,
 }
 
-/// A ring being written.
+/// A ring of records that is being written.
 #[derive(Debug)]
 pub struct Ring {
     memory: Shared,
     /// Held, so that no other process writes it.
     file: File,
     counts: Counts,
-    /// Words of a record.
     words: usize,
     /// The first word of the next one, and the end of the last.
     next: usize,
@@ -165,7 +164,6 @@ impl Ring {
         self.memory.write(0, &header.to_page(self.slots(), &self.counts));
     }
 
-    /// What was counted.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -30,10 +30,9 @@ use std::path::Path;
 /// last byte; bytes in the output before the answer; and requests for data.
 const BESIDE: [&str; 5] = ["arrival_gap_ps", "unseen_ps", "send_call_ps", "bytes_ahead", "r2ts"];
 
-/// Whose I/Os a profile has.
+/// The drive whose I/Os a profile has.
 #[derive(Clone, Debug)]
 pub struct Profiled {
-    /// The drive's name.
     pub drive: String,
     /// Whether its link is Ethernet, which has stages of its own.
     pub has_link: bool,
@@ -42,7 +41,7 @@ pub struct Profiled {
 }
 
 impl From<&str> for Profiled {
-    /// A drive on another link.
+    /// A drive whose link is not Ethernet, and without functions.
     fn from(drive: &str) -> Profiled {
         Profiled { drive: drive.to_owned(), has_link: false, has_functions: false }
     }
@@ -64,7 +63,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) at: Time,
 }
 
-/// A target's profile.
+/// Writes the records of a target's I/Os.
 #[derive(Debug)]
 pub struct TargetProfile {
     ring: Ring,
@@ -151,7 +150,7 @@ impl TargetProfile {
         self.ring.describe(&self.header);
     }
 
-    /// Whether it has to end.
+    /// Whether its lease is over.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.until.is_some_and(|until| until <= self.now)
@@ -168,12 +167,10 @@ impl TargetProfile {
         Header { choice: (!choice.is_all()).then_some(choice), ..self.header.clone() }
     }
 
-    /// Bytes of a record.
     pub(super) fn record_bytes(&self) -> usize {
         self.header.record_bytes() as usize
     }
 
-    /// Its records.
     pub(super) fn ring(&self) -> &Ring {
         &self.ring
     }
@@ -186,7 +183,7 @@ impl TargetProfile {
         own.unwrap_or(&self.chooser).choice().clone()
     }
 
-    /// Whose a record is that there is.
+    /// Tenant whose I/O a record is of, by sequence.
     pub(super) fn owner(&self, sequence: u64) -> u16 {
         let slot = (sequence - 1) % self.owners.len() as u64;
         self.owners[slot as usize]
@@ -225,7 +222,7 @@ impl TargetProfile {
         }
     }
 
-    /// And no more.
+    /// From now on a tenant's I/Os have no records.
     pub(super) fn dismiss(&mut self, tenant: Option<u16>) {
         if let (Some(own), Some(tenant)) = (&mut self.own, tenant) {
             own.retain(|(it, _)| *it != tenant);
@@ -307,7 +304,7 @@ impl TargetProfile {
         decision
     }
 
-    /// One that gets a record.
+    /// Writes the record of an I/O.
     #[inline(never)]
     fn record(&mut self, sent: &Sent<'_>, head: &mut Head) {
         let Sent { completion, note, .. } = sent;

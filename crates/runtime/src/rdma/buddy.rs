@@ -14,12 +14,11 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Where it begins.
+    /// Offset in the region.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Bytes of it.
     pub(super) fn bytes(&self) -> usize {
         (LEAST_BYTES as usize) << self.order
     }
@@ -48,7 +47,6 @@ impl Buddy {
         (LEAST_BYTES as usize) << order(bytes)
     }
 
-    /// Bytes of free blocks.
     #[cfg(test)]
     fn free_bytes(&self) -> usize {
         self.free_bytes

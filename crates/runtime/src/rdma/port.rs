@@ -44,7 +44,7 @@ struct Connected {
     replies: VecDeque<Completion>,
     half_open: Option<Share>,
     opened: Time,
-    /// It is broken.
+    /// The queue pair failed.
     is_over: bool,
     /// It ends when its answers have gone, and then at the latest.
     closing: Option<Time>,
@@ -55,7 +55,7 @@ struct Connected {
 struct Memory {
     region: Arc<Region>,
     buddy: Buddy,
-    /// Bytes that hosts have.
+    /// Bytes that each host has.
     held: HashMap<Peer, usize>,
     per_peer: usize,
     /// Connections for which there was no block, in turn.
@@ -141,7 +141,6 @@ impl Port {
         Ok(Port { connections: Vec::new(), memory, listener, device, transport, refused: 0 })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -166,7 +165,7 @@ impl Port {
         self.connections.iter().flatten().filter(|it| it.half_open.is_some()).count()
     }
 
-    /// The device has told of work.
+    /// Takes the event by which the device told of completions.
     pub(crate) fn silence(&self) {
         self.device.silence();
     }
@@ -275,7 +274,7 @@ impl Port {
         worked
     }
 
-    /// Takes what has ended.
+    /// Handles work requests that have completed.
     fn take_done(&mut self, hub: &mut Hub, id: Id, arrival: Arrival) {
         let Port { connections, memory, .. } = self;
         let Some(connected) = &mut connections[id as usize] else { return };
@@ -391,7 +390,7 @@ impl Port {
         worked
     }
 
-    /// Posts answers.
+    /// Posts completions to a host.
     fn answer(&mut self, clock: &Clock, hub: &mut Hub, id: Id) -> bool {
         let Port { connections, memory, .. } = self;
         let Some(connected) = &mut connections[id as usize] else { return false };
@@ -448,7 +447,7 @@ impl Port {
             .any(|it| it.pair.is_sending() || !it.replies.is_empty() || !it.refusals.is_empty())
     }
 
-    /// Whether there is something that nobody tells of.
+    /// Whether work is left for which no event will come.
     pub(crate) fn has_more(&self) -> bool {
         self.connections.iter().flatten().any(|it| {
             it.closing.is_some()
@@ -482,7 +481,6 @@ impl Port {
         }
     }
 
-    /// Ends a connection.
     fn close(&mut self, now: Now, hub: &mut Hub, id: Id) {
         let Some(connected) = self.connections.get_mut(id as usize).and_then(Option::take) else {
             return;
@@ -497,7 +495,6 @@ impl Port {
         hub.close(now, id);
     }
 
-    /// Ends all of them.
     pub(crate) fn close_all(&mut self, now: Now, hub: &mut Hub) {
         for id in 0..self.connections.len() as Id {
             self.close(now, hub, id);

@@ -153,7 +153,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// So many bytes, all zero.
+    /// Registers memory of this many bytes, all zero.
     pub(super) fn new(device: &Arc<Device>, bytes: usize) -> io::Result<Region> {
         let layout = Layout::from_size_align(bytes.max(1), 4096).map_err(io::Error::other)?;
         // SAFETY: the layout's size is not zero.
@@ -305,13 +305,13 @@ fn address_of(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
 /// What has happened to connections.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A host wants one.
+    /// A host asks for a connection.
     Requested(Request),
-    /// One is over, by its key.
+    /// A connection is over, by its key.
     Over(usize),
 }
 
-/// Where hosts come in.
+/// Listens for connections of hosts.
 #[derive(Debug)]
 pub(super) struct Listener {
     id: Identifier,
@@ -352,7 +352,6 @@ impl Listener {
         &self.device
     }
 
-    /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -445,13 +444,13 @@ pub(super) struct Sizes {
     /// Capsules that can be received at once, and bytes of each.
     pub(super) entries: u16,
     pub(super) capsule_bytes: u32,
-    /// Work requests under way.
+    /// Most send work requests under way.
     pub(super) work_requests: u32,
     pub(super) read_depth: u8,
 }
 
 impl Request {
-    /// Sends the host away.
+    /// Rejects the connection, with this private data.
     pub(super) fn reject(self, private: &[u8]) {
         let bytes = private.len() as u8;
         // SAFETY: the identifier is alive, and the bytes are there during the call. If it fails the
@@ -498,11 +497,10 @@ pub(super) enum Done {
     Read(u8, Block),
     /// An answer of so many work requests has been sent, and the host has it.
     Answered(Option<Block>, u32),
-    /// The connection is broken.
     Broken,
 }
 
-/// A queue pair.
+/// A connected queue pair.
 #[derive(Debug)]
 pub(super) struct Pair {
     id: Identifier,

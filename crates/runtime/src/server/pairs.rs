@@ -15,12 +15,12 @@ pub enum PairsError {
     /// The drive file divides the drive.
     #[error("the drive file says which namespaces there are, and none of them holds pairs")]
     Divided,
-    /// They do not fit.
+    /// The namespaces do not fit into the drive.
     #[error("the key-value namespaces want {}, and the drive has {}", Bytes(*wanted), Bytes(*has))]
     Room {
         /// Bytes wanted by all that say how many they want.
         wanted: u64,
-        /// Bytes that there are.
+        /// Bytes of the drive.
         has: u64,
     },
     /// A namespace of pairs needs a size where there are several namespaces.
@@ -44,7 +44,7 @@ pub enum PairsError {
 }
 
 impl PairsError {
-    /// What may help.
+    /// What the user can do about it.
     pub fn help(&self) -> &'static str {
         match self {
             PairsError::Drive(_) => "choose another drive, or see docs/key-value.md",

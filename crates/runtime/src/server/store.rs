@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 /// What the name of a state's file ends with, behind that of the bytes.
 const STATE_ENDING: &str = ".state";
-/// The same of the folder of pairs.
+/// Ending of the name of the folder of pairs.
 const PAIRS_ENDING: &str = ".pairs";
 
 /// A drive that is ready to be served, and the file for its bytes if that is open already.
@@ -37,7 +37,7 @@ const PAIRS_ENDING: &str = ".pairs";
 pub struct Start {
     pub(super) drive: Prepared,
     pub(super) file: Option<StoreFile>,
-    /// The same of its pairs, if it has or had any.
+    /// The folder of its pairs, if it has or had any.
     pub(super) pairs: Option<PairFolder<HugeArena>>,
     /// What has become of the state that the drive had before.
     pub(super) state: State,
@@ -58,10 +58,10 @@ impl From<Prepared> for Start {
     }
 }
 
-/// Why a drive is not ready.
+/// Why a drive could not be made ready.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It cannot be built.
+    /// The drive cannot be built.
     #[error(transparent)]
     Drive(#[from] SimulationError),
     /// The file cannot hold the bytes.
@@ -123,7 +123,6 @@ impl Start {
         Ok(Start { drive, file: Some(file), pairs, state })
     }
 
-    /// The drive.
     pub fn drive(&self) -> &Prepared {
         &self.drive
     }
@@ -245,7 +244,7 @@ fn of_another_drive(emulation: &Emulation, file: &StoreFile) -> String {
     }
 }
 
-/// Which state it is.
+/// Identifier of a saved state: the first bytes of its checksum.
 fn id_of(checksum: &Checksum) -> StateId {
     let mut id = StateId::default();
     let bytes = id.len();
@@ -253,7 +252,7 @@ fn id_of(checksum: &Checksum) -> StateId {
     id
 }
 
-/// A store, and how it is heard of.
+/// A store, and the descriptors that tell of its results.
 pub(super) struct Opened {
     pub(super) store: Box<dyn Store>,
     /// Ring when the store has finished something.

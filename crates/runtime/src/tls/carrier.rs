@@ -32,7 +32,7 @@ const STARVED: Duration = Duration::from_millis(100);
 
 const ORDERS: u64 = u64::MAX;
 const LISTENERS: u64 = 1 << 40;
-/// Marks what is said of a connection's local end.
+/// Bit in epoll's token of a connection's local end.
 const LOCAL: u64 = 1 << 39;
 
 /// A connection that is encrypted from now on.
@@ -40,7 +40,6 @@ const LOCAL: u64 = 1 << 39;
 pub struct Established {
     /// The local end: what is written here goes out encrypted. It does not block.
     pub socket: OwnedFd,
-    /// Address of the peer.
     pub address: Option<SocketAddr>,
     /// The address at which it came in.
     pub local: Option<IpAddr>,
@@ -326,7 +325,7 @@ impl Worker {
         self.watch(number, EventFlags::empty());
     }
 
-    /// Looks at listeners again.
+    /// Tries again to accept from listeners that were starved of descriptors or memory.
     fn feed(&mut self) {
         for number in 0..self.listeners.len() {
             let starved = &mut self.listeners[number].starved;

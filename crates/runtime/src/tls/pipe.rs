@@ -11,15 +11,15 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Looks at a connection before others have their turn.
 const STEPS_A_TURN: usize = 32;
 
-/// Bytes on their way.
+/// Bytes that were read from one socket and not yet written to the other.
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// The source has no more.
+    /// The source has reached its end.
     ended: bool,
-    /// The sink has been told.
+    /// The end was passed on to the sink.
     told: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum Turn {
     Idle,
     /// There is more to do; others first.
     More,
-    /// It is over.
+    /// The connection has ended.
     Over,
 }
 
@@ -153,7 +153,7 @@ impl Pipe {
     }
 }
 
-/// A handshake under way.
+/// A TLS handshake under way.
 pub(super) struct Handshake {
     pub(super) tls: SslStream<TcpStream>,
     pub(super) accepts: bool,

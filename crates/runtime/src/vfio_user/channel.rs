@@ -11,7 +11,7 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// What was received.
+/// A message's bytes and file descriptors.
 #[derive(Debug)]
 pub struct Received {
     /// So many bytes; 0: the other side has closed the connection.
@@ -22,7 +22,7 @@ pub struct Received {
     pub lost: bool,
 }
 
-/// A connected socket.
+/// A connected local socket that also carries file descriptors.
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,

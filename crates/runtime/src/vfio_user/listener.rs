@@ -51,7 +51,6 @@ impl Listener {
         LocalListener::new(path).map(Listener)
     }
 
-    /// The socket's path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

@@ -10,7 +10,7 @@ use mynah_wire::vfio_user::server::Memory;
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 
-/// Most mappings at once.
+/// Most DMA mappings of a client.
 pub(crate) const MAPPINGS_MAX: usize = 8192;
 
 /// Why an access failed.
@@ -18,9 +18,9 @@ pub(crate) const MAPPINGS_MAX: usize = 8192;
 pub enum Missing {
     /// The client has said that there is memory, but has not shared it.
     NotShared(u64),
-    /// The client has said nothing of such an address.
+    /// No mapping of the client has this address.
     Unknown(u64),
-    /// The memory is not to be used like that.
+    /// The mapping does not allow such an access.
     Forbidden(u64),
 }
 
@@ -34,10 +34,10 @@ struct Mapping {
     writable: bool,
 }
 
-/// The client's memory.
+/// Guest memory that a client has mapped for DMA.
 #[derive(Debug, Default)]
 pub struct HostMemory {
-    /// By address.
+    /// Sorted by address.
     mappings: Vec<Mapping>,
     /// Where the last access was.
     latest: Cell<usize>,

@@ -59,13 +59,13 @@ pub enum DoorbellMode {
 pub enum Heard {
     /// Nothing out of the ordinary.
     Something,
-    /// A mark (see [`MARK_AT`]).
+    /// The guest wrote a mark (see [`MARK_AT`]).
     Mark(u32),
     /// It has answered [`Port::knock`].
     Knocked,
     /// It has written without waiting for the answer: nobody knows when that was.
     Posted,
-    /// It has gone.
+    /// It has disconnected.
     Gone,
 }
 
@@ -80,13 +80,13 @@ enum Waiting {
     Unmap { ticket: Ticket, range: Option<(u64, u64)> },
 }
 
-/// A client.
+/// A connected vfio-user client.
 #[derive(Debug)]
 struct Session {
     channel: Channel,
     server: Server<OwnedFd>,
     memory: HostMemory,
-    /// By vector.
+    /// Eventfds by interrupt vector.
     events: Vec<Option<OwnedFd>>,
     waiting: VecDeque<Waiting>,
     /// There may be more to receive.
@@ -96,10 +96,10 @@ struct Session {
     complained: bool,
 }
 
-/// What somebody should be told.
+/// Tells a person something.
 pub type Say = Box<dyn FnMut(&str)>;
 
-/// A function with a socket.
+/// A PCIe function that is served over a vfio-user socket.
 pub struct Port {
     listener: Listener,
     function: Function,
@@ -109,9 +109,9 @@ pub struct Port {
     mode: DoorbellMode,
     session: Option<Session>,
     looks: Looks,
-    /// For a profile, as long as there is one.
+    /// Notes for the profile, while one is written.
     noted: Option<Box<FunctionNotes>>,
-    /// Whose its commands are, for that.
+    /// Tenant of its commands, in profiles.
     tenant: u16,
     refused: u64,
     faults: Option<Faults>,
@@ -125,10 +125,10 @@ impl std::fmt::Debug for Port {
     }
 }
 
-/// Why there can be no port.
+/// Why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The subsystem has none.
+    /// The subsystem cannot have such a function.
     #[error(transparent)]
     Function(#[from] FunctionError),
     /// The system has no memory for its doorbells.
@@ -194,7 +194,7 @@ impl Port {
         self.faults = Some(faults);
     }
 
-    /// Its host's name.
+    /// Name of its host.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -204,7 +204,6 @@ impl Port {
         self.tenant = tenant;
     }
 
-    /// The socket's path.
     pub fn path(&self) -> &Path {
         self.listener.path()
     }
@@ -239,7 +238,6 @@ impl Port {
         self.session.is_some() && self.function.is_in_use()
     }
 
-    /// Commands under way.
     pub fn outstanding(&self, subsystem: &Subsystem) -> u64 {
         self.function.outstanding(subsystem)
     }

@@ -32,7 +32,7 @@ struct Answered {
     seen: Time,
     gap: Span,
     flow: FlowId,
-    /// Commands and bytes.
+    /// Number of commands, and their bytes.
     reads: (u64, u64),
     writes: (u64, u64),
 }
@@ -86,11 +86,10 @@ impl Looks {
 
 /// A profile of a turn's commands.
 pub struct Profiling<'a> {
-    /// It.
     pub profile: &'a mut TargetProfile,
     /// What is remembered of the function's commands.
     pub notes: &'a mut FunctionNotes,
-    /// Whose they are.
+    /// The host whose commands they are.
     pub owner: Owner,
 }
 

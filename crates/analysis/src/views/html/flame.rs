@@ -9,7 +9,6 @@ use mynah_result::figures::{duration, percent};
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
-/// A box of the graph.
 struct Frame {
     name: String,
     /// Time of all I/Os in it, in nanoseconds.
@@ -17,7 +16,7 @@ struct Frame {
     /// Mean time for each I/O, and by how much that is longer than in the base.
     mean: f64,
     grown: Option<f64>,
-    /// The same as a share of the base's mean latency.
+    /// Its growth as a share of the base's mean latency.
     change: Option<f64>,
     colour: Option<&'static str>,
 }

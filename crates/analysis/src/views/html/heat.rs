@@ -12,9 +12,8 @@ const WIDTH: f64 = 1080.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 36.0;
-/// Height of all rows.
+/// Height of all rows together, in pixels.
 const TALL: f64 = 230.0;
-/// Steps of the shade.
 const SHADES: usize = 12;
 
 pub(super) fn panels(

@@ -26,23 +26,18 @@ const LIST_BYTES: u32 = 64 << 10;
 /// What is asked of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Store a value.
     Store {
-        /// Its key.
         key: Key,
-        /// The value.
         value: Vec<u8>,
-        /// When it is stored.
+        /// Whether the key must, or must not, exist.
         condition: StoreCondition,
     },
     /// Retrieve a value, or as much of it as `bytes` are.
     Retrieve {
-        /// Its key.
         key: Key,
-        /// How much is wanted.
+        /// Most bytes of the value to return.
         bytes: u32,
     },
-    /// List keys.
     List {
         /// From where on; the empty key: from the first.
         start: Key,
@@ -100,16 +95,14 @@ impl Request {
     }
 }
 
-/// What came of a request.
+/// A completed request.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// What was asked.
     pub request: Request,
-    /// How it ended.
     pub status: Status,
     /// Bytes of the whole value (Retrieve).
     pub size: u32,
-    /// What came back.
+    /// Data from the controller: the value, or a list of keys.
     pub data: Vec<u8>,
 }
 
@@ -119,7 +112,7 @@ impl Done {
         super::without_hints(self.status) == status
     }
 
-    /// How it ended, in words.
+    /// The status in words.
     pub fn outcome(&self) -> String {
         describe(self.status)
     }
@@ -139,7 +132,7 @@ impl Done {
 /// How much a client is to be able to do at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Requests under way.
+    /// Most requests under way at once.
     pub requests: u16,
     /// Bytes of each; `None`: whatever values the namespace has.
     pub bytes: Option<u32>,
@@ -181,7 +174,6 @@ impl Client {
         })
     }
 
-    /// The namespace.
     pub fn namespace(&self) -> &KeyValueNamespace {
         &self.namespace
     }

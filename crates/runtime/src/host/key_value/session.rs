@@ -19,11 +19,10 @@ const SPINS: u32 = 20;
 #[derive(Default)]
 struct Slot {
     request: Option<Request>,
-    /// What has come back of it.
+    /// Data received for it.
     data: Vec<u8>,
 }
 
-/// The requests by slot.
 struct Slots(Vec<Slot>);
 
 impl Payload for Slots {
@@ -73,7 +72,7 @@ pub(super) struct Session<R: Remote> {
     slots: Slots,
     outstanding: usize,
     clock: Clock,
-    /// When something last came.
+    /// From when the timeout counts: the last answer, or the first command after a pause.
     heard: Time,
     /// When the controller last heard of its host on the admin queue.
     told: Time,
@@ -120,7 +119,7 @@ impl<R: Remote + 'static> Session<R> {
         Ok(Client { session: Box::new(session), namespace, model, bytes_max })
     }
 
-    /// What came of a command.
+    /// Turns a completion into the outcome of its request, and frees the slot.
     fn done(&mut self, completed: &Completed) -> Result<Done, HostError> {
         let Completed { slot, entry, received } = completed;
         let slot = std::mem::take(&mut self.slots.0[usize::from(*slot)]);

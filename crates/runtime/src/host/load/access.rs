@@ -42,14 +42,14 @@ impl State {
     }
 }
 
-/// The path of a job.
+/// Whether a job's path to its namespace is usable, by its ANA state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     /// How long a change of state may take.
     transition: Span,
     /// Since when it has refused everything.
     since: Option<Time>,
-    /// Nothing is issued before.
+    /// No command is issued before this time.
     retry_at: Option<Time>,
     pause: Span,
     /// How long it was not usable, in all.

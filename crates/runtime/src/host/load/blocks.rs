@@ -17,7 +17,6 @@ use mynah_workload::{Planned, SECTOR_BYTES};
 /// Commands outstanding in the final pass.
 pub(super) const FINAL_DEPTH: usize = 32;
 
-/// An I/O.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Io {
     operation: Operation,
@@ -28,7 +27,7 @@ pub(super) struct Io {
     flow: u8,
 }
 
-/// The bytes of I/Os.
+/// Data buffers of a job's I/Os.
 pub(super) struct Data {
     /// What is written where nobody looks at it.
     noise: Vec<u8>,
@@ -92,7 +91,7 @@ enum Phase {
     Ended,
 }
 
-/// I/Os of one job.
+/// The block workload of one job.
 pub(super) struct Blocks {
     namespace: Namespace,
     draw: Draw,

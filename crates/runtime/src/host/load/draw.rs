@@ -5,19 +5,18 @@ use super::work::Turn;
 use mynah_stamp::Time;
 use mynah_workload::{Generator, Planned};
 
-/// What may be issued.
+/// What a job may issue next.
 pub(super) enum Ready {
-    /// A flush.
     Flush,
     /// What was drawn, which was created then. It stays the next one until it is taken.
     Now(Planned, Time),
-    /// Nothing now.
+    /// Nothing until a command has ended, or the next one's time has come.
     Later,
-    /// Nothing any more.
+    /// Nothing any more: all of the load has been issued.
     Over,
 }
 
-/// The load of a job.
+/// Draws a job's commands from its generator.
 pub(super) struct Draw {
     generator: Generator,
     /// Commands come at their times, not when others have ended.
@@ -30,7 +29,7 @@ pub(super) struct Draw {
     flush_outstanding: bool,
     /// Drawn, and not submitted yet.
     next: Option<Planned>,
-    /// No more are drawn.
+    /// The runtime is over and the target did not keep up: no more are drawn.
     gave_up: bool,
 }
 
@@ -53,7 +52,6 @@ impl Draw {
         }
     }
 
-    /// What may be issued now.
     #[inline]
     pub(super) fn ready<C>(&mut self, turn: &mut Turn<'_, C>) -> Ready {
         if turn.outstanding >= self.depth_max {
@@ -112,12 +110,11 @@ impl Draw {
         self.next.and_then(|next| next.arrival)
     }
 
-    /// A flush is being issued.
     pub(super) fn flush_begins(&mut self) {
         self.flush_outstanding = true;
     }
 
-    /// It has ended, or will have to be issued again.
+    /// The flush has ended, or has to be issued again.
     pub(super) fn flush_ends(&mut self) {
         self.flush_outstanding = false;
     }

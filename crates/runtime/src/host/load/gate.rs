@@ -9,10 +9,9 @@ use std::time::Duration;
 
 /// How often a waiting job looks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// The gate is shut.
+/// Value of [`Gate::opened`] while the gate is shut.
 const SHUT: u64 = u64::MAX;
 
-/// The gate of a run.
 pub(super) struct Gate {
     /// Jobs that have not come yet.
     missing: Mutex<usize>,
@@ -27,7 +26,7 @@ impl Gate {
         Gate { missing: Mutex::new(jobs), opens: Condvar::new(), opened: AtomicU64::new(SHUT) }
     }
 
-    /// Opens it before.
+    /// Opens it without waiting for all jobs.
     pub(super) fn open(&self, clock: &Clock) {
         self.opened.store(clock.wall().as_ps(), Ordering::Release);
     }

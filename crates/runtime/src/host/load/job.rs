@@ -85,7 +85,7 @@ pub(super) struct Job<'a, S: Source, W: Work> {
     queue: S::Queue,
     epoch: u64,
     work: W,
-    /// By slot.
+    /// Outstanding commands by slot.
     commands: Vec<Option<Issued<W::Command>>>,
     outstanding: usize,
     /// To be submitted again after a lost connection, or when the namespace can be accessed.
@@ -97,7 +97,7 @@ pub(super) struct Job<'a, S: Source, W: Work> {
     measuring: bool,
     /// What comes before the load is being done.
     preparing: bool,
-    /// When something last came.
+    /// From when the timeout counts: the last answer, or the first command after a pause.
     heard: Time,
     idle: u32,
     profile: Option<Box<Profiled>>,

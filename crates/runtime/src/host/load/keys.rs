@@ -23,7 +23,6 @@ use std::sync::Arc;
 /// Stores outstanding while keys are stored before the load.
 pub(super) const FILL_DEPTH: usize = 64;
 
-/// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Store,
@@ -36,12 +35,12 @@ enum Does {
     Flush,
 }
 
-/// A command.
+/// A key-value command of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyCommand {
     does: Does,
     kind: Kind,
-    /// The key.
+    /// Number of the key.
     number: u64,
     /// Bytes of the value, or of the buffer.
     bytes: u32,
@@ -72,7 +71,7 @@ impl KeyCommand {
     }
 }
 
-/// The bytes of commands.
+/// Data buffers of a job's commands.
 pub(super) struct Data {
     /// What is stored where nobody looks at it.
     noise: Vec<u8>,
@@ -142,14 +141,13 @@ enum Phase {
 
 /// What a job has to know to do its work.
 pub(super) struct KeysPlan {
-    /// The namespace.
     pub(super) namespace: u32,
     pub(super) flow: KeyValueFlow,
     pub(super) draw: Draw,
     /// Which job this is, of how many.
     pub(super) job: u64,
     pub(super) jobs: u64,
-    /// Keys are stored first.
+    /// Whether keys are stored before the load begins.
     pub(super) fills: bool,
     /// With verification, what is known of all keys.
     pub(super) versions: Option<Arc<Versions>>,
@@ -157,7 +155,7 @@ pub(super) struct KeysPlan {
     pub(super) only_flushed: bool,
 }
 
-/// Commands of one job.
+/// The key-value workload of one job.
 pub(super) struct Keys {
     plan: KeysPlan,
     data: Data,
@@ -320,7 +318,6 @@ impl Keys {
         }
     }
 
-    /// A flush has ended.
     fn flushed(&mut self, success: bool) {
         self.plan.draw.flush_ends();
         let flushing = std::mem::take(&mut self.flushing);

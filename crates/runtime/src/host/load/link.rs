@@ -23,7 +23,7 @@ struct State<S> {
     lost: u64,
     /// There will be no further controller.
     given_up: bool,
-    /// Jobs that are at work.
+    /// Jobs that have not ended.
     working: usize,
 }
 
@@ -50,19 +50,19 @@ impl<S> Link<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present controller's number.
+    /// Number of the present controller: it grows with each reconnection.
     #[inline]
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Whether jobs shall end.
+    /// Whether jobs were told to end.
     #[inline]
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Makes jobs end.
+    /// Tells all jobs to end.
     pub(super) fn stop(&self) {
         // Under the lock, so that nobody begins to wait without having seen it.
         let _state = self.state();
@@ -70,7 +70,6 @@ impl<S> Link<S> {
         self.changed.notify_all();
     }
 
-    /// The present controller.
     pub(super) fn current(&self) -> Current<S> {
         self.state().current.clone()
     }
@@ -92,7 +91,7 @@ impl<S> Link<S> {
         }
     }
 
-    /// A job has ended.
+    /// Called by a job that ends.
     pub(super) fn done(&self) {
         self.state().working -= 1;
         self.changed.notify_all();

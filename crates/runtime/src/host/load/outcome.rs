@@ -7,10 +7,8 @@ use mynah_result::figures::duration;
 use mynah_result::{Host, INTERRUPTED, Result as LoadResult, ResultSchema, Run};
 use mynah_stamp::Span;
 
-/// What came of a load.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The result.
     pub result: LoadResult,
     /// Whether it was ended before its time.
     pub interrupted: bool,
@@ -65,7 +63,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// What is said of it.
+    /// Result of a load that ended like this.
     pub(super) fn outcome(&self, load: &Load, model: &str, mut tally: Tally) -> Outcome {
         let notes = self.notes(&tally);
         let barred = tally.barred.map(|state| self.why_barred(state));

@@ -220,7 +220,7 @@ fn job_plans(
     Ok((0..flow.jobs).map(plan).collect())
 }
 
-/// Entries of each queue.
+/// Entries of each I/O queue: as asked for, or as many as the load needs.
 fn entries(load: &Load, facts: Facts) -> Result<u16, LoadError> {
     let most = facts.queue_entries_max;
     if let Some(entries) = load.queue_entries {

@@ -83,7 +83,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// One more of `all` is there, or will never be.
+    /// One more of `all` flows has arrived, or has failed before.
     fn arrive(&self, all: usize) {
         let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         *arrived += 1;
@@ -103,7 +103,7 @@ impl Gate {
     }
 }
 
-/// Where one flow is.
+/// Progress of one flow, for all stages to see.
 #[derive(Default)]
 struct Seen {
     connected: AtomicBool,
@@ -228,7 +228,7 @@ fn joined(stages: Vec<Vec<Outcome>>) -> Outcome {
     joined
 }
 
-/// Says of which flow its remarks are.
+/// Puts the flow's name before its notes.
 fn named(result: &mut LoadResult) {
     let Some(flow) = result.flows.first() else { return };
     let said = |text: &String| format!("flow `{}`: {text}", flow.name);

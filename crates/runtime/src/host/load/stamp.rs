@@ -8,7 +8,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"mynahblk");
 pub(super) const HEADER_BYTES: usize = 32;
 const CHECKSUM: Range<usize> = 28..32;
 
-/// What bytes say they are.
+/// What the header of a written block or value says that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// Tells a run's bytes from others'.

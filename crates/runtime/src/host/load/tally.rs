@@ -8,7 +8,6 @@ use mynah_result::{Flow, KeySides, Side};
 use mynah_stamp::{Span, Time};
 use std::collections::BTreeMap;
 
-/// I/Os of one kind.
 #[derive(Clone, Default)]
 struct Record {
     ios: u64,
@@ -31,7 +30,7 @@ pub(super) struct Tally {
     failed: u64,
     /// I/Os that were issued again.
     pub(super) retried: u64,
-    /// I/Os whose end nobody knows.
+    /// I/Os for which no completion came.
     pub(super) unknown: u64,
     pub(super) lost_connections: u64,
     /// The end of the runtime whose I/Os were given up.
@@ -62,7 +61,6 @@ impl Tally {
         self.end = self.end.max(at);
     }
 
-    /// I/Os that have ended.
     pub(super) fn completed(&self) -> u64 {
         self.succeeded + self.failed
     }
@@ -71,7 +69,6 @@ impl Tally {
         (self.succeeded, self.failed)
     }
 
-    /// An I/O has succeeded.
     #[inline]
     pub(super) fn succeeded(
         &mut self,
@@ -94,7 +91,6 @@ impl Tally {
         record.e2e.record(now.saturating_since(created));
     }
 
-    /// An I/O has failed.
     pub(super) fn failed(
         &mut self,
         kind: Kind,
@@ -129,7 +125,7 @@ impl Tally {
         succeeded + self.errors.iter().flat_map(|errors| errors.values()).sum::<u64>()
     }
 
-    /// Adds another job's.
+    /// Adds what another job has counted.
     pub(super) fn merge(&mut self, other: Tally) {
         for (mine, other) in self.records.iter_mut().zip(other.records) {
             let Some(other) = other else { continue };
@@ -161,7 +157,7 @@ impl Tally {
         self.mismatches.extend(other.mismatches);
     }
 
-    /// As results have it.
+    /// Figures as a flow of a result document.
     pub(super) fn flow(&self, name: &str, has_keys: bool) -> Flow {
         let seconds = self.interval().as_secs_f64();
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };

@@ -21,7 +21,7 @@ const KEPT_MAX: usize = 10;
 /// Versions with which a short value is compared.
 const COMPARED_MAX: u32 = 1_000;
 
-/// What a key may have.
+/// Versions of a value that a key may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
     /// The oldest version that may be there; 0: anything, nothing as well.
@@ -32,7 +32,7 @@ struct State {
     deleted: u32,
 }
 
-/// Some of the keys.
+/// One in [`TABLES`] of the keys, under a lock of their own.
 #[derive(Debug, Default)]
 struct Table {
     states: Vec<State>,
@@ -94,7 +94,7 @@ impl Versions {
         version
     }
 
-    /// It has ended.
+    /// A Store or Delete of this version has ended.
     pub(super) fn ended(&self, key: u64, version: u32, success: bool) {
         let mut table = self.table(key);
         if let Some(oldest) = table.ended(key, version)
@@ -122,7 +122,7 @@ impl Versions {
         State { low: low.min(state.low), ..state }
     }
 
-    /// The value of a version.
+    /// Fills a buffer with the value of a version.
     pub(super) fn fill(&self, key: u64, version: u32, into: &mut [u8]) {
         let stamp = Stamp { run: self.run, address: key, generation: version };
         match into.len() < HEADER_BYTES {
@@ -143,7 +143,7 @@ impl Versions {
     }
 }
 
-/// What one job has found.
+/// What one job found when it verified values.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) checked: u64,

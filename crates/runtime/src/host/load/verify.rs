@@ -27,25 +27,21 @@ struct State {
 /// What holds something else than it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Where.
     pub place: Place,
     /// What should be there.
     pub expected: String,
-    /// What is.
+    /// What was read instead.
     pub found: String,
 }
 
-/// A block, or a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A block.
     Block {
-        /// Its address in blocks.
+        /// Logical block address.
         block: u64,
-        /// Its address in bytes.
+        /// Byte offset in the namespace.
         byte: u64,
     },
-    /// A key.
     Key(Key),
 }
 
@@ -109,7 +105,6 @@ impl Verify {
         (self.checked, self.mismatches)
     }
 
-    /// The first mismatches.
     pub(super) fn take_mismatches(&mut self) -> Vec<Mismatch> {
         std::mem::take(&mut self.kept)
     }
@@ -191,7 +186,7 @@ impl Verify {
         }
     }
 
-    /// Checks what was read.
+    /// Checks the blocks of a read, the first of which has address `first`.
     pub(super) fn check(&mut self, first: u64, data: &[u8]) {
         let bytes = self.block_bytes;
         for (block, data) in (first..).zip(data.chunks_exact(bytes)) {

@@ -14,7 +14,7 @@ pub(super) struct Issued<C> {
     pub(super) command: C,
     pub(super) created: Time,
     pub(super) submitted: Time,
-    /// Its answer counts.
+    /// Whether it is counted in the results.
     pub(super) counted: bool,
     /// It was refused with this status, and waits to be issued again.
     pub(super) refused: Option<Status>,
@@ -26,7 +26,7 @@ impl<C> Issued<C> {
         Issued { command, created, submitted: created, counted: true, refused: None }
     }
 
-    /// The same, whose answer does not count.
+    /// A command that is not counted in the results.
     pub(super) fn uncounted(command: C, created: Time) -> Issued<C> {
         Issued { counted: false, ..Issued::new(command, created) }
     }
@@ -39,33 +39,32 @@ pub(super) struct Turn<'a, C> {
     pub(super) end: Time,
     pub(super) now: Time,
     pub(super) outstanding: usize,
-    /// What is outstanding.
+    /// By slot.
     pub(super) commands: &'a [Option<Issued<C>>],
     pub(super) tally: &'a mut Tally,
 }
 
-/// What is made of an answer.
+/// What a workload makes of a completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) success: bool,
-    /// Bytes that it moved.
     pub(super) bytes: u64,
-    /// There was no such key.
+    /// The key did not exist.
     pub(super) missed: bool,
 }
 
-/// What a job does.
+/// A workload: which commands a job issues, and what it makes of their completions.
 pub(super) trait Work: Send {
     type Command: Copy + Send;
     type Data: Data;
 
-    /// The bytes of commands.
+    /// Data buffers of the commands.
     fn data(&mut self) -> &mut Self::Data;
     /// Whether something is to be done before the load, which is not measured.
     fn prepares(&self) -> bool;
-    /// That is done: the load begins.
+    /// Preparation is over and the load begins.
     fn begin(&mut self);
-    /// Whether it could not be done.
+    /// Whether preparation failed.
     fn has_failed(&self) -> bool;
     /// The next command, if one may be issued now.
     fn next(&mut self, turn: &mut Turn<'_, Self::Command>) -> Option<Issued<Self::Command>>;
@@ -75,7 +74,7 @@ pub(super) trait Work: Send {
     fn is_loading(&self) -> bool;
     /// Whether no more commands are to come.
     fn is_over(&self) -> bool;
-    /// There are to be no more.
+    /// No more commands are to be issued.
     fn end(&mut self);
     /// The entry of a command in this slot, and what it moves. `again`: it was written before.
     fn write(
@@ -84,11 +83,11 @@ pub(super) trait Work: Send {
         command: &mut Self::Command,
         again: bool,
     ) -> (SubmissionEntry, Movement);
-    /// As what a command counts.
+    /// The kind that a command is counted as.
     fn kind(command: &Self::Command) -> Kind;
     /// A command was not carried out, and will be issued again.
     fn refused(&mut self, command: &Self::Command);
-    /// A command has ended.
+    /// A command has been completed.
     fn answered(
         &mut self,
         command: &Self::Command,
@@ -96,6 +95,6 @@ pub(super) trait Work: Send {
     ) -> Result<Answer, HostError>;
     /// The connection was lost; what was outstanding will be issued again.
     fn lost(&mut self);
-    /// Everything has ended: what the answers showed.
+    /// Adds what verification found, when everything has ended.
     fn finish(&mut self, tally: &mut Tally);
 }

@@ -5,10 +5,10 @@ use mynah_result::figures::{count, duration, percent};
 use mynah_result::histogram::Histogram;
 use mynah_stamp::Span;
 
-/// Stages that a line names.
+/// Most stages that a line names.
 const NAMED: usize = 4;
 
-/// The I/Os of an interval.
+/// Figures of the I/Os that ended within an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
     total: Histogram,
@@ -27,7 +27,6 @@ impl Interval {
         Interval { stages, ..Interval::default() }
     }
 
-    /// An I/O of it.
     pub fn add(&mut self, head: &Head, stages: &[Span]) {
         self.slowest = self.slowest.max(head.total);
         if head.status != 0 {

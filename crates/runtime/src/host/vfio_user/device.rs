@@ -21,7 +21,7 @@ pub(super) const DOORBELLS: u64 = 0x1000;
 const COMMAND: u64 = 4;
 const COMMAND_BITS: u16 = 1 << 1 | 1 << 2 | 1 << 10;
 
-/// A function.
+/// A PCIe function over vfio-user.
 pub(super) struct Device {
     channel: Channel,
     client: Client<OwnedFd>,
@@ -192,7 +192,6 @@ impl Device {
         Ok(())
     }
 
-    /// Reads bytes of a region.
     pub(super) fn read(
         &mut self,
         region: u32,
@@ -209,7 +208,6 @@ impl Device {
         })
     }
 
-    /// Writes bytes of a region.
     pub(super) fn write(&mut self, region: u32, offset: u64, data: &[u8]) -> Result<(), HostError> {
         let request = Request::Write { region, offset, data };
         self.ask("to be written", &request, &[], |answer| done(&answer))

@@ -16,7 +16,6 @@ pub(super) use queue::Queue;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How to connect.
 #[derive(Clone, Debug)]
 pub struct VfioUserOptions {
     /// The folder with the socket.

@@ -22,7 +22,7 @@ use zerocopy::IntoBytes;
 pub(super) struct Layout {
     /// Where the memory is on the bus.
     pub(super) address: u64,
-    /// All of it.
+    /// Bytes of all of the queue's memory.
     pub(super) bytes: u64,
     completion: u64,
     lists: u64,
@@ -130,14 +130,13 @@ impl Layout {
 /// How doorbells are rung.
 #[derive(Debug)]
 pub(super) enum Doorbell {
-    /// By writing to memory.
+    /// By stores to mapped memory.
     Mapped {
-        /// The memory.
         words: Arc<Shared>,
         /// The index of the first doorbell.
         first: usize,
     },
-    /// By messages.
+    /// By region writes, one message each.
     Messages,
 }
 
@@ -255,7 +254,6 @@ impl Ring {
     }
 }
 
-/// An I/O queue.
 pub(in crate::host) struct Queue {
     layout: Layout,
     memory: Shared,

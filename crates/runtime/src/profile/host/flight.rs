@@ -17,7 +17,6 @@ pub struct Flight {
     pub(super) opcode: u8,
     pub(super) outstanding: u16,
     pub(super) nth: u32,
-    /// Bytes that it moves.
     pub(super) bytes: u32,
     pub(super) block: u64,
     /// Bytes that were in the output before it.
@@ -50,7 +49,7 @@ struct Leaving {
 /// A queue's commands under way.
 #[derive(Debug)]
 pub struct Flights {
-    /// By slot.
+    /// Outstanding commands by slot.
     flights: Vec<Flight>,
     leaving: VecDeque<Leaving>,
     sent: u64,
@@ -185,7 +184,7 @@ impl Flights {
         }
     }
 
-    /// Bytes came at this time.
+    /// Bytes were received at this time.
     #[inline]
     pub fn received(&mut self, at: Time) {
         (self.arrived, self.batch) = (at, 0);

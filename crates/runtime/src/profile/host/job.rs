@@ -14,23 +14,22 @@ const BESIDE: [&str; 3] = ["send_call_ps", "bytes_ahead", "r2ts"];
 /// An I/O that has ended, or has been given up.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// What it was.
     pub kind: Kind,
     /// Bytes, if they are known better than from its command.
     pub bytes: Option<u32>,
     /// NVMe status: code type and code.
     pub status: u16,
-    /// When it was created, and given to its queue.
+    /// When the request was created.
     pub created: Time,
-    /// The same of the queue.
+    /// When it was given to its queue.
     pub submitted: Time,
     /// When the last byte of its answer came, if it has one.
     pub arrived: Time,
-    /// When that was seen.
+    /// When the host saw that byte.
     pub seen: Time,
-    /// When it was handed to who had asked.
+    /// When the completion was handed to the job.
     pub handed: Time,
-    /// Which of the answers that came at once it was.
+    /// Its place among the completions of one receive, from 1.
     pub batch: u16,
 }
 
@@ -63,7 +62,7 @@ impl Period {
     }
 }
 
-/// A job's profile.
+/// Writes the records of one job's I/Os.
 #[derive(Debug)]
 pub struct HostProfile {
     ring: Ring,

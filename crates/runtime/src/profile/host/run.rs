@@ -24,13 +24,13 @@ pub enum ProfileError {
     /// There is no such choice of I/Os.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
-    /// A job's ring.
+    /// A job's ring cannot be made.
     #[error(transparent)]
     Ring(#[from] RingError),
     /// A job's ring cannot be read again.
     #[error(transparent)]
     Read(#[from] Problem),
-    /// The file.
+    /// The profile cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -174,7 +174,7 @@ impl HostProfiles {
     }
 }
 
-/// One that cannot be removed does no harm.
+/// Removes the jobs' files; failures are ignored.
 fn remove(parts: Vec<PathBuf>) {
     for path in parts {
         let _ = std::fs::remove_file(path);

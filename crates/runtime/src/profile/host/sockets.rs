@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often they are asked.
 const INTERVAL_MS: u64 = 100;
 /// Most answers that are kept of a run. When there are more, every second look is forgotten.
 const ANSWERS_MAX: usize = 1 << 14;

@@ -20,7 +20,7 @@ const PAGE_MAX: usize = 64 << 10;
 const PAGES_AT_ONCE: usize = 1024;
 /// Events are put in order when they are this old: a processor may be in the middle of writing one.
 const SETTLED_NS: u64 = 20_000_000;
-/// Between two looks.
+/// Between two reads of the rings.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The profile's time 0 is so long before it begins: requests may have been created before.
 const BEFORE_NS: u64 = 1_000_000_000;
@@ -45,7 +45,7 @@ impl Item {
     }
 }
 
-/// A processor's ring.
+/// One processor's ring buffer of the trace.
 #[derive(Debug)]
 struct Processor {
     ring: File,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const CLASS: &str = "/sys/class/nvme";
 
-/// A controller.
+/// What sysfs says of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Controller {
     /// Its connections are NVMe/TCP.

@@ -20,15 +20,15 @@ const GROUP: &str = "mynah_";
 /// The kernel's trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It is not there.
+    /// tracefs is not mounted.
     #[error("there is no tracefs at {}, nor at {}", PLACES[0], PLACES[1])]
     Absent,
-    /// It is not for this user.
+    /// The user may not trace the kernel.
     #[error("{}: {error}: tracing the kernel takes root", path.display())]
     Denied {
-        /// What could not be done with.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system call.
         #[source]
         error: io::Error,
     },
@@ -38,17 +38,17 @@ pub enum TraceError {
     /// A hook without which there are no records.
     #[error("the kernel's trace has no hook `{hook}`, without which there are no records: {why}")]
     NoHook {
-        /// Which.
+        /// Name of the hook.
         hook: &'static str,
-        /// What was found.
+        /// Why, as the kernel said last.
         why: String,
     },
-    /// Something else.
+    /// A system call failed.
     #[error("{}: {error}", path.display())]
     Io {
-        /// What could not be done with.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system call.
         #[source]
         error: io::Error,
     },

@@ -41,7 +41,6 @@ impl FunctionNotes {
         self.queues.iter_mut().find(|(id, _)| *id == queue_id).map(|(_, notes)| notes)
     }
 
-    /// A command was fetched.
     pub(crate) fn fetched(&mut self, command: &Fetched<'_>, turn: Turn) {
         let note = Note {
             nth: command.nth,
@@ -76,14 +75,14 @@ impl FunctionNotes {
     }
 }
 
-/// A command's end.
+/// A completion that has been posted.
 pub(crate) struct Posted<'a> {
     pub(crate) completion: &'a Completion,
     /// By how much it may have come before the look that found it.
     pub(crate) gap: Span,
-    /// The turn in which it ended,
+    /// The turn in which the command ended.
     pub(crate) turn: Turn,
-    /// and when its completion was in the host's memory.
+    /// When its completion was in the host's memory.
     pub(crate) at: Time,
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Before {
     Intake,
 }
 
-/// One of those behind them.
+/// One of the stages after the drive's.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Behind {
     Processing,
@@ -93,7 +93,7 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// An I/O begins.
+    /// Stages of an I/O that begins.
     #[inline]
     pub(super) fn begin(layout: Layout, begin: Time) -> Stages {
         Stages { layout, spans: [Span::ZERO; MOST], begin, at: begin }
@@ -152,7 +152,7 @@ impl Stages {
         }
     }
 
-    /// The time in the drive's.
+    /// Sum of the drive's stages.
     pub(super) fn in_drive(&self) -> Span {
         self.spans[self.layout.drive..self.layout.behind].iter().copied().sum()
     }
@@ -163,7 +163,6 @@ impl Stages {
         self.at.since(self.begin)
     }
 
-    /// All of them.
     #[inline]
     pub(super) fn spans(&self) -> &[Span] {
         &self.spans[..self.layout.count]
