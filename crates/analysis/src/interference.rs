@@ -9,7 +9,7 @@
 
 use super::analysis::Analysis;
 use super::group::{Dimension, GroupBy};
-use super::presence::{Scope, Stay, found_of, stays};
+use super::presence::{Scope, Stay, ahead_of_each, stays};
 use mynah_lab::batch;
 use mynah_result::figures::{duration, percent};
 use mynah_stamp::Stage;
@@ -262,8 +262,8 @@ fn undisturbed(queues: &[Vec<Stay>], of: &[usize], victim: usize, waits: bool) -
     let mut alone = Alone::default();
     for stays in queues {
         let others = |io: usize| u64::from(of[io] != victim);
-        for (stay, found) in stays.iter().zip(found_of(stays, others)) {
-            if of[stay.io] == victim && found.bytes == 0 {
+        for (stay, before) in stays.iter().zip(ahead_of_each(stays, others)) {
+            if of[stay.io] == victim && before.bytes == 0 {
                 alone.ios += 1;
                 let until = if waits { stay.served } else { stay.leave };
                 alone.sum += u128::from(until - stay.enter);

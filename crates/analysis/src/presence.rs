@@ -55,22 +55,22 @@ pub(super) fn stays(trace: &Trace, first: usize, last: usize, scope: Scope) -> V
     all
 }
 
-/// Whom an I/O found before itself.
+/// Number and bytes of the I/Os that were there when an I/O came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Ahead {
     pub(super) ios: u64,
     pub(super) bytes: u64,
 }
 
-/// Whom each of these found; they are in the order in which they came.
-pub(super) fn found(trace: &Trace, stays: &[Stay]) -> Vec<Found> {
-    found_of(stays, |io| trace.ios()[io].bytes.into())
+/// What was there when each of these came; they are in the order in which they came.
+pub(super) fn ahead(trace: &Trace, stays: &[Stay]) -> Vec<Ahead> {
+    ahead_of_each(stays, |io| trace.ios()[io].bytes.into())
 }
 
-/// The same, with what each counts for in place of its bytes.
-pub(super) fn found_of(stays: &[Stay], weight: impl Fn(usize) -> u64) -> Vec<Found> {
+/// As [`ahead`], with a weight of each I/O in place of its bytes.
+pub(super) fn ahead_of_each(stays: &[Stay], weight: impl Fn(usize) -> u64) -> Vec<Ahead> {
     let mut there = BinaryHeap::new();
-    let mut now = Found::default();
+    let mut now = Ahead::default();
     let each = stays.iter().map(|stay| {
         while let Some(&Reverse((leave, bytes))) = there.peek()
             && leave <= stay.enter
@@ -82,7 +82,7 @@ pub(super) fn found_of(stays: &[Stay], weight: impl Fn(usize) -> u64) -> Vec<Fou
         let before = now;
         let bytes = weight(stay.io);
         there.push(Reverse((stay.leave, bytes)));
-        now = Found { ios: now.ios + 1, bytes: now.bytes + bytes };
+        now = Ahead { ios: now.ios + 1, bytes: now.bytes + bytes };
         before
     });
     each.collect()
@@ -115,7 +115,9 @@ impl Company {
         let mut it = Company::default();
         let [mut sum, mut alone_sum, mut ahead, mut bytes] = [0u128; 4];
         for stays in stays(trace, first, last, scope) {
-            for (stay, found) in stays.iter().zip(found_of(&stays, |io| weight(&trace.ios()[io]))) {
+            for (stay, found) in
+                stays.iter().zip(ahead_of_each(&stays, |io| weight(&trace.ios()[io])))
+            {
                 if !which(&trace.ios()[stay.io]) {
                     continue;
                 }

@@ -10,7 +10,7 @@ mod servers;
 mod stations;
 
 use super::analysis::Analysis;
-use super::presence::{Stay, found, stays};
+use super::presence::{Stay, ahead, stays};
 use super::trace::{Io, Trace};
 use mynah_lab::batch;
 use rand::{Rng, SeedableRng};
@@ -166,7 +166,7 @@ impl<'a> Side<'a> {
             let mut held: Vec<Stay> =
                 stays.iter().map(|it| Stay { enter: it.served, ..*it }).collect();
             held.sort_unstable_by_key(|stay| (stay.enter, stay.io));
-            found(self.trace, &held).iter().map(|it| it.ios + 1).max().unwrap_or(1)
+            ahead(self.trace, &held).iter().map(|it| it.ios + 1).max().unwrap_or(1)
         };
         self.queues.iter().map(served).max().unwrap_or(1)
     }
@@ -176,7 +176,7 @@ impl<'a> Side<'a> {
 struct Services {
     by_class: BTreeMap<(u8, u32), Vec<f64>>,
     all: Vec<f64>,
-    said: String,
+    source: String,
 }
 
 fn class(io: &Io) -> (u8, u32) {
@@ -189,14 +189,14 @@ impl Services {
         for stays in &base.queues {
             let spans: Vec<(u64, u64)> = stays.iter().map(|it| (it.enter, it.leave)).collect();
             let got = (station.discipline == Discipline::Sharing).then(|| shared(&spans));
-            for (n, (stay, found)) in stays.iter().zip(found(base.trace, stays)).enumerate() {
+            for (n, (stay, before)) in stays.iter().zip(ahead(base.trace, stays)).enumerate() {
                 let served = match (station.held, &got) {
                     // What was held is known of all.
                     (Held::Until(_) | Held::ToTheEnd, _) => (stay.leave - stay.served) as f64,
                     (Held::Itself, Some(got)) => got[n],
                     (Held::Itself, None) => (stay.leave - stay.enter) as f64,
                 };
-                let sure = station.held != Held::Itself || found.ios == 0;
+                let sure = station.held != Held::Itself || before.ios == 0;
                 seen.push((class(base.io(stay)), served, sure));
             }
         }
@@ -205,15 +205,15 @@ impl Services {
             let mut all: Vec<f64> = seen.iter().map(|it| it.1).collect();
             all.sort_unstable_by(f64::total_cmp);
             let low = all.get(all.len() / 10).copied().unwrap_or(0.0);
-            let said =
+            let source =
                 format!("the tenth percentile of {} base I/Os: {sure} found it empty", all.len());
-            return Services { by_class: BTreeMap::new(), all: vec![low], said };
+            return Services { by_class: BTreeMap::new(), all: vec![low], source };
         }
-        let said = match station.held {
+        let source = match station.held {
             Held::Itself => format!("{sure} base I/Os that found it empty"),
             _ => format!("{sure} base I/Os, from the end of their wait"),
         };
-        let mut services = Services { by_class: BTreeMap::new(), all: vec![], said };
+        let mut services = Services { by_class: BTreeMap::new(), all: vec![], source };
         for (class, served, _) in seen.into_iter().filter(|it| it.2) {
             services.by_class.entry(class).or_default().push(served);
             services.all.push(served);
@@ -299,7 +299,7 @@ fn of_station(station: &Station, base: &Analysis, now: &Analysis) -> Option<Pred
         servers: Some(servers),
         base: simulate(&base, station, &services, servers, 0),
         now: simulate(&now, station, &services, servers, 0),
-        service: services.said.clone(),
+        service: services.source.clone(),
     };
     let is_refuted = |(predicted, measured): (f64, f64)| {
         predicted > REFUTED * measured && predicted - measured > 0.05 * services.mean()

@@ -333,11 +333,11 @@ fn sentence(comparison: &Comparison, finding: &Finding, loads: &Loads, when: &st
     let part = percent(comparison.share(finding.family));
     let grown = duration(comparison.total.grown() / 1e3);
     let stage = &finding.stage;
-    let mut said = match finding.shows_as {
+    let mut sentence = match finding.shows_as {
         Some(cause) => format!(
             "{when}more is asked for: {}. Most of it shows in {place}: {} ({stage}). It is {times}, {part} \
              of the {grown} that were added.",
-            loads.said(),
+            loads.describe(),
             cause.sentence()
         ),
         None => format!(
@@ -351,9 +351,10 @@ fn sentence(comparison: &Comparison, finding: &Finding, loads: &Loads, when: &st
             _ => format!("{}: ", place::Place::of(stage).name()),
         };
         let share = percent(*share);
-        said.push_str(&format!(" Beside that, {place}{} ({stage}), {share}.", cause.sentence()));
+        sentence
+            .push_str(&format!(" Beside that, {place}{} ({stage}), {share}.", cause.sentence()));
     }
-    said
+    sentence
 }
 
 fn speak(
@@ -363,8 +364,8 @@ fn speak(
     loads: &Loads,
     when: &str,
 ) -> Verdict {
-    let said = sentence(comparison, &finding, loads, when);
-    let mut verdict = Verdict::new(Outcome::Slower, said);
+    let sentence = sentence(comparison, &finding, loads, when);
+    let mut verdict = Verdict::new(Outcome::Slower, sentence);
     let times =
         |times: Option<f64>| times.map_or("new".to_owned(), |it| format!("{it:.1}x its base"));
     let stage_times = comparison.stage(&finding.stage).and_then(comparison::StageGrowth::times);

@@ -16,10 +16,10 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-pub use event::{Decoder, Event, Seen, Unfit};
+pub use event::{Decoder, Event, TimedEvent, Unfit};
 pub use format::{EventFormat, Field, FormatError};
 pub use hits::{Hits, hits};
 pub use hooks::{Alternative, HOOKS, Hook, HookUse, LeftOut, NotLeftOut, Probe, coverage_text};
-pub use initiator::{Ended, Initiator, KERNEL_BESIDE, kernel_header};
+pub use initiator::{EndedIo, Initiator, KERNEL_BESIDE, kernel_header};
 pub use page::{Entry, Missed, Page, PageError};
 pub use replay::{Replayed, replay};

@@ -65,13 +65,13 @@ const DRAIN: Span = Span::from_secs(5);
 const PORT_DRAIN: Span = Span::from_secs(1);
 
 /// What is done with a snapshot, on the thread that serves: it must not block.
-pub type Told = Box<dyn FnMut(Snapshot)>;
+pub type SnapshotSink = Box<dyn FnMut(Snapshot)>;
 
 /// Does something every so often.
 struct Interval {
     every: Span,
     next: Time,
-    then: Told,
+    then: SnapshotSink,
 }
 
 /// The loop that serves all connections of one subsystem, on one thread.
@@ -242,7 +242,7 @@ impl Engine {
     }
 
     /// Calls `then` every so often with what has been measured.
-    pub fn every(&mut self, every: Span, then: Told) {
+    pub fn every(&mut self, every: Span, then: SnapshotSink) {
         let next = self.clock.wall() + every;
         self.interval = Some(Interval { every, next, then });
     }

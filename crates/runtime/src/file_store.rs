@@ -27,7 +27,7 @@ mod trouble;
 
 pub use open_error::OpenError;
 use open_error::{Problem, odd_kind};
-pub use task::{Done, Task};
+pub use task::{Task, TaskResult};
 pub(crate) use trouble::Problem as Failure;
 pub use trouble::{Tell, Trouble};
 
@@ -48,7 +48,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use task::{Outcome, Wanted, Work, perform};
+use task::{ExpectedState, Outcome, Work, perform};
 
 /// Threads that wait for the disk.
 const THREADS: usize = 4;
@@ -194,7 +194,7 @@ fn name_of(drive: &str) -> String {
 }
 
 /// A drive's bytes in a file.
-pub type FileStore = DiskStore<Workers<Task, Done>>;
+pub type FileStore = DiskStore<Workers<Task, TaskResult>>;
 
 impl FileStore {
     /// A store in this file, for a drive of so many bytes; `drive` names the drive (its hash).
@@ -224,7 +224,7 @@ impl FileStore {
         });
         let workers = workers.map_err(|error| fail(Problem::Threads(error)))?;
         let mut store = DiskStore::new(disk, workers, header);
-        store.wanted = Wanted { is_named: look.is_named, bytes: look.bytes };
+        store.expected = ExpectedState { is_named: look.is_named, bytes: look.bytes };
         store.trouble = Trouble::of(&path);
         store.is_new = found == Found::Nothing;
         Ok((store, found))
@@ -354,7 +354,7 @@ pub struct DiskStore<E> {
     /// The disk is being looked at.
     looking: bool,
     /// What it has to look like.
-    wanted: Wanted,
+    expected: ExpectedState,
     /// Nothing was in it before this run, or this was.
     is_new: bool,
     before: Header,
@@ -373,7 +373,7 @@ struct Syncing {
     with_header: bool,
 }
 
-impl<E: Executor<Task, Done>> DiskStore<E> {
+impl<E: Executor<Task, TaskResult>> DiskStore<E> {
     /// A store whose header on stable storage is `header`, but for the drive's name perhaps.
     fn new(disk: Arc<dyn Disk>, executor: E, header: Header) -> DiskStore<E> {
         DiskStore {
@@ -392,7 +392,7 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
             retried: HashSet::new(),
             header_refused: false,
             looking: false,
-            wanted: Wanted { is_named: true, bytes: header.file_bytes() },
+            expected: ExpectedState { is_named: true, bytes: header.file_bytes() },
             is_new: false,
             before: header.clone(),
             header,
@@ -425,7 +425,7 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
         let at = self.header.data_at() + operation.at;
         let operation = Operation { at, ..operation };
         // A disk that was truncated is not to become as long again unseen.
-        let wanted = (operation.holds() >= self.wanted.bytes).then_some(self.wanted);
+        let wanted = (operation.holds() >= self.expected.bytes).then_some(self.expected);
         self.executor.submit(Task(Work::Change { operation, wanted }));
     }
 
@@ -479,7 +479,7 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
         Ready::Later(job)
     }
 
-    fn done(&mut self, done: Done) {
+    fn done(&mut self, done: TaskResult) {
         let mut ready = Vec::new();
         match done.0 {
             Outcome::Read { job, buffer: bytes, result } => {
@@ -497,7 +497,7 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
                 }
             }
             Outcome::Change { sequence, result: Ok(()), holds } => {
-                self.wanted.bytes = self.wanted.bytes.max(holds);
+                self.expected.bytes = self.expected.bytes.max(holds);
                 self.backlog.ended(sequence, &mut ready);
                 if let Some(job) = self.change_jobs.remove(&sequence) {
                     self.finished.push_back((job, Ok(())));
@@ -593,7 +593,7 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
     fn look(&mut self) {
         if !self.looking && self.condition != Condition::Failed {
             self.looking = true;
-            self.executor.submit(Task(Work::Look(self.wanted)));
+            self.executor.submit(Task(Work::Look(self.expected)));
         }
     }
 
@@ -614,8 +614,8 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
         let with_header = std::mem::take(&mut self.header_changed);
         let header = with_header
             .then(|| Header { sequence: self.header.sequence + 1, ..self.header.clone() });
-        self.syncing = Some(Syncing { jobs, covers, holds: self.wanted.bytes, with_header });
-        self.executor.submit(Task(Work::Sync { header, wanted: self.wanted }));
+        self.syncing = Some(Syncing { jobs, covers, holds: self.expected.bytes, with_header });
+        self.executor.submit(Task(Work::Sync { header, wanted: self.expected }));
     }
 
     /// Waits until the disk has done everything that it was given, or refused it.
@@ -641,14 +641,14 @@ impl<E: Executor<Task, Done>> DiskStore<E> {
     }
 }
 
-impl<E: Executor<Task, Done>> Store for DiskStore<E> {
+impl<E: Executor<Task, TaskResult>> Store for DiskStore<E> {
     /// Always `Later`: the job holds the bytes.
     fn fetch(&mut self, at: u64, bytes: u32) -> Ready {
         debug_assert!(at + u64::from(bytes) <= self.header.data_bytes, "outside the store");
         let (patches, all) = self.backlog.patches(at, bytes.into());
         let mut buffer = vec![0; bytes as usize];
         let on_disk = self.header.data_at() + at;
-        let held = self.wanted.bytes.saturating_sub(on_disk).min(bytes.into()) as usize;
+        let held = self.expected.bytes.saturating_sub(on_disk).min(bytes.into()) as usize;
         if all || held == 0 || self.disk.read_cached(on_disk, &mut buffer[..held]) {
             patches.iter().for_each(|patch| patch.apply(at, &mut buffer));
             let job = self.new_job(Job::Fetch { buffer, patches: Vec::new(), at });

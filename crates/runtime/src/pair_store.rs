@@ -27,8 +27,8 @@ pub use open_error::OpenError;
 use crate::file_store::{Failure, Tell, Trouble};
 use crate::workers::{Executor, Workers};
 use backlog::{Backlog, Batch};
-pub use engine::{Done, Task};
 use engine::{Engine, Names, Outcome, Work, perform};
+pub use engine::{Task, TaskResult};
 use folder::Recalled;
 use mynah_device::store::StateId;
 use mynah_device::{
@@ -54,7 +54,7 @@ enum UnderWay {
 }
 
 /// Pairs in memory, of which a folder keeps what becomes of them; see the module's description.
-pub struct PairStore<A, E = Workers<Task, Done>> {
+pub struct PairStore<A, E = Workers<Task, TaskResult>> {
     values: RamValues<A>,
     recalled: BTreeMap<u32, Recalled>,
     identity: [u8; 16],
@@ -71,7 +71,7 @@ struct Books<E> {
     /// All changes up to this one are with the engine; up to that one, on stable storage.
     changed: u64,
     stable: u64,
-    /// Number of changes that the engine has.
+    /// Batches that the engine has written, by its own count.
     changes: u64,
     /// Commands that wait for a change, by its number, and flushes.
     waiting: BTreeMap<u64, Vec<StoreJob>>,
@@ -125,13 +125,13 @@ impl SharedEngine {
         SharedEngine(std::sync::Arc::new(std::sync::Mutex::new(engine)))
     }
 
-    fn perform(&self, task: Task) -> Done {
+    fn perform(&self, task: Task) -> TaskResult {
         let mut engine = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         perform(&mut *engine, task)
     }
 }
 
-impl<E: Executor<Task, Done>> Books<E> {
+impl<E: Executor<Task, TaskResult>> Books<E> {
     fn new(executor: E, changes: u64) -> Books<E> {
         Books {
             executor,
@@ -195,7 +195,7 @@ impl<E: Executor<Task, Done>> Books<E> {
         self.executor.submit(Task(Work::Change { batch, count: self.changes + 1 }));
     }
 
-    fn done(&mut self, done: Done) {
+    fn done(&mut self, done: TaskResult) {
         let was = std::mem::replace(&mut self.under_way, UnderWay::Nothing);
         match (done.0, was) {
             (Outcome::Changed(Ok(())), UnderWay::Changes(upto)) => {
@@ -281,7 +281,7 @@ impl<E: Executor<Task, Done>> Books<E> {
     }
 }
 
-impl<A: Arena, E: Executor<Task, Done>> Values for PairStore<A, E> {
+impl<A: Arena, E: Executor<Task, TaskResult>> Values for PairStore<A, E> {
     fn reserve(&mut self, bytes: u32) -> Option<Place> {
         self.values.reserve(bytes)
     }
@@ -413,7 +413,7 @@ impl<A: Arena, E: Executor<Task, Done>> Values for PairStore<A, E> {
                     self.books.fail(&problem);
                     return Err(self.books.refusal().unwrap_or(StoreError::Write));
                 }
-                other => self.books.done(Done(other)),
+                other => self.books.done(TaskResult(other)),
             }
         }
     }

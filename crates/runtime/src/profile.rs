@@ -20,7 +20,7 @@ pub use query::{Queries, Scope};
 pub use ring::{RING_BYTES, Ring, RingError, RingProblem};
 pub use target::{FunctionNotes, Owner, Profiled, TargetProfile};
 
-pub(crate) use host::Asked;
+pub(crate) use host::Sampled;
 pub(crate) use notes::{Note, Noted};
 pub(crate) use query::Situation;
 pub(crate) use target::{Posted, Sent, Turn};

@@ -9,7 +9,7 @@ pub use store::{Start, StartError, state_path};
 use crate::authenticator::{Authenticator, Secrets};
 use crate::clock::{Clock, Rate};
 use crate::cpus::Cpus;
-use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
+use crate::engine::{Control, Engine, EngineLimits, SnapshotSink, copy_descriptor};
 use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure, PathCredit};
@@ -316,7 +316,7 @@ pub struct Server {
     wakers: Vec<OwnedFd>,
     trouble: Trouble,
     notes: Vec<String>,
-    interval: Option<(Span, Told)>,
+    interval: Option<(Span, SnapshotSink)>,
     ports: Vec<Port>,
     /// Where the clock of the guest connects whose time is the drive's.
     link: Option<Link>,
@@ -501,7 +501,7 @@ impl Server {
     }
 
     /// Calls `then` every so often, on the thread that serves: it must not block.
-    pub fn every(&mut self, every: Span, then: Told) {
+    pub fn every(&mut self, every: Span, then: SnapshotSink) {
         self.interval = Some((every, then));
     }
 
@@ -622,7 +622,7 @@ impl Server {
                 cpus.keep_to()?;
             }
             let (subsystem, measure, outcome) = engine.run();
-            let ended = Ended { subsystem, measure, outcome: Some(outcome) };
+            let ended = EndedServer { subsystem, measure, outcome: Some(outcome) };
             let (identity, options, trouble) = (self.identity, self.options, self.trouble);
             return Ok(ended.served(identity, options, self.notes, &trouble));
         }
@@ -645,20 +645,20 @@ impl Server {
             cpus.keep_to()?;
         }
         let (subsystem, measure) = engine.run()?;
-        let ended = Ended { subsystem, measure, outcome: None };
+        let ended = EndedServer { subsystem, measure, outcome: None };
         let (identity, options, trouble) = (self.identity, self.options, self.trouble);
         Ok(ended.served(identity, options, self.notes, &trouble))
     }
 }
 
 /// A drive that is not served any more.
-struct Ended {
+struct EndedServer {
     subsystem: Subsystem,
     measure: Measure,
     outcome: Option<Outcome>,
 }
 
-impl Ended {
+impl EndedServer {
     /// Saves what the store is to keep, and gathers what came of serving.
     fn served(
         self,
@@ -667,7 +667,7 @@ impl Ended {
         mut notes: Vec<String>,
         trouble: &Trouble,
     ) -> Served {
-        let Ended { mut subsystem, mut measure, outcome } = self;
+        let EndedServer { mut subsystem, mut measure, outcome } = self;
         measure.name_flows(subsystem.flow_names());
         notes.extend(measure.stalls().note());
         let drive = subsystem.drive();

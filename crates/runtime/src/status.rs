@@ -1,6 +1,6 @@
 //! A line an interval about what goes on.
 
-use crate::engine::{Snapshot, Told};
+use crate::engine::{Snapshot, SnapshotSink};
 use crate::hub::{Stall, waiting};
 use mynah_result::figures::{bandwidth, bytes, count, duration};
 use mynah_result::histogram::Histogram;
@@ -11,7 +11,10 @@ use std::io;
 /// Turns snapshots at the ends of intervals into lines for `print`, on a thread of its own:
 /// the engine hands them over and goes on. Lines are left out if `print` is that slow. They begin
 /// with `prefix`.
-pub fn lines(prefix: String, mut print: impl FnMut(&str) + Send + 'static) -> io::Result<Told> {
+pub fn lines(
+    prefix: String,
+    mut print: impl FnMut(&str) + Send + 'static,
+) -> io::Result<SnapshotSink> {
     let (sender, receiver) = crossbeam_channel::bounded::<Snapshot>(4);
     std::thread::Builder::new().name("mynah-status".to_owned()).spawn(move || {
         let mut before = None;

@@ -45,7 +45,7 @@ impl Band {
 
 /// An I/O as the host has it: which record, and when it left and was answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Away {
+pub(super) struct HostWait {
     pub(super) at: usize,
     pub(super) left: Time,
     pub(super) answered: Time,
@@ -83,7 +83,7 @@ impl<'a> Partners<'a> {
     }
 
     /// Those of them that can be of an I/O while the target's clock is so far ahead.
-    fn within(&self, head: &Head, away: &Away, ahead: Band) -> &[usize] {
+    fn within(&self, head: &Head, away: &HostWait, ahead: Band) -> &[usize] {
         let of_it = self.of(head);
         let begin = |at: &usize| i128::from(self.records.head(*at).begin.as_ps());
         let earliest = i128::from(away.left.as_ps()) + ahead.least;
@@ -94,7 +94,7 @@ impl<'a> Partners<'a> {
     }
 
     /// How far the target's clock is ahead, if a record of it is of this I/O; `None`: it is not.
-    fn band(&self, away: &Away, partner: usize) -> Option<Band> {
+    fn band(&self, away: &HostWait, partner: usize) -> Option<Band> {
         let head = self.records.head(partner);
         let ps = |time: Time| i128::from(time.as_ps());
         let (begin, end) = (ps(head.begin), ps(head.begin + head.total));
@@ -110,7 +110,7 @@ impl<'a> Partners<'a> {
 /// If several relations of the clocks would do.
 pub(super) fn matches(
     host: &Records,
-    mut away: Vec<Away>,
+    mut away: Vec<HostWait>,
     target: &Records,
     partners: Vec<usize>,
     ahead_ps: Option<i128>,
@@ -141,7 +141,7 @@ pub(super) fn matches(
 }
 
 /// How far the target's clock is ahead around the middle of the host's I/Os.
-fn vote(host: &Records, away: &[Away], partners: &Partners<'_>) -> Result<Band, Ambiguous> {
+fn vote(host: &Records, away: &[HostWait], partners: &Partners<'_>) -> Result<Band, Ambiguous> {
     let from = (away.len() / 2).saturating_sub(ANCHORS / 2);
     let until = (from + ANCHORS).min(away.len());
     let mut votes: Vec<Band> = vec![];
@@ -191,7 +191,7 @@ fn most_common(bands: &[Band]) -> Option<(usize, Band)> {
 /// Goes from I/O to I/O, and takes for each the only record that fits.
 fn follow<'a>(
     host: &Records,
-    away: impl Iterator<Item = &'a Away>,
+    away: impl Iterator<Item = &'a HostWait>,
     partners: &Partners<'_>,
     start: Band,
     is_fixed: bool,

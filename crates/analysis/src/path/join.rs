@@ -6,7 +6,7 @@
 //! is known as well as the relation's bound says; the sum of all of it does not.
 
 use super::clock::{ClockRelation, Contradiction, Stamps};
-use super::foreign::{self, Away};
+use super::foreign::{self, HostWait};
 use super::sides::{Records, identity};
 use mynah_profile::{
     Choice, Chooser, Counts, Decision, HOST_STAGES, Head, Header, KeepAbove, Problem, Side,
@@ -243,9 +243,9 @@ fn pair(
     let away = (0..host.len()).filter(|&at| !host.is_counted(at)).map(|at| {
         let HostTimes { left, answered, .. } =
             HostTimes::of(host.head(at), host.stages(at), of_host);
-        Away { at, left, answered }
+        HostWait { at, left, answered }
     });
-    let away: Vec<Away> = away.collect();
+    let away: Vec<HostWait> = away.collect();
     let mut by_time = 0;
     if !away.is_empty() {
         let mut is_free = vec![true; target.len()];

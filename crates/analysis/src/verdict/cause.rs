@@ -5,7 +5,7 @@ use super::comparison::Comparison;
 use super::load::Loads;
 use super::place::Place;
 use crate::analysis::Analysis;
-use crate::presence::{Company, Scope, found, stays};
+use crate::presence::{Company, Scope, ahead, stays};
 use crate::queue_models::StageModel;
 use crate::trace::Io;
 use mynah_profile::Network;
@@ -160,9 +160,9 @@ impl Case<'_> {
         let mut evidence = vec![];
         if family == [Place::Slots]
             && let Some(next) = ranked.next()
-            && let Some(said) = self.slots_follow(next)
+            && let Some(text) = self.slots_follow(next)
         {
-            evidence.push(said);
+            evidence.push(text);
             family = next;
         }
         let is_send = |place| self.comparison.grown_in(&[place]) > grown(family) / 2.0;
@@ -198,7 +198,7 @@ impl Case<'_> {
         let mut others: Vec<CauseShare> =
             others.map(|(cause, stage, share)| CauseShare { cause, stage, share }).collect();
         let rest = (1.0 - others.iter().map(|it| it.share).sum::<f64>()).max(0.0);
-        finding.evidence.insert(0, format!("asked for: {}", self.loads.said()));
+        finding.evidence.insert(0, format!("asked for: {}", self.loads.describe()));
         let own = others.iter().position(|it| it.cause == finding.cause && it.share > rest);
         if let Some(at) = own {
             finding.share = others.remove(at).share;
@@ -271,7 +271,7 @@ impl Case<'_> {
                         cause = Cause::HostCore;
                     }
                     finding.others_hold = cause == Cause::Sessions && slots.are_held_longer();
-                    finding.evidence.push(slots.said);
+                    finding.evidence.push(slots.evidence);
                 }
                 cause
             }
@@ -333,21 +333,21 @@ impl Case<'_> {
         let (queues, rest_now, ios) = held(self.now, now_at);
         let (mut entries, mut waited, mut full) = (0, 0u64, 0u64);
         for stays in &queues {
-            let found = found(&self.now.trace, stays);
-            let Some(most) = found.iter().map(|it| it.ios + 1).max() else { continue };
+            let before = ahead(&self.now.trace, stays);
+            let Some(most) = before.iter().map(|it| it.ios + 1).max() else { continue };
             entries += most;
             let has_waited = |io: &Io| self.now.trace.stages_of(io)[now_at] > 0;
-            for (stay, found) in stays.iter().zip(&found) {
+            for (stay, before) in stays.iter().zip(&before) {
                 if has_waited(&self.now.trace.ios()[stay.io]) {
                     waited += 1;
-                    full += u64::from((found.ios + 1) * 10 >= most * 9);
+                    full += u64::from((before.ios + 1) * 10 >= most * 9);
                 }
             }
         }
         let capacity = entries as f64 * self.now.trace.window() as f64;
         let busy = |rest: f64| ios as f64 * rest / capacity.max(1.0);
         let waited_full = full as f64 / waited.max(1) as f64;
-        let said = format!(
+        let evidence = format!(
             "{entries} entries of {} queues, {} of them taken on average; with the base's times {} \
              would be; of I/Os that waited {} got one of the last",
             queues.len(),
@@ -355,7 +355,7 @@ impl Case<'_> {
             percent(busy(rest_base)),
             percent(waited_full)
         );
-        Some(Slots { rest_base, rest_now, busy_at_base: busy(rest_base), waited_full, said })
+        Some(Slots { rest_base, rest_now, busy_at_base: busy(rest_base), waited_full, evidence })
     }
 
     fn company(
@@ -490,8 +490,8 @@ impl Case<'_> {
                 finding.stage = next.stage.clone();
             }
         }
-        if let Some((stage, said)) = self.slower_flash(0.05) {
-            finding.evidence.push(said);
+        if let Some((stage, text)) = self.slower_flash(0.05) {
+            finding.evidence.push(text);
             finding.stage = stage;
             return Cause::SlowFlash;
         }
@@ -568,8 +568,8 @@ impl Case<'_> {
             };
             let grown = self.comparison.stage(name).map_or(0.0, |it| it.grown());
             if now >= SLOWER * base && grown >= least * self.comparison.total.grown() {
-                let said = format!("{name} alone: {} -> {}", duration(base), duration(now));
-                return Some((name.to_owned(), said));
+                let text = format!("{name} alone: {} -> {}", duration(base), duration(now));
+                return Some((name.to_owned(), text));
             }
         }
         None
@@ -612,19 +612,19 @@ impl Case<'_> {
         let limits = self.beyond.limits;
         let rate = self.loads.bytes_per_s;
         let reached = |limit: Option<f64>| limit.filter(|limit| rate >= AT_LIMIT * limit);
-        let said = |limit: f64| {
+        let text = |limit: f64| {
             format!("{} of the {} that it is said to carry", bandwidth(rate), bandwidth(limit))
         };
         if finding.family == [Place::Drive]
             && let Some(limit) = reached(limits.drive_bytes_per_s)
         {
-            finding.evidence.push(said(limit));
+            finding.evidence.push(text(limit));
             finding.cause = Cause::DriveLimit;
         }
         let waits_for_link = finding.family == NETWORK
             || matches!(finding.cause, Cause::Backlog | Cause::SendQueue | Cause::Remote);
         if waits_for_link && let Some(limit) = reached(limits.link_bytes_per_s) {
-            finding.evidence.push(said(limit));
+            finding.evidence.push(text(limit));
             finding.cause = Cause::LinkLimit;
         }
     }
@@ -650,7 +650,7 @@ struct Slots {
     busy_at_base: f64,
     /// Which part of the I/Os that waited got one of the last entries.
     waited_full: f64,
-    said: String,
+    evidence: String,
 }
 
 impl Slots {

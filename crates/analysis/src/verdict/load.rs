@@ -2,7 +2,7 @@
 
 use crate::analysis::Analysis;
 use crate::group::Dimension;
-use crate::presence::{Scope, Stay, found, stays};
+use crate::presence::{Scope, Stay, ahead, stays};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A load has grown if it is so many times what it was.
@@ -28,7 +28,7 @@ fn depth(analysis: &Analysis, of: &[Stay]) -> u64 {
     if of.iter().all(|stay| outstanding(stay) > 0) {
         return of.iter().map(outstanding).max().unwrap_or(0);
     }
-    found(&analysis.trace, of).iter().map(|found| found.ios + 1).max().unwrap_or(0)
+    ahead(&analysis.trace, of).iter().map(|before| before.ios + 1).max().unwrap_or(0)
 }
 
 fn loads(analysis: &Analysis) -> BTreeMap<String, Load> {
@@ -108,7 +108,7 @@ impl Loads {
         self.iops >= GROWN || self.bytes >= GROWN || deeper
     }
 
-    pub(super) fn said(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         format!(
             "{:.2} times the I/Os, {:.2} times the bytes a second, {:.2} times as many at once",
             self.iops, self.bytes, self.depth

@@ -28,7 +28,7 @@ pub(super) fn write(path: &Path, profiles: &[Analysis]) -> Result<u64, ViewError
         Drawing { trace: Trace::create(path)?, next_group: 1, queues: 0, left_out: 0, arrows: 0 };
     for analysis in profiles {
         let label = (profiles.len() > 1).then(|| analysis.path.display().to_string());
-        let mut profile = Drawn::new(&analysis.header, label);
+        let mut profile = ProfileTracks::new(&analysis.header, label);
         each_record(analysis, &mut |record| profile.draw(record, &mut drawing))?;
     }
     drawing.trace.finish()?;
@@ -58,7 +58,7 @@ struct Process {
 }
 
 /// One profile on its way to the trace.
-struct Drawn<'a> {
+struct ProfileTracks<'a> {
     header: &'a Header,
     label: Option<String>,
     /// For each stage whether the target passes it, if both sides are there.
@@ -69,14 +69,20 @@ struct Drawn<'a> {
     queues: BTreeMap<(u16, u16, bool), Vec<Track>>,
 }
 
-impl<'a> Drawn<'a> {
-    fn new(header: &'a Header, label: Option<String>) -> Drawn<'a> {
+impl<'a> ProfileTracks<'a> {
+    fn new(header: &'a Header, label: Option<String>) -> ProfileTracks<'a> {
         let has = |name: &str| header.stages.iter().any(|stage| stage == name);
         let of_target = (has(REQUEST) && has(RESPONSE)).then(|| {
             let part = |stage: &String| matches!(part_of_path(stage), "drive" | "target");
             header.stages.iter().map(part).collect()
         });
-        Drawn { header, label, of_target, processes: BTreeMap::new(), queues: BTreeMap::new() }
+        ProfileTracks {
+            header,
+            label,
+            of_target,
+            processes: BTreeMap::new(),
+            queues: BTreeMap::new(),
+        }
     }
 
     fn draw(&mut self, record: &Record<'_>, to: &mut Drawing) {

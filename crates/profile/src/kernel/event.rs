@@ -43,7 +43,7 @@ pub enum Event {
         is_capsule: bool,
     },
     /// An R2T was taken, or what it asked for is cut into another PDU.
-    Asked {
+    R2t {
         /// The queue, by its address.
         queue: u64,
         command_id: u16,
@@ -73,7 +73,7 @@ pub enum Event {
 
 /// An event, when and in which thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct TimedEvent {
     /// In nanoseconds of the trace's clock.
     pub time: u64,
     /// The thread's number; 0 of an idle processor.
@@ -126,7 +126,7 @@ impl Decoder {
     }
 
     /// The event in these bytes; `None` if it is another's, or too short.
-    pub fn decode(&self, time: u64, payload: &[u8]) -> Option<Seen> {
+    pub fn decode(&self, time: u64, payload: &[u8]) -> Option<TimedEvent> {
         let id = u16::from_le_bytes(payload.get(..2)?.try_into().ok()?);
         let at = self.shapes.binary_search_by_key(&id, |shape| shape.id).ok()?;
         let shape = &self.shapes[at];
@@ -153,7 +153,7 @@ impl Decoder {
                 is_capsule: shape.hook == Hook::SendCommand,
             },
             // nvme_tcp_handle_r2t() leaves no length of a PDU; one that was sent has it still.
-            Hook::Asked => Event::Asked {
+            Hook::R2t => Event::R2t {
                 queue: number(0)?,
                 command_id: number(1)? as u16,
                 is_cut: number(2)? != 0,
@@ -169,6 +169,6 @@ impl Decoder {
             },
         };
         let thread = shape.thread.number(payload)? as u32;
-        Some(Seen { time, thread, event })
+        Some(TimedEvent { time, thread, event })
     }
 }

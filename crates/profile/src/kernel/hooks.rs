@@ -21,7 +21,7 @@ pub enum Hook {
     /// A send of a data digest begins.
     SendDigest,
     /// The target asks for data (R2T).
-    Asked,
+    R2t,
     /// Bytes have come to a connection's socket.
     Ready,
     /// nvme-tcp begins to read them.
@@ -188,7 +188,7 @@ pub const HOOKS: [HookUse; 9] = [
         ],
     },
     HookUse {
-        hook: Hook::Asked,
+        hook: Hook::R2t,
         name: "asked",
         without: "no r2t_wait, host_turn and r2t_further: they are part of host_submit",
         is_needed: false,

@@ -5,7 +5,7 @@
 //! for is learned from the first two. An I/O during which events were lost gets no record: a stage
 //! of it could be wrong.
 
-use super::event::{Event, Seen};
+use super::event::{Event, TimedEvent};
 use crate::header::{Header, Side, TimeBase};
 use crate::host::{CAPSULES_COUNTED, HOST_STAGES};
 use crate::kinds::{self, io_kinds};
@@ -35,7 +35,7 @@ type QueueName = (u32, u16);
 
 /// A request that was given to a queue and has no command yet.
 #[derive(Clone, Copy, Debug)]
-struct Given {
+struct QueuedRequest {
     queue: u64,
     tag: u16,
     bytes: u32,
@@ -96,7 +96,7 @@ struct Commands {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedIo {
     /// What it was. Its connection is nothing yet: see `controller`.
     pub head: Head,
     /// The controller's instance, as in `nvme0`.
@@ -117,7 +117,7 @@ pub struct Initiator {
     flights: FxHashMap<(QueueName, u16), Flight>,
     queues: FxHashMap<u64, Queue>,
     commands: FxHashMap<QueueName, Commands>,
-    threads: FxHashMap<u32, Given>,
+    threads: FxHashMap<u32, QueuedRequest>,
     /// Up to when events were lost, and how often; 0: none were.
     gap: u64,
     gaps: u64,
@@ -195,24 +195,24 @@ impl Initiator {
     }
 
     /// Something has happened; the I/O that has ended with it.
-    pub fn take(&mut self, seen: &Seen) -> Option<Ended> {
-        let Seen { time, thread, event } = *seen;
+    pub fn take(&mut self, seen: &TimedEvent) -> Option<EndedIo> {
+        let TimedEvent { time, thread, event } = *seen;
         match event {
             Event::Queued { queue, tag, bytes, started } => {
                 if self.threads.len() >= THREADS_MAX {
                     self.threads.clear();
                 }
                 let tag = tag & TAG;
-                self.threads.insert(thread, Given { queue, tag, bytes, started, time });
+                self.threads.insert(thread, QueuedRequest { queue, tag, bytes, started, time });
             }
             Event::Setup { .. } => self.setup(time, thread, &event),
             Event::Sent { queue, command_id, is_capsule } => {
                 self.sent(time, queue, command_id, is_capsule);
             }
-            Event::Asked { queue, command_id, is_cut: false } => {
+            Event::R2t { queue, command_id, is_cut: false } => {
                 self.asked(time, queue, command_id);
             }
-            Event::Asked { .. } => {}
+            Event::R2t { .. } => {}
             Event::Ready { queue } => {
                 if let Some(queue) = self.queues.get_mut(&queue) {
                     queue.ready = time;
@@ -359,7 +359,7 @@ impl Initiator {
         name: QueueName,
         tag: u16,
         status: u16,
-    ) -> Option<Ended> {
+    ) -> Option<EndedIo> {
         if name.1 == 0 || self.commands.len() >= QUEUES_MAX {
             return None;
         }
@@ -415,7 +415,7 @@ impl Initiator {
             ..Head::default()
         };
         let is_sized = flight.bytes.is_some() || !matches!(flight.opcode, READ | WRITE);
-        Some(Ended {
+        Some(EndedIo {
             head,
             controller: name.0,
             blocks: (!is_sized).then_some(flight.blocks),
@@ -425,7 +425,7 @@ impl Initiator {
     }
 
     /// Counts an I/O that ended and whose beginning was not seen.
-    fn ends_unknown(&mut self) -> Option<Ended> {
+    fn ends_unknown(&mut self) -> Option<EndedIo> {
         match self.gap {
             0 => self.before += 1,
             _ => {
@@ -437,7 +437,7 @@ impl Initiator {
     }
 }
 
-impl Given {
+impl QueuedRequest {
     /// When the request was created, if that is known.
     fn begin(&self) -> u64 {
         match self.started {
@@ -463,7 +463,7 @@ impl Times {
 
 impl Flight {
     /// A request that failed before its command was built.
-    fn unmade(given: Given, tag: u16) -> Flight {
+    fn unmade(given: QueuedRequest, tag: u16) -> Flight {
         Flight {
             command_id: tag,
             namespace: 0,

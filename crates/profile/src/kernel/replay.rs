@@ -1,14 +1,14 @@
 //! A trace that was stored: descriptions of events, a zero byte, and pages of 4 KiB of all
 //! processors. For tests and the fuzz target.
 
-use super::{Decoder, Ended, EventFormat, HOOKS, Initiator, Missed, Page, Seen};
+use super::{Decoder, EndedIo, EventFormat, HOOKS, Initiator, Missed, Page, TimedEvent};
 
 const PAGE: usize = 4096;
 
 /// What becomes of a stored trace.
 #[derive(Debug)]
 pub struct Replayed {
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedIo>,
     /// The state machine after the last event, with its counts.
     pub initiator: Initiator,
     /// Events that were decoded.
@@ -31,7 +31,7 @@ pub fn replay(data: &[u8]) -> Replayed {
             let _ = decoder.add(of.hook, &format);
         }
     }
-    let (mut seen, mut missed): (Vec<Seen>, Vec<u64>) = (vec![], vec![]);
+    let (mut seen, mut missed): (Vec<TimedEvent>, Vec<u64>) = (vec![], vec![]);
     for bytes in pages.chunks(PAGE) {
         let Ok(mut page) = Page::new(bytes) else { continue };
         let mut is_missing = page.missed() != Missed::Nothing;

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 /// meanwhile with data digests: `tests/guest`, Linux 7.2.13 of Debian.
 const STORED: &[u8] = include_bytes!("../../../../fuzz/corpus/kernel_trace/linux-7.2");
 
-fn ns(ended: &Ended, stage: usize) -> u64 {
+fn ns(ended: &EndedIo, stage: usize) -> u64 {
     ended.stages[stage].as_ps() / 1000
 }
 
-fn total(ended: &Ended) -> Span {
+fn total(ended: &EndedIo) -> Span {
     ended.stages.iter().fold(Span::ZERO, |sum, &span| sum + span)
 }
 
@@ -23,7 +23,7 @@ fn a_stored_trace_becomes_records() {
     assert_eq!(initiator.completed(), replayed.ended.len() as u64);
     assert_eq!((initiator.lost(), initiator.before(), initiator.clamped()), (0, 0, 0));
     // Of those that come behind what Linux reads when it finds a disk.
-    let dd: Vec<&Ended> = replayed.ended.iter().rev().take(6).rev().collect();
+    let dd: Vec<&EndedIo> = replayed.ended.iter().rev().take(6).rev().collect();
     let what: Vec<_> = dd.iter().map(|it| (it.head.opcode, it.head.bytes, it.head.block)).collect();
     let wanted = [(2, 4096, 0), (2, 4096, 8), (2, 4096, 16), (1, 4096, 0), (1, 4096, 8)];
     assert_eq!(what[..5], wanted);
@@ -107,7 +107,7 @@ fn what_the_kernel_counted_is_read() {
 #[test]
 fn coverage_names_what_is_missing() {
     let setup = HookUse::of(Hook::Setup).alternatives[0];
-    let found = [(Hook::Setup, Ok(setup)), (Hook::Asked, Err("no such symbol".to_owned()))];
+    let found = [(Hook::Setup, Ok(setup)), (Hook::R2t, Err("no such symbol".to_owned()))];
     let text = coverage_text(&found);
     assert!(text.contains("  setup         event nvme:nvme_setup_cmd\n"), "{text}");
     assert!(text.contains("missing (no such symbol): no r2t_wait"), "{text}");
@@ -139,7 +139,7 @@ fn event() -> impl Strategy<Value = Event> {
             |(queue, command_id, is_capsule)| Event::Sent { queue, command_id, is_capsule }
         ),
         (queue.clone(), command, any::<bool>())
-            .prop_map(|(queue, command_id, is_cut)| { Event::Asked { queue, command_id, is_cut } }),
+            .prop_map(|(queue, command_id, is_cut)| { Event::R2t { queue, command_id, is_cut } }),
         queue.clone().prop_map(|queue| Event::Ready { queue }),
         queue.prop_map(|queue| Event::Read { queue }),
         (0u16..3, 0u16..3, 0u16..0x800).prop_map(|(queue, tag, status)| Event::Completed {
@@ -165,7 +165,7 @@ proptest! {
             if gap == 0 {
                 initiator.missed(time);
             }
-            if let Some(io) = initiator.take(&Seen { time, thread, event }) {
+            if let Some(io) = initiator.take(&TimedEvent { time, thread, event }) {
                 ended += 1;
                 prop_assert_eq!(io.head.total, total(&io));
                 prop_assert!(io.head.begin.as_ps().checked_add(io.head.total.as_ps()).is_some());

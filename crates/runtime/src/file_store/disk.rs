@@ -20,12 +20,12 @@ pub(super) trait Disk: Send + Sync + 'static {
     /// Puts everything on stable storage whose write or zeroing ended before this began.
     fn sync(&self) -> io::Result<()>;
     /// Whether the file still has a name, and its length.
-    fn look(&self) -> io::Result<Look>;
+    fn look(&self) -> io::Result<FileState>;
 }
 
 /// Whether the file still has a name, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct FileState {
     /// Whether it has a name in some folder, without which nobody finds it again.
     pub(super) is_named: bool,
     pub(super) bytes: u64,
@@ -80,8 +80,8 @@ impl Disk for File {
         Ok(rustix::fs::fdatasync(self)?)
     }
 
-    fn look(&self) -> io::Result<Look> {
+    fn look(&self) -> io::Result<FileState> {
         let metadata = self.metadata()?;
-        Ok(Look { is_named: metadata.nlink() > 0, bytes: metadata.len() })
+        Ok(FileState { is_named: metadata.nlink() > 0, bytes: metadata.len() })
     }
 }

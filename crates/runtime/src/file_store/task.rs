@@ -23,18 +23,18 @@ pub(super) enum Work {
     /// `wanted`: what the disk has to look like before, if it may look so again afterwards.
     Change {
         operation: Operation,
-        wanted: Option<Wanted>,
+        wanted: Option<ExpectedState>,
     },
     Sync {
         header: Option<Header>,
-        wanted: Wanted,
+        wanted: ExpectedState,
     },
-    Look(Wanted),
+    Look(ExpectedState),
 }
 
 /// What a disk has to look like.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedState {
     /// It had a name at first. There are file systems that do not say.
     pub(super) is_named: bool,
     pub(super) bytes: u64,
@@ -42,7 +42,7 @@ pub(super) struct Wanted {
 
 /// Result of a [`Task`].
 #[derive(Debug)]
-pub struct Done(pub(super) Outcome);
+pub struct TaskResult(pub(super) Outcome);
 
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -65,8 +65,8 @@ pub(super) enum Outcome {
     },
 }
 
-pub(super) fn perform(disk: &(impl Disk + ?Sized), task: Task) -> Done {
-    Done(match task.0 {
+pub(super) fn perform(disk: &(impl Disk + ?Sized), task: Task) -> TaskResult {
+    TaskResult(match task.0 {
         Work::Read { job, at, mut buffer, held } => {
             let result = disk.read(at, &mut buffer[..held]);
             Outcome::Read { job, buffer, result }
@@ -101,7 +101,7 @@ pub(super) fn of_write(error: io::Error) -> Problem {
 fn sync(
     disk: &(impl Disk + ?Sized),
     header: Option<Header>,
-    wanted: Wanted,
+    wanted: ExpectedState,
 ) -> Result<(), Problem> {
     look(disk, wanted)?;
     if let Some(header) = header {
@@ -111,7 +111,7 @@ fn sync(
     disk.sync().map_err(Problem::Sync)
 }
 
-pub(super) fn look(disk: &(impl Disk + ?Sized), wanted: Wanted) -> Result<(), Problem> {
+pub(super) fn look(disk: &(impl Disk + ?Sized), wanted: ExpectedState) -> Result<(), Problem> {
     let found = disk.look().map_err(Problem::Look)?;
     if wanted.is_named && !found.is_named {
         return Err(Problem::Deleted);

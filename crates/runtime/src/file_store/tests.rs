@@ -2,7 +2,7 @@
 
 mod files;
 
-use super::disk::Look;
+use super::disk::FileState;
 use super::task::{look, of_write};
 use super::*;
 use proptest::prelude::*;
@@ -99,8 +99,8 @@ impl Disk for RecordingDisk {
     fn sync(&self) -> io::Result<()> {
         unreachable!("the executor does it in two steps")
     }
-    fn look(&self) -> io::Result<Look> {
-        Ok(Look { is_named: true, bytes: self.0.lock().unwrap().content.len() as u64 })
+    fn look(&self) -> io::Result<FileState> {
+        Ok(FileState { is_named: true, bytes: self.0.lock().unwrap().content.len() as u64 })
     }
 }
 
@@ -109,7 +109,7 @@ struct Steps {
     disk: Arc<RecordingDisk>,
     waiting: Vec<Task>,
     running: Vec<(usize, Task, Vec<u8>)>,
-    done: VecDeque<Done>,
+    done: VecDeque<TaskResult>,
     begun: usize,
 }
 
@@ -178,15 +178,19 @@ impl Steps {
                 for (now, before) in bytes.chunks_mut(SECTOR as usize).zip(half.chunks(512)) {
                     now[..256].copy_from_slice(&before[..256]);
                 }
-                self.done.push_back(Done(Outcome::Read { job, buffer: bytes, result: Ok(()) }));
+                self.done.push_back(TaskResult(Outcome::Read {
+                    job,
+                    buffer: bytes,
+                    result: Ok(()),
+                }));
             }
             Work::Look(wanted) => {
                 let result = look(&*self.disk, wanted);
-                self.done.push_back(Done(Outcome::Look { result }));
+                self.done.push_back(TaskResult(Outcome::Look { result }));
             }
             Work::Change { operation, .. } => {
                 let (sequence, holds) = (operation.sequence, operation.holds());
-                self.done.push_back(Done(Outcome::Change { sequence, result, holds }));
+                self.done.push_back(TaskResult(Outcome::Change { sequence, result, holds }));
             }
             // Written: now the sync of everything.
             Work::Sync { header: Some(_), wanted } if result.is_ok() => {
@@ -194,27 +198,27 @@ impl Steps {
                 self.running.push((number, Task(Work::Sync { header: None, wanted }), half));
             }
             Work::Sync { header: Some(_), .. } => {
-                self.done.push_back(Done(Outcome::Sync { result }));
+                self.done.push_back(TaskResult(Outcome::Sync { result }));
             }
             Work::Sync { header: None, .. } => {
                 let result = sync_fails.map_or(Ok(()), |it| Err(Failure::Sync(it.into())));
                 if result.is_ok() {
                     self.disk.record(Step::SyncEnds);
                 }
-                self.done.push_back(Done(Outcome::Sync { result }));
+                self.done.push_back(TaskResult(Outcome::Sync { result }));
             }
         }
     }
 }
 
-impl Executor<Task, Done> for Steps {
+impl Executor<Task, TaskResult> for Steps {
     fn submit(&mut self, task: Task) {
         self.waiting.push(task);
     }
-    fn finished(&mut self) -> Option<Done> {
+    fn finished(&mut self) -> Option<TaskResult> {
         self.done.pop_front()
     }
-    fn wait(&mut self) -> Option<Done> {
+    fn wait(&mut self) -> Option<TaskResult> {
         while self.done.is_empty() {
             if self.running.is_empty() {
                 assert!(!self.waiting.is_empty(), "the store waits for nothing");
@@ -589,7 +593,7 @@ fn a_failed_write_fails_every_later_flush() {
 
 /// What was said went wrong, in order: each message has one of these.
 #[track_caller]
-fn assert_says<E: Executor<Task, Done>>(store: &DiskStore<E>, parts: &[&str]) {
+fn assert_says<E: Executor<Task, TaskResult>>(store: &DiskStore<E>, parts: &[&str]) {
     let messages = store.trouble().messages();
     assert_eq!(messages.len(), parts.len(), "{messages:?}");
     for (message, part) in messages.iter().zip(parts) {

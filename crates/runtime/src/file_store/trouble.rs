@@ -109,11 +109,11 @@ impl fmt::Display for Problem {
 #[derive(Clone, Default)]
 pub struct Trouble {
     path: PathBuf,
-    told: Arc<Mutex<Told>>,
+    reports: Arc<Mutex<Reports>>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Reports {
     kinds: Vec<(PathBuf, std::mem::Discriminant<Problem>)>,
     messages: Vec<String>,
     cause: Option<String>,
@@ -130,53 +130,54 @@ impl fmt::Debug for Trouble {
 impl Trouble {
     /// For the store at `path`.
     pub(crate) fn of(path: &Path) -> Trouble {
-        Trouble { path: path.to_owned(), told: Arc::default() }
+        Trouble { path: path.to_owned(), reports: Arc::default() }
     }
 
     /// The same of what else the store consists of, at another path.
     pub(crate) fn of_another(&self, path: &Path) -> Trouble {
-        Trouble { path: path.to_owned(), told: self.told.clone() }
+        Trouble { path: path.to_owned(), reports: self.reports.clone() }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    fn told<R>(&self, then: impl FnOnce(&mut Told) -> R) -> R {
-        then(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<R>(&self, then: impl FnOnce(&mut Reports) -> R) -> R {
+        then(&mut self.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Tells `tell` from now on what goes wrong, once for each kind.
     pub fn tell(&self, tell: Tell) {
-        self.told(|told| told.tell = Some(tell));
+        self.with(|reports| reports.tell = Some(tell));
     }
 
     /// Tells of a problem, once for each path and kind.
     pub(crate) fn add(&self, problem: &Problem) {
-        self.told(|told| {
+        self.with(|reports| {
             let kind = (self.path.clone(), std::mem::discriminant(problem));
-            if told.kinds.contains(&kind) {
+            if reports.kinds.contains(&kind) {
                 return;
             }
-            told.kinds.push(kind);
-            told.cause = told.cause.take().or_else(|| problem.cause().map(ToString::to_string));
+            reports.kinds.push(kind);
+            reports.cause =
+                reports.cause.take().or_else(|| problem.cause().map(ToString::to_string));
             let message = format!("{}: {problem}", self.path.display());
-            if let Some(tell) = &mut told.tell {
+            if let Some(tell) = &mut reports.tell {
                 tell(&format!("error: {message}"));
             }
-            told.messages.push(message);
+            reports.messages.push(message);
         });
     }
 
     /// There is room again, and everything that had none is written.
     pub(crate) fn has_room_again(&self) {
-        self.told(|told| {
-            if std::mem::replace(&mut told.has_room_again, true) {
+        self.with(|reports| {
+            if std::mem::replace(&mut reports.has_room_again, true) {
                 return;
             }
             let path = self.path.display();
             let message = format!("{path}: there is room again, and everything is written");
-            if let Some(tell) = &mut told.tell {
+            if let Some(tell) = &mut reports.tell {
                 tell(&format!("note: {message}"));
             }
         });
@@ -184,11 +185,11 @@ impl Trouble {
 
     /// What went wrong, in order, each kind once.
     pub fn messages(&self) -> Vec<String> {
-        self.told(|told| told.messages.clone())
+        self.with(|reports| reports.messages.clone())
     }
 
     /// What the system said of it first.
     pub fn cause(&self) -> Option<String> {
-        self.told(|told| told.cause.clone())
+        self.with(|reports| reports.cause.clone())
     }
 }

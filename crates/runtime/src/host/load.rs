@@ -251,7 +251,7 @@ fn run_jobs<R: Remote, W: Work>(
             })
             .collect();
         let count = jobs.len() as u64;
-        let mut told = !prepares;
+        let mut started = !prepares;
         let mut done = |lost: bool| {
             if let Some(profiles) = &load.profile {
                 profiles.look();
@@ -264,8 +264,8 @@ fn run_jobs<R: Remote, W: Work>(
                     let done = completed as f64 / keys.max(1) as f64;
                     Progress::Loading { done, stored: completed }
                 }
-                Some(_) if !told => {
-                    told = true;
+                Some(_) if !started => {
+                    started = true;
                     Progress::Started
                 }
                 Some(start) => {
@@ -348,7 +348,7 @@ fn supervise<R: Remote>(
 ) -> u64 {
     // Two in a timeout, so that one may be late.
     let keep_alive = Span::from_ns(R::keep_alive_time(options).as_nanos() as u64 / 2);
-    let mut heard = clock.wall();
+    let mut last_keep_alive = clock.wall();
     let mut reconnects = 0;
     loop {
         let (working, mut lost) = link.watch(LOOK);
@@ -360,10 +360,12 @@ fn supervise<R: Remote>(
             && !lost
         {
             lost = present.check().is_err();
-            if !lost && !keep_alive.is_zero() && clock.wall().saturating_since(heard) >= keep_alive
+            if !lost
+                && !keep_alive.is_zero()
+                && clock.wall().saturating_since(last_keep_alive) >= keep_alive
             {
                 lost = present.keep_alive().is_err();
-                heard = clock.wall();
+                last_keep_alive = clock.wall();
             }
         }
         if !lost {
@@ -382,7 +384,7 @@ fn supervise<R: Remote>(
                 Ok((found, same, source)) if same.is(space) => {
                     *controller = Some(found);
                     reconnects += 1;
-                    heard = clock.wall();
+                    last_keep_alive = clock.wall();
                     link.connected(source);
                     break;
                 }

@@ -73,7 +73,7 @@ pub struct ProfileClient {
     timeout: Duration,
     room_max: usize,
     keep_alive: Span,
-    heard: Time,
+    last_keep_alive: Time,
 }
 
 impl ProfileClient {
@@ -95,7 +95,7 @@ impl ProfileClient {
             timeout: options.timeout,
             room_max: room_max.min(ROOM_MAX),
             keep_alive,
-            heard: Time::ZERO,
+            last_keep_alive: Time::ZERO,
         })
     }
 
@@ -158,9 +158,11 @@ impl ProfileClient {
     /// If waiting fails.
     pub fn wait(&mut self, span: Duration) -> Result<(), HostError> {
         let now = self.clock.wall();
-        if !self.keep_alive.is_zero() && now.saturating_since(self.heard) >= self.keep_alive {
+        if !self.keep_alive.is_zero()
+            && now.saturating_since(self.last_keep_alive) >= self.keep_alive
+        {
             self.controller.keep_alive()?;
-            self.heard = now;
+            self.last_keep_alive = now;
         }
         self.connection.wait(span)
     }

@@ -77,13 +77,13 @@ fn meaning(status: Status) -> Option<&'static str> {
     })
 }
 
-struct Ended {
+struct Completion {
     status: Status,
     result: u32,
     data: Vec<u8>,
 }
 
-impl Ended {
+impl Completion {
     /// Whether it succeeded.
     ///
     /// # Errors
@@ -288,7 +288,7 @@ impl Client {
     }
 
     /// Issues one command and waits for its completion.
-    fn issue(&mut self, command: &C, movement: Movement) -> Result<Ended, HostError> {
+    fn issue(&mut self, command: &C, movement: Movement) -> Result<Completion, HostError> {
         let mut entry = SubmissionEntry::default();
         entry.namespace_id.set(self.space);
         command.put(&mut entry);
@@ -303,7 +303,7 @@ impl Client {
             if let Some(completed) = self.queue.poll(&mut self.moved)? {
                 let data = std::mem::take(&mut self.moved.back);
                 let entry = completed.entry;
-                return Ok(Ended {
+                return Ok(Completion {
                     status: entry.status(),
                     result: entry.result.get() as u32,
                     data,

@@ -29,14 +29,14 @@ const ENTRIES: u32 = 1024;
 #[derive(Debug)]
 pub(super) enum Carried {
     /// The connection that the client itself has.
-    Client(Box<Seen>),
+    Client(Box<NbdClient>),
     /// The I/O queue of that connection.
     Queue(Id),
 }
 
 /// An NBD client, and the state of its controller and queue.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct NbdClient {
     client: Client,
     transport: Transport,
     /// The export that it has chosen.
@@ -69,7 +69,7 @@ impl Hub {
     pub fn open_nbd(&mut self, now: Now, who: Who, transport: Transport) -> Id {
         let transport = Transport { kind: TRANSPORT_TYPE, ..transport };
         let id = self.open(now, who, transport.clone());
-        let seen = Seen {
+        let seen = NbdClient {
             client: Client::new(),
             transport,
             volume: None,
@@ -92,7 +92,7 @@ impl Hub {
         }
     }
 
-    fn seen_mut(&mut self, id: Id) -> Option<&mut Seen> {
+    fn seen_mut(&mut self, id: Id) -> Option<&mut NbdClient> {
         match &mut self.peer(id)?.carried {
             Some(Carried::Client(seen)) => Some(seen),
             _ => None,

@@ -4,9 +4,9 @@ use super::account::Account;
 use super::link::{Link, Lost, wait};
 use super::{GuestClock, Outcome};
 use crate::clock::{Clock, Rate, Still};
-use crate::engine::{Control, Snapshot, Told};
+use crate::engine::{Control, Snapshot, SnapshotSink};
 use crate::hub::{Hub, Measure, Parts};
-use crate::vfio_user::{Heard, Port, Say};
+use crate::vfio_user::{ClientEvent, Port, Say};
 use mynah_device::{Now, Subsystem};
 use mynah_guest_protocol::{Counts, INSTRUCTION_NS, Message};
 use mynah_stamp::{Span, Time};
@@ -49,7 +49,7 @@ impl From<Lost> for End {
 struct Interval {
     every: Span,
     next: Time,
-    then: Told,
+    then: SnapshotSink,
 }
 
 /// Serves one guest in lockstep with the guest's clock.
@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// Calls `then` every so often, by the guest's clock, with what has been measured.
-    pub fn every(&mut self, every: Span, then: Told) {
+    pub fn every(&mut self, every: Span, then: SnapshotSink) {
         self.interval = Some(Interval { every, next: Time::ZERO + every, then });
     }
 
@@ -224,7 +224,7 @@ impl Engine {
         loop {
             let Some(channel) = self.port.channel() else { return Ok(()) };
             wait(&[channel], PAUSE);
-            if self.port.receive_one() && self.deal()? == Heard::Knocked {
+            if self.port.receive_one() && self.deal()? == ClientEvent::Knocked {
                 return Ok(());
             }
             if clock.wall() > deadline {
@@ -249,7 +249,7 @@ impl Engine {
     }
 
     /// Handles what the client has sent, at the present time.
-    fn deal(&mut self) -> Result<Heard, End> {
+    fn deal(&mut self) -> Result<ClientEvent, End> {
         let now = self.at(self.now);
         let Parts { subsystem, measure, .. } = self.hub.parts();
         let was_in_use = self.port.is_in_use();
@@ -260,8 +260,8 @@ impl Engine {
             return Err(End::Failed(text.to_owned()));
         }
         match heard {
-            Heard::Mark(number) => self.account.mark(number),
-            Heard::Posted => {
+            ClientEvent::Mark(number) => self.account.mark(number),
+            ClientEvent::Posted => {
                 let text = "QEMU does not wait for the drive when the guest writes to it: the device \
                             needs x-no-posted-writes=true";
                 return Err(End::Failed(text.to_owned()));

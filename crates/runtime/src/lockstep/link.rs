@@ -28,7 +28,7 @@ struct Peer {
     channel: Channel,
     inbox: Inbox,
     /// Messages that were received and not yet handled.
-    said: VecDeque<Message>,
+    received: VecDeque<Message>,
     processors: usize,
     /// Instructions executed so far; a lower number is an error.
     executed: u64,
@@ -63,7 +63,7 @@ impl Link {
 
     /// Whether something was said that was not dealt with.
     pub(super) fn has_more(&self) -> bool {
-        self.peer.as_ref().is_some_and(|peer| !peer.said.is_empty())
+        self.peer.as_ref().is_some_and(|peer| !peer.received.is_empty())
     }
 
     /// Whether a clock is connected and welcome.
@@ -83,7 +83,7 @@ impl Link {
         self.peer = Some(Peer {
             channel,
             inbox: Inbox::default(),
-            said: VecDeque::new(),
+            received: VecDeque::new(),
             processors: 0,
             executed: 0,
             is_welcome: false,
@@ -93,10 +93,10 @@ impl Link {
     /// The next thing that the clock says, after its greeting; `None` if there is nothing yet.
     pub(super) fn hear(&mut self) -> Result<Option<Message>, Lost> {
         let Some(peer) = &mut self.peer else { return Ok(None) };
-        if let Some(message) = peer.said.pop_front() {
+        if let Some(message) = peer.received.pop_front() {
             return Ok(Some(message));
         }
-        let heard = peer.receive().and_then(|()| match peer.said.pop_front() {
+        let heard = peer.receive().and_then(|()| match peer.received.pop_front() {
             Some(first) if !peer.is_welcome => peer.greet(&first).map(|()| None),
             other => Ok(other),
         });
@@ -118,8 +118,8 @@ impl Link {
         loop {
             let Some(peer) = &mut self.peer else { return Err(Lost::Closed) };
             peer.receive()?;
-            let at = peer.said.iter().position(|it| matches!(it, Message::Time(_)));
-            if let Some(Message::Time(counts)) = at.and_then(|at| peer.said.remove(at)) {
+            let at = peer.received.iter().position(|it| matches!(it, Message::Time(_)));
+            if let Some(Message::Time(counts)) = at.and_then(|at| peer.received.remove(at)) {
                 return Ok(counts);
             }
             let left = deadline.saturating_since(clock.wall());
@@ -164,8 +164,10 @@ impl Peer {
             match self.channel.receive(&mut buffer) {
                 Ok(None) => return Ok(()),
                 // What was said last is dealt with first.
-                Ok(Some(received)) if received.bytes == 0 && !self.said.is_empty() => return Ok(()),
-                Err(_) if !self.said.is_empty() => return Ok(()),
+                Ok(Some(received)) if received.bytes == 0 && !self.received.is_empty() => {
+                    return Ok(());
+                }
+                Err(_) if !self.received.is_empty() => return Ok(()),
                 Ok(Some(received)) if received.bytes > 0 => {
                     self.inbox.received(&buffer[..received.bytes]);
                     self.take()?;
@@ -182,7 +184,7 @@ impl Peer {
         };
         while let Some(message) = self.inbox.next().map_err(|error| wrong(&error))? {
             match &message {
-                Message::Hello { .. } if !self.is_welcome && self.said.is_empty() => {}
+                Message::Hello { .. } if !self.is_welcome && self.received.is_empty() => {}
                 Message::Halted(_) if self.is_welcome => {}
                 Message::Time(counts) | Message::Reached(counts) | Message::Bye(counts)
                     if self.is_welcome =>
@@ -197,7 +199,7 @@ impl Peer {
                 }
                 _ => return Err(wrong(&"a message out of turn")),
             }
-            self.said.push_back(message);
+            self.received.push_back(message);
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ struct Piece {
 
 /// A command for the I/O queue.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct IoCommand {
     pub(super) entry: SubmissionEntry,
     /// Bytes of the input that are its data.
     pub(super) payload: u32,
@@ -68,7 +68,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Next {
     /// A command is to be submitted.
-    Command(Box<Asked>),
+    Command(Box<IoCommand>),
     /// So many bytes of the input have to be there first.
     Needs(usize),
     /// So many bytes of the input are of no use.
@@ -275,10 +275,10 @@ impl Session {
             _ => NvmCommand::DatasetManagement(DatasetManagement { ranges: 1, deallocates: true }),
         };
         let end = rest.start + bytes;
-        let Some(mut asked) = self.command(at, command, rest.start..end, bytes) else {
+        let Some(mut command) = self.command(at, command, rest.start..end, bytes) else {
             return Next::Waits;
         };
-        asked.payload = payload as u32;
+        command.payload = payload as u32;
         let data = match request.command {
             Command::Read | Command::Write => bytes as u32,
             Command::Trim => {
@@ -287,16 +287,16 @@ impl Session {
                     blocks: blocks.blocks.into(),
                     start: blocks.start.into(),
                 };
-                asked.ranges = range.as_bytes().to_vec();
-                asked.ranges.len() as u32
+                command.ranges = range.as_bytes().to_vec();
+                command.ranges.len() as u32
             }
             _ => 0,
         };
-        asked.entry.data.length.set(data);
+        command.entry.data.length.set(data);
         if let Some(work) = self.works[at as usize].as_mut() {
             work.rest.start = end;
         }
-        Next::Command(Box::new(asked))
+        Next::Command(Box::new(command))
     }
 
     /// A command for a request, if there is room for one.
@@ -306,7 +306,7 @@ impl Session {
         command: NvmCommand,
         range: Range<u64>,
         bytes: u64,
-    ) -> Option<Asked> {
+    ) -> Option<IoCommand> {
         let id = self.free.pop()?;
         let mut entry = SubmissionEntry { flags: SGL, ..SubmissionEntry::default() };
         entry.data.kind = SGL_TRANSPORT;
@@ -318,7 +318,7 @@ impl Session {
         if let Some(work) = self.works[work as usize].as_mut() {
             work.pieces += 1;
         }
-        Some(Asked { entry, payload: 0, ranges: Vec::new() })
+        Some(IoCommand { entry, payload: 0, ranges: Vec::new() })
     }
 
     /// Which blocks of the current request's range are in use: runs of bytes, and their state.

@@ -63,7 +63,7 @@ pub(super) enum Work {
 
 /// Result of a [`Task`].
 #[derive(Debug)]
-pub struct Done(pub(super) Outcome);
+pub struct TaskResult(pub(super) Outcome);
 
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -79,8 +79,8 @@ pub(super) trait Keeper {
     fn end(&mut self, names: &Names) -> Result<(), Failure>;
 }
 
-pub(super) fn perform(keeper: &mut impl Keeper, task: Task) -> Done {
-    Done(match task.0 {
+pub(super) fn perform(keeper: &mut impl Keeper, task: Task) -> TaskResult {
+    TaskResult(match task.0 {
         Work::Change { batch, count } => {
             let changed = keeper.change(&batch, count);
             Outcome::Changed(changed.map_err(|problem| (problem, batch)))
@@ -187,7 +187,7 @@ impl Engine {
         Ok((engine, About { identity, state }))
     }
 
-    /// Number of the last change that the engine has.
+    /// Batches of changes that were written.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

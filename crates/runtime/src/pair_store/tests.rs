@@ -20,12 +20,12 @@ fn ram() -> mynah_device::ArenaSource<Vec<u8>> {
     Box::new(|bytes| vec![0; bytes])
 }
 
-fn opened(path: &Path) -> Owner<Workers<Task, Done>> {
+fn opened(path: &Path) -> Owner<Workers<Task, TaskResult>> {
     let folder = PairFolder::open(path, ram()).expect("it can be used");
     Owner::of(PairStore::new(folder).expect("a thread"))
 }
 
-impl<E: Executor<Task, Done>> Owner<E> {
+impl<E: Executor<Task, TaskResult>> Owner<E> {
     fn of(mut store: PairStore<Vec<u8>, E>) -> Owner<E> {
         let mut places = BTreeMap::new();
         for set in store.recalled.keys().copied().collect::<Vec<_>>() {
@@ -285,18 +285,18 @@ impl Keeper for Played {
     }
 }
 
-impl Executor<Task, Done> for Script {
+impl Executor<Task, TaskResult> for Script {
     fn submit(&mut self, task: Task) {
         self.0.lock().unwrap().tasks.push_back(task);
     }
 
-    fn finished(&mut self) -> Option<Done> {
+    fn finished(&mut self) -> Option<TaskResult> {
         let mut played = self.0.lock().unwrap();
         let task = played.tasks.pop_front()?;
         Some(perform(&mut *played, task))
     }
 
-    fn wait(&mut self) -> Option<Done> {
+    fn wait(&mut self) -> Option<TaskResult> {
         self.finished()
     }
 }

@@ -12,4 +12,4 @@ mod sockets;
 pub use flight::{Flight, Flights};
 pub use job::{Ended, HostProfile, Period, host_header};
 pub use run::{HostProfiles, ProfileError};
-pub(crate) use sockets::Asked;
+pub(crate) use sockets::Sampled;

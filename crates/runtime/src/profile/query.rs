@@ -57,7 +57,7 @@ pub(super) struct Watcher {
     tenant: Option<u16>,
     /// Time in all, in the target, in the drive.
     times: [Histogram; 3],
-    seen: Seen,
+    depth: QueueDepth,
     /// What had been counted when it began.
     base: Counts,
     /// Records that had been written over before it asked for them.
@@ -66,7 +66,7 @@ pub(super) struct Watcher {
 
 /// How many commands were outstanding when others came.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct QueueDepth {
     came: u64,
     sum: u64,
     max: u64,
@@ -78,7 +78,7 @@ impl Watcher {
             controller_id: asker.controller_id,
             tenant: asker.tenant,
             times: Default::default(),
-            seen: Seen::default(),
+            depth: QueueDepth::default(),
             base,
             lost: 0,
         }
@@ -98,9 +98,9 @@ impl Watcher {
         target.record(head.total.saturating_sub(in_drive));
         drive.record(in_drive);
         let outstanding = u64::from(head.outstanding);
-        self.seen.came += 1;
-        self.seen.sum += outstanding;
-        self.seen.max = self.seen.max.max(outstanding);
+        self.depth.came += 1;
+        self.depth.sum += outstanding;
+        self.depth.max = self.depth.max.max(outstanding);
     }
 
     fn times(&self, of: u8) -> Option<&Histogram> {
@@ -313,7 +313,7 @@ impl Queries {
             (operation::LOAD, statistic::OCCUPANCY) if instruction.switch == switch::ALL => {
                 let mine = situation.outstanding.iter().filter(|(it, _)| may_see(tenant, *it));
                 let watcher = profile.as_deref_mut().and_then(|it| it.watcher(id));
-                let seen = watcher.map_or(Seen::default(), |it| it.seen);
+                let seen = watcher.map_or(QueueDepth::default(), |it| it.depth);
                 let mut occupancy = Occupancy::default();
                 occupancy.now.set(mine.map(|(_, count)| count).sum());
                 occupancy.came.set(seen.came);
@@ -572,7 +572,7 @@ fn reset(
         return (outcome::UNKNOWN, vec![]);
     }
     match wanted {
-        statistic::OCCUPANCY => watcher.seen = Seen::default(),
+        statistic::OCCUPANCY => watcher.depth = QueueDepth::default(),
         statistic::LOST => watcher.lost = 0,
         statistic::COUNTS => watcher.base = counts,
         // Their cursor is the asker's own.
@@ -585,7 +585,7 @@ fn reset(
         },
     }
     if everything && instruction.switch == switch::ALL {
-        (watcher.seen, watcher.lost, watcher.base) = (Seen::default(), 0, counts);
+        (watcher.depth, watcher.lost, watcher.base) = (QueueDepth::default(), 0, counts);
     }
     done([])
 }

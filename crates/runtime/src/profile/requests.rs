@@ -9,7 +9,7 @@ const ASKED_MAX: usize = 4096;
 
 /// A command whose data were asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedData {
     command_id: u16,
     /// When the first request left.
     pub(crate) first: Time,
@@ -23,7 +23,7 @@ pub(crate) struct Requests {
     /// Requests in the output, and the connection's bytes up to their ends.
     leaving: VecDeque<(u64, u16)>,
     /// Commands that wait for data. They are few: each has a buffer.
-    asked: Vec<Asked>,
+    requested: Vec<RequestedData>,
 }
 
 impl Requests {
@@ -39,18 +39,18 @@ impl Requests {
     #[inline]
     pub(crate) fn sent(&mut self, sent: u64, at: Time) {
         while let Some((_, command_id)) = self.leaving.pop_front_if(|(end, _)| *end <= sent) {
-            match self.asked.iter().position(|asked| asked.command_id == command_id) {
-                Some(at) => self.asked[at].count += 1,
+            match self.requested.iter().position(|asked| asked.command_id == command_id) {
+                Some(at) => self.requested[at].count += 1,
                 // One whose data were damaged stays until its identifier is used again.
-                None if self.asked.len() == ASKED_MAX => {}
-                None => self.asked.push(Asked { command_id, first: at, count: 1 }),
+                None if self.requested.len() == ASKED_MAX => {}
+                None => self.requested.push(RequestedData { command_id, first: at, count: 1 }),
             }
         }
     }
 
     /// A command has its data: when they were asked for, if that was noted.
-    pub(crate) fn complete(&mut self, command_id: u16) -> Option<Asked> {
-        let at = self.asked.iter().position(|asked| asked.command_id == command_id)?;
-        Some(self.asked.swap_remove(at))
+    pub(crate) fn complete(&mut self, command_id: u16) -> Option<RequestedData> {
+        let at = self.requested.iter().position(|asked| asked.command_id == command_id)?;
+        Some(self.requested.swap_remove(at))
     }
 }

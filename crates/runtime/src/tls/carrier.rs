@@ -59,7 +59,7 @@ pub enum Event {
 }
 
 type Then = Box<dyn FnOnce(Result<Established, TlsError>) + Send>;
-type Told = Arc<dyn Fn(Event) + Send + Sync>;
+type Notify = Arc<dyn Fn(Event) + Send + Sync>;
 
 enum Order {
     Listen(Listening),
@@ -105,7 +105,7 @@ impl Carrier {
         half_open: Budget,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) {
-        let tell: Told = Arc::new(tell);
+        let tell: Notify = Arc::new(tell);
         let starved = None;
         self.order(Order::Listen(Listening { listener, acceptor, half_open, tell, starved }));
     }
@@ -152,7 +152,7 @@ struct Listening {
     listener: TcpListener,
     acceptor: Acceptor,
     half_open: Budget,
-    tell: Told,
+    tell: Notify,
     /// Since when it is not looked at for want of descriptors.
     starved: Option<Instant>,
 }
@@ -164,7 +164,7 @@ enum State {
 
 /// What happens when a handshake is over.
 enum Ending {
-    Accepted { half_open: Share, tell: Told },
+    Accepted { half_open: Share, tell: Notify },
     Connected(Then),
 }
 

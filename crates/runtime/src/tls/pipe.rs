@@ -20,7 +20,7 @@ struct Buffer {
     /// The source has reached its end.
     ended: bool,
     /// The end was passed on to the sink.
-    told: bool,
+    end_passed: bool,
 }
 
 impl Buffer {
@@ -72,8 +72,8 @@ impl Buffer {
 
     /// Whether the sink is to be told that there is no more.
     fn ends(&mut self) -> bool {
-        let ends = self.ended && self.is_empty() && !self.told;
-        self.told |= ends;
+        let ends = self.ended && self.is_empty() && !self.end_passed;
+        self.end_passed |= ends;
         ends
     }
 }
@@ -110,7 +110,9 @@ impl Pipe {
         for _ in 0..STEPS_A_TURN {
             match self.step() {
                 Ok(true) => {}
-                Ok(false) if self.inwards.told && self.outwards.told => return Turn::Over,
+                Ok(false) if self.inwards.end_passed && self.outwards.end_passed => {
+                    return Turn::Over;
+                }
                 Ok(false) => return Turn::Idle,
                 Err(_) => return Turn::Over,
             }

@@ -11,5 +11,5 @@ mod watch;
 pub use channel::{Channel, Received};
 pub use listener::{ListenError, Listener, socket_path};
 pub use memory::{HostMemory, Missing};
-pub use port::{DoorbellMode, Heard, MARK_AT, Port, PortError, Say};
+pub use port::{ClientEvent, DoorbellMode, MARK_AT, Port, PortError, Say};
 pub use watch::{Looks, Profiling, Watcher};

@@ -56,7 +56,7 @@ pub enum DoorbellMode {
 
 /// What a client wanted that is served in step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ClientEvent {
     /// Nothing out of the ordinary.
     Something,
     /// The guest wrote a mark (see [`MARK_AT`]).
@@ -510,12 +510,12 @@ impl Port {
         subsystem: &mut Subsystem,
         measure: &mut Measure,
         say: &mut Say,
-    ) -> Heard {
+    ) -> ClientEvent {
         let heard = self.requests(now, subsystem, say);
         self.settle();
         if self.session.as_ref().is_none_or(|session| session.over) {
             self.leave(now, subsystem, measure);
-            return if heard == Heard::Posted { heard } else { Heard::Gone };
+            return if heard == ClientEvent::Posted { heard } else { ClientEvent::Gone };
         }
         heard
     }
@@ -531,7 +531,7 @@ impl Port {
         self.session.as_ref().is_some_and(|session| !session.waiting.is_empty())
     }
 
-    /// Asks the client for something of no importance ([`Heard::Knocked`]).
+    /// Asks the client for something of no importance ([`ClientEvent::Knocked`]).
     pub fn knock(&mut self) {
         if let Some(session) = &mut self.session {
             session.server.knock();
@@ -582,10 +582,10 @@ impl Port {
     }
 
     /// Deals with the requests that have come.
-    fn requests(&mut self, now: Now, subsystem: &mut Subsystem, say: &mut Say) -> Heard {
-        let Some(session) = &mut self.session else { return Heard::Gone };
+    fn requests(&mut self, now: Now, subsystem: &mut Subsystem, say: &mut Say) -> ClientEvent {
+        let Some(session) = &mut self.session else { return ClientEvent::Gone };
         let in_step = self.mode == DoorbellMode::InStep;
-        let mut heard = Heard::Something;
+        let mut heard = ClientEvent::Something;
         let Session { server, memory, events, waiting, over, complained, .. } = session;
         let (function, doorbells) = (&mut self.function, self.doorbells.words());
         while let Some(event) = server.poll() {
@@ -622,7 +622,7 @@ impl Port {
                     }
                 }
                 Event::Write { ticket, .. } if in_step && !ticket.is_awaited() => {
-                    heard = Heard::Posted;
+                    heard = ClientEvent::Posted;
                     *over = true;
                     drop(ticket);
                 }
@@ -632,7 +632,7 @@ impl Port {
                     let mut mark = [0; 4];
                     let bytes = data.len().min(4);
                     mark[..bytes].copy_from_slice(&data[..bytes]);
-                    heard = Heard::Mark(u32::from_le_bytes(mark));
+                    heard = ClientEvent::Mark(u32::from_le_bytes(mark));
                     server.answer(ticket, Ok(()));
                 }
                 Event::Write { ticket, region, offset, data } => {
@@ -654,11 +654,11 @@ impl Port {
                     function.reset(now, subsystem, doorbells);
                     server.answer(ticket, Ok(()));
                 }
-                Event::Knocked => heard = Heard::Knocked,
+                Event::Knocked => heard = ClientEvent::Knocked,
                 Event::Ended(ended) => {
                     say(&format!("{}: the client was sent away: {ended}", self.name));
                     *over = true;
-                    return Heard::Gone;
+                    return ClientEvent::Gone;
                 }
             }
         }

@@ -73,9 +73,9 @@ pub(super) struct Session<R: Remote> {
     outstanding: usize,
     clock: Clock,
     /// From when the timeout counts: the last answer, or the first command after a pause.
-    heard: Time,
+    last_heard: Time,
     /// When the controller last heard of its host on the admin queue.
-    told: Time,
+    last_keep_alive: Time,
     timeout: Span,
     keep_alive: Span,
 }
@@ -110,8 +110,8 @@ impl<R: Remote + 'static> Session<R> {
             slots: Slots((0..entries).map(|_| Slot::default()).collect()),
             outstanding: 0,
             clock,
-            heard: Time::ZERO,
-            told: Time::ZERO,
+            last_heard: Time::ZERO,
+            last_keep_alive: Time::ZERO,
             timeout: span(R::timeout(options)),
             // Two in a timeout, so that one may be late.
             keep_alive: span(R::keep_alive_time(options) / 2),
@@ -143,11 +143,13 @@ impl<R: Remote + 'static> Session<R> {
 
     /// Keeps the controller alive, and looks whether it is.
     fn look_after(&mut self, now: Time) -> Result<(), HostError> {
-        if !self.keep_alive.is_zero() && now.saturating_since(self.told) >= self.keep_alive {
+        if !self.keep_alive.is_zero()
+            && now.saturating_since(self.last_keep_alive) >= self.keep_alive
+        {
             self.controller.keep_alive()?;
-            self.told = now;
+            self.last_keep_alive = now;
         }
-        if now.saturating_since(self.heard) > self.timeout {
+        if now.saturating_since(self.last_heard) > self.timeout {
             let seconds = self.timeout.as_ps() / 1_000_000_000_000;
             return Err(HostError::Timeout { what: "a command", seconds });
         }
@@ -177,7 +179,7 @@ impl<R: Remote + 'static> Driver for Session<R> {
         let submitted = self.queue.submit(&entry, movement, &mut self.slots);
         debug_assert_eq!(submitted, Some(slot));
         if self.outstanding == 0 {
-            self.heard = self.clock.wall();
+            self.last_heard = self.clock.wall();
         }
         self.outstanding += 1;
     }
@@ -193,8 +195,8 @@ impl<R: Remote + 'static> Driver for Session<R> {
                 return self.done(&completed).map(Some);
             }
             if self.queue.receive()? {
-                self.heard = self.clock.wall();
-                self.look_after(self.heard)?;
+                self.last_heard = self.clock.wall();
+                self.look_after(self.last_heard)?;
                 idle = 0;
                 continue;
             }
@@ -209,8 +211,8 @@ impl<R: Remote + 'static> Driver for Session<R> {
 
     fn poll(&mut self) -> Result<Option<Done>, HostError> {
         if self.outstanding == 0 {
-            self.heard = self.clock.wall();
-            self.look_after(self.heard)?;
+            self.last_heard = self.clock.wall();
+            self.look_after(self.last_heard)?;
             return Ok(None);
         }
         self.queue.send(&mut self.slots)?;
@@ -219,7 +221,7 @@ impl<R: Remote + 'static> Driver for Session<R> {
         }
         let now = self.clock.wall();
         if self.queue.receive()? {
-            self.heard = now;
+            self.last_heard = now;
         }
         self.look_after(now)?;
         let completed = self.queue.poll(&mut self.slots)?;

@@ -12,7 +12,7 @@ use super::work::{Issued, Turn, Work};
 use crate::clock::Clock;
 use crate::host::HostError;
 use crate::host::transport::{Completed, IoQueue, Source};
-use crate::profile::{Asked, Ended, HostProfile, HostProfiles};
+use crate::profile::{Ended, HostProfile, HostProfiles, Sampled};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
 use std::collections::VecDeque;
@@ -98,7 +98,7 @@ pub(super) struct Job<'a, S: Source, W: Work> {
     /// What comes before the load is being done.
     preparing: bool,
     /// From when the timeout counts: the last answer, or the first command after a pause.
-    heard: Time,
+    last_heard: Time,
     idle: u32,
     profile: Option<Box<Profiled>>,
 }
@@ -109,7 +109,7 @@ struct Profiled {
     handed: Time,
     /// The run's, and its socket while that is asked what limits it.
     run: Arc<HostProfiles>,
-    asked: Option<Asked>,
+    sampled: Option<Sampled>,
 }
 
 impl<'a, S: Source, W: Work> Job<'a, S, W> {
@@ -124,7 +124,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         let Current { epoch, source } = shared.link.current();
         let queue = source.open_queue(plan.queue_id, plan.queue_entries, plan.bytes_max)?;
         let profile = profile.map(|(profile, run)| {
-            Box::new(Profiled { profile, handed: Time::ZERO, run, asked: None })
+            Box::new(Profiled { profile, handed: Time::ZERO, run, sampled: None })
         });
         let mut job = Job {
             plan,
@@ -141,7 +141,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             leaving: None,
             tally: Tally::default(),
             measuring: false,
-            heard: Time::ZERO,
+            last_heard: Time::ZERO,
             idle: 0,
             profile,
         };
@@ -154,7 +154,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         if let Some(profiled) = &mut self.profile {
             profiled.profile.connected(controller_id, self.plan.queue_id);
             self.queue.watch(*self.shared.clock);
-            profiled.asked = self.queue.socket().map(|socket| profiled.run.ask(socket));
+            profiled.sampled = self.queue.socket().map(|socket| profiled.run.ask(socket));
         }
     }
 
@@ -162,7 +162,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
     pub(super) fn run(mut self) -> Tally {
         let mut lost = false;
         if self.preparing {
-            self.heard = self.shared.clock.wall();
+            self.last_heard = self.shared.clock.wall();
             lost = !self.work_through(Time::ZERO);
             let loaded = std::mem::take(&mut self.tally);
             self.tally.prepared(loaded);
@@ -174,7 +174,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         }
         let stopped = || self.shared.link.stopped();
         let start = self.shared.gate.pass(self.shared.clock, stopped);
-        self.heard = self.shared.clock.wall();
+        self.last_heard = self.shared.clock.wall();
         self.tally.start(start + self.plan.ramp);
         self.measuring = self.plan.ramp.is_zero();
         if !lost {
@@ -267,7 +267,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
     fn is_in_vain(&self, start: Time, now: Time) -> bool {
         let Some(runtime) = self.plan.runtime.filter(|_| !self.preparing) else { return false };
         let patience = runtime.max(LAST_PATIENCE);
-        let (end, silent) = (start + runtime, now.saturating_since(self.heard));
+        let (end, silent) = (start + runtime, now.saturating_since(self.last_heard));
         let is_late = now.saturating_since(end) > patience;
         self.outstanding > 0
             && self.again.is_empty()
@@ -279,7 +279,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
     #[inline]
     fn take_completed(&mut self) -> Result<Time, HostError> {
         let now = self.shared.clock.wall();
-        self.heard = now;
+        self.last_heard = now;
         while let Some(completed) = self.queue.poll(self.work.data())? {
             self.completed(completed, now)?;
         }
@@ -294,7 +294,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         if let Some(until) = self.access.pauses_until(now)
             && self.outstanding == 0
         {
-            self.heard = now;
+            self.last_heard = now;
             let pause = Duration::from_nanos(until.saturating_since(now).as_ps() / 1_000);
             self.queue.wait(patience.min(pause))?;
             self.idle |= 15;
@@ -302,7 +302,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         }
         let due = self.work.next_arrival().map(|at| start + at.since(Time::ZERO));
         if self.outstanding == 0 {
-            self.heard = now;
+            self.last_heard = now;
             if let Some(due) = due {
                 let until = due.saturating_since(now).saturating_sub(WAKE);
                 if until.is_zero() {
@@ -311,7 +311,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
                 patience = patience.min(Duration::from_nanos(until.as_ps() / 1_000));
                 return self.queue.wait(patience);
             }
-        } else if now.saturating_since(self.heard) > self.plan.timeout {
+        } else if now.saturating_since(self.last_heard) > self.plan.timeout {
             let seconds = self.plan.timeout.as_ps() / 1_000_000_000_000;
             return Err(HostError::Timeout { what: "an I/O command", seconds });
         }
@@ -499,7 +499,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         self.tally.last_error = Some(error.to_string());
         self.note_lost();
         if let Some(profiled) = &mut self.profile {
-            profiled.asked = None;
+            profiled.sampled = None;
         }
         let outstanding = self.commands.iter_mut().filter_map(Option::take);
         self.again.extend(outstanding);
@@ -515,7 +515,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
                 Ok(queue) => {
                     self.queue = queue;
                     self.watch(source.facts().controller_id);
-                    self.heard = self.shared.clock.wall();
+                    self.last_heard = self.shared.clock.wall();
                     self.idle = 0;
                     return true;
                 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(super) const FILL_DEPTH: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Does {
+enum KeyOperation {
     Store,
     Retrieve,
     /// A Retrieve, and then a Store of so many bytes.
@@ -38,7 +38,7 @@ enum Does {
 /// A key-value command of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyCommand {
-    does: Does,
+    operation: KeyOperation,
     kind: Kind,
     /// Number of the key.
     number: u64,
@@ -51,23 +51,25 @@ pub(super) struct KeyCommand {
 }
 
 impl KeyCommand {
-    fn new(does: Does, kind: Kind, number: u64, bytes: u32) -> KeyCommand {
-        KeyCommand { does, kind, number, bytes, version: 0, low: 0 }
+    fn new(operation: KeyOperation, kind: Kind, number: u64, bytes: u32) -> KeyCommand {
+        KeyCommand { operation, kind, number, bytes, version: 0, low: 0 }
     }
 
     /// What was drawn. A value that is retrieved before it is stored anew may be of any size.
     fn drawn(planned: &Planned, buffer_bytes: u32) -> KeyCommand {
         let (number, bytes) = (planned.sector, planned.sectors);
-        let (does, kind, bytes) = match planned.key {
-            Some(KeyAction::Store) => (Does::Store, Kind::Store, bytes),
-            Some(KeyAction::Update) => (Does::Store, Kind::Update, bytes),
-            Some(KeyAction::ReadModifyWrite) => (Does::Modify(bytes), Kind::Retrieve, buffer_bytes),
-            Some(KeyAction::Delete) => (Does::Delete, Kind::Delete, 0),
-            Some(KeyAction::Exist) => (Does::Exist, Kind::Exist, 0),
-            Some(KeyAction::List) => (Does::List, Kind::List, bytes),
-            Some(KeyAction::Retrieve) | None => (Does::Retrieve, Kind::Retrieve, bytes),
+        let (operation, kind, bytes) = match planned.key {
+            Some(KeyAction::Store) => (KeyOperation::Store, Kind::Store, bytes),
+            Some(KeyAction::Update) => (KeyOperation::Store, Kind::Update, bytes),
+            Some(KeyAction::ReadModifyWrite) => {
+                (KeyOperation::Modify(bytes), Kind::Retrieve, buffer_bytes)
+            }
+            Some(KeyAction::Delete) => (KeyOperation::Delete, Kind::Delete, 0),
+            Some(KeyAction::Exist) => (KeyOperation::Exist, Kind::Exist, 0),
+            Some(KeyAction::List) => (KeyOperation::List, Kind::List, bytes),
+            Some(KeyAction::Retrieve) | None => (KeyOperation::Retrieve, Kind::Retrieve, bytes),
         };
-        KeyCommand::new(does, kind, number, bytes)
+        KeyCommand::new(operation, kind, number, bytes)
     }
 }
 
@@ -208,7 +210,7 @@ impl Keys {
         }
         self.phase = Phase::Fill(number.saturating_add(self.plan.jobs));
         let bytes = self.plan.flow.initial_value(number);
-        let store = KeyCommand::new(Does::Store, Kind::Store, number, bytes);
+        let store = KeyCommand::new(KeyOperation::Store, Kind::Store, number, bytes);
         Some(Issued::uncounted(store, turn.now))
     }
 
@@ -220,11 +222,11 @@ impl Keys {
         match self.plan.draw.ready(turn) {
             Ready::Now(planned, created) => {
                 let command = KeyCommand::drawn(&planned, self.plan.flow.buffer_bytes());
-                self.plan.draw.take(command.does == Does::Store);
+                self.plan.draw.take(command.operation == KeyOperation::Store);
                 Some(Issued::new(command, created))
             }
             Ready::Flush => {
-                Some(Issued::new(KeyCommand::new(Does::Flush, Kind::Flush, 0, 0), turn.now))
+                Some(Issued::new(KeyCommand::new(KeyOperation::Flush, Kind::Flush, 0, 0), turn.now))
             }
             Ready::Later => None,
             Ready::Over => {
@@ -251,7 +253,7 @@ impl Keys {
         };
         self.phase = Phase::Final(number + self.plan.jobs);
         let bytes = self.plan.flow.buffer_bytes();
-        let retrieve = KeyCommand::new(Does::Retrieve, Kind::Retrieve, number, bytes);
+        let retrieve = KeyCommand::new(KeyOperation::Retrieve, Kind::Retrieve, number, bytes);
         Some(Issued::uncounted(retrieve, turn.now))
     }
 
@@ -270,14 +272,17 @@ impl Keys {
         if self.plan.flow.is_missing(number) {
             return;
         }
-        match command.does {
-            Does::Store | Does::Delete if !again => {
-                command.version = versions.begins(number, command.does == Does::Delete);
+        match command.operation {
+            KeyOperation::Store | KeyOperation::Delete if !again => {
+                command.version =
+                    versions.begins(number, command.operation == KeyOperation::Delete);
             }
-            Does::Retrieve | Does::Modify(_) | Does::Exist => command.low = versions.low(number),
+            KeyOperation::Retrieve | KeyOperation::Modify(_) | KeyOperation::Exist => {
+                command.low = versions.low(number)
+            }
             _ => {}
         }
-        if command.does == Does::Store {
+        if command.operation == KeyOperation::Store {
             let versions = Arc::clone(versions);
             let buffer = self.data.buffer(slot, command.bytes as usize);
             versions.fill(number, command.version, buffer.expect("there are buffers"));
@@ -292,26 +297,29 @@ impl Keys {
         let Completed { slot, entry, received } = completed;
         if self.plan.flow.is_missing(number) {
             if success {
-                self.findings.check_missing(key, found && command.does != Does::Delete);
+                self.findings
+                    .check_missing(key, found && command.operation != KeyOperation::Delete);
             }
             return;
         }
-        match command.does {
-            Does::Store | Does::Delete => {
+        match command.operation {
+            KeyOperation::Store | KeyOperation::Delete => {
                 versions.ended(number, command.version, success);
                 if success && self.plan.only_flushed {
                     self.dirty.push(number);
                 }
             }
-            Does::Retrieve | Does::Modify(_) if success && found => {
+            KeyOperation::Retrieve | KeyOperation::Modify(_) if success && found => {
                 let data = self.data.buffer(*slot, *received as usize);
                 let value = (&*data.expect("there are buffers"), entry.result.get() as u32);
                 self.findings.check(&versions, (number, key), command.low, Some(value));
             }
-            Does::Retrieve | Does::Modify(_) | Does::Exist if success && !found => {
+            KeyOperation::Retrieve | KeyOperation::Modify(_) | KeyOperation::Exist
+                if success && !found =>
+            {
                 self.findings.check(&versions, (number, key), command.low, None);
             }
-            Does::Exist if success => {
+            KeyOperation::Exist if success => {
                 self.findings.check_present(&versions, (number, key), command.low);
             }
             _ => {}
@@ -389,32 +397,33 @@ impl Work for Keys {
         again: bool,
     ) -> (SubmissionEntry, Movement) {
         self.begins(slot, command, again);
-        let KeyCommand { does, number, bytes, .. } = *command;
+        let KeyCommand { operation, number, bytes, .. } = *command;
         let key = self.key(number);
         let to_host = |bytes: u32| match bytes {
             0 => Movement::None,
             bytes => Movement::ToHost(bytes),
         };
         use KeyValueCommand as C;
-        let (built, movement) = match does {
-            Does::Store => {
+        let (built, movement) = match operation {
+            KeyOperation::Store => {
                 let condition = StoreCondition::Always;
                 let movement = if bytes > 0 { Movement::FromHost(bytes) } else { Movement::None };
                 (C::Store(Store { key, bytes, condition, uncompressed: false }), movement)
             }
-            Does::Retrieve | Does::Modify(_) => {
+            KeyOperation::Retrieve | KeyOperation::Modify(_) => {
                 (C::Retrieve(Retrieve { key, bytes, raw: false }), to_host(bytes))
             }
-            Does::List => (C::List(List { start: key, bytes }), to_host(bytes)),
-            Does::Delete => (C::Delete(key), Movement::None),
-            Does::Exist => (C::Exist(key), Movement::None),
-            Does::Flush => {
+            KeyOperation::List => (C::List(List { start: key, bytes }), to_host(bytes)),
+            KeyOperation::Delete => (C::Delete(key), Movement::None),
+            KeyOperation::Exist => (C::Exist(key), Movement::None),
+            KeyOperation::Flush => {
                 self.plan.draw.flush_begins();
                 self.flushing.append(&mut self.dirty);
                 (C::Flush, Movement::None)
             }
         };
-        self.data.sized[usize::from(slot)] = matches!(does, Does::Retrieve | Does::Modify(_));
+        self.data.sized[usize::from(slot)] =
+            matches!(operation, KeyOperation::Retrieve | KeyOperation::Modify(_));
         let mut entry = SubmissionEntry::default();
         entry.namespace_id.set(self.plan.namespace);
         built.put(&mut entry);
@@ -426,7 +435,7 @@ impl Work for Keys {
     }
 
     fn refused(&mut self, command: &KeyCommand) {
-        if command.does == Does::Flush {
+        if command.operation == KeyOperation::Flush {
             self.flushed(false);
         }
     }
@@ -438,13 +447,16 @@ impl Work for Keys {
     ) -> Result<Answer, HostError> {
         let command = *command;
         let status = completed.entry.status();
-        let asks = !matches!(command.does, Does::Store | Does::List | Does::Flush);
+        let asks = !matches!(
+            command.operation,
+            KeyOperation::Store | KeyOperation::List | KeyOperation::Flush
+        );
         let missed = asks && crate::host::without_hints(status) == Status::KEY_DOES_NOT_EXIST;
         let success = status.is_success() || missed;
-        let bytes = match command.does {
+        let bytes = match command.operation {
             _ if !success || missed => 0,
-            Does::Store => command.bytes,
-            Does::Retrieve | Does::Modify(_) => {
+            KeyOperation::Store => command.bytes,
+            KeyOperation::Retrieve | KeyOperation::Modify(_) => {
                 let size = completed.entry.result.get() as u32;
                 if completed.received != size.min(command.bytes) {
                     return Err(HostError::Nonsense(format!(
@@ -454,21 +466,21 @@ impl Work for Keys {
                 }
                 completed.received
             }
-            Does::List => {
+            KeyOperation::List => {
                 self.check_list(completed.slot, completed.received)?;
                 completed.received
             }
-            Does::Delete | Does::Exist | Does::Flush => 0,
+            KeyOperation::Delete | KeyOperation::Exist | KeyOperation::Flush => 0,
         };
-        if command.does == Does::Flush {
+        if command.operation == KeyOperation::Flush {
             self.flushed(success);
         }
         self.verify(&command, completed, success, !missed);
-        if let Does::Modify(bytes) = command.does
+        if let KeyOperation::Modify(bytes) = command.operation
             && success
             && self.phase == Phase::Load
         {
-            let store = KeyCommand::new(Does::Store, Kind::Update, command.number, bytes);
+            let store = KeyCommand::new(KeyOperation::Store, Kind::Update, command.number, bytes);
             self.to_store.push_back(store);
         }
         if !success && matches!(self.phase, Phase::Fill(_)) {

@@ -105,7 +105,7 @@ impl Gate {
 
 /// Progress of one flow, for all stages to see.
 #[derive(Default)]
-struct Seen {
+struct FlowProgress {
     connected: AtomicBool,
     lost: AtomicBool,
     finished: AtomicBool,
@@ -114,7 +114,7 @@ struct Seen {
     completed: AtomicU64,
 }
 
-impl Seen {
+impl FlowProgress {
     fn note(&self, progress: Progress) {
         self.lost.store(progress == Progress::Reconnecting, Ordering::Relaxed);
         match progress {
@@ -140,7 +140,7 @@ fn run_stage(
 ) -> Result<Vec<Outcome>, LoadError> {
     let all = loads.len();
     let (gate, stop) = (Gate::default(), AtomicBool::new(false));
-    let seen: Vec<Seen> = loads.iter().map(|_| Seen::default()).collect();
+    let seen: Vec<FlowProgress> = loads.iter().map(|_| FlowProgress::default()).collect();
     let ended = std::thread::scope(|scope| {
         let (gate, stop) = (&gate, &stop);
         let flows: Vec<_> = loads
@@ -168,18 +168,18 @@ fn run_stage(
                 })
             })
             .collect();
-        let mut told = number > 0;
+        let mut started = number > 0;
         while !flows.iter().all(|flow| flow.is_finished()) {
-            if !told && gate.is_open(all) {
-                told = true;
+            if !started && gate.is_open(all) {
+                started = true;
                 watch(Progress::Started);
             }
-            if told && !watch(progress(&seen, number, count)) {
+            if started && !watch(progress(&seen, number, count)) {
                 stop.store(true, Ordering::Relaxed);
             }
             std::thread::sleep(LOOK);
         }
-        if !told {
+        if !started {
             watch(Progress::Started);
         }
         let joined = flows.into_iter().map(|flow| flow.join().expect("a flow ends"));
@@ -189,7 +189,7 @@ fn run_stage(
 }
 
 /// Where the whole run is, in stage `number` of `count`.
-fn progress(seen: &[Seen], number: usize, count: usize) -> Progress {
+fn progress(seen: &[FlowProgress], number: usize, count: usize) -> Progress {
     if seen.iter().any(|seen| seen.lost.load(Ordering::Relaxed)) {
         return Progress::Reconnecting;
     }

@@ -72,8 +72,8 @@ pub(super) struct Verify {
     /// What the flush that is under way will make safe.
     flushing: Vec<(u64, u32)>,
     checked: u64,
-    mismatches: u64,
-    kept: Vec<Mismatch>,
+    mismatched: u64,
+    mismatches: Vec<Mismatch>,
 }
 
 impl Verify {
@@ -95,18 +95,18 @@ impl Verify {
             dirty: Vec::new(),
             flushing: Vec::new(),
             checked: 0,
-            mismatches: 0,
-            kept: Vec::new(),
+            mismatched: 0,
+            mismatches: Vec::new(),
         }
     }
 
     /// Blocks that were checked, and how many were wrong.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.checked, self.mismatches)
+        (self.checked, self.mismatched)
     }
 
     pub(super) fn take_mismatches(&mut self) -> Vec<Mismatch> {
-        std::mem::take(&mut self.kept)
+        std::mem::take(&mut self.mismatches)
     }
 
     fn state(&mut self, block: u64) -> &mut State {
@@ -193,15 +193,19 @@ impl Verify {
             let state = *self.state(block);
             self.checked += u64::from(state.low > 0);
             let Err(found) = self.acceptable(state, block, data) else { continue };
-            self.mismatches += 1;
-            if self.kept.len() < KEPT_MAX {
+            self.mismatched += 1;
+            if self.mismatches.len() < KEPT_MAX {
                 let expected = match (state.low, state.high) {
                     (0, _) => "a block of this address, or none of ours".to_owned(),
                     (low, high) if low == high => format!("generation {low}"),
                     (low, high) => format!("generation {low} to {high}"),
                 };
                 let byte = block * bytes as u64;
-                self.kept.push(Mismatch { place: Place::Block { block, byte }, expected, found });
+                self.mismatches.push(Mismatch {
+                    place: Place::Block { block, byte },
+                    expected,
+                    found,
+                });
             }
         }
     }

@@ -14,7 +14,7 @@ pub struct Interval {
     total: Histogram,
     stages: Vec<(String, u128)>,
     failed: u64,
-    kept: u64,
+    slow: u64,
     slowest: Span,
     lasted: Span,
     ended: u64,
@@ -32,7 +32,7 @@ impl Interval {
         if head.status != 0 {
             self.failed += 1;
         } else if head.kept {
-            self.kept += 1;
+            self.slow += 1;
         } else {
             self.total.record(head.total);
             for ((_, sum), span) in self.stages.iter_mut().zip(stages) {
@@ -75,7 +75,7 @@ impl Interval {
         let named = stages.iter().take(NAMED);
         let named = named.map(|(name, sum)| format!("{name} {}", percent(*sum as f64 / all)));
         line += &format!(": {}", named.collect::<Vec<_>>().join(", "));
-        for (number, what) in [(self.kept, "slow ones beside"), (self.failed, "failed")] {
+        for (number, what) in [(self.slow, "slow ones beside"), (self.failed, "failed")] {
             if number > 0 {
                 line += &format!("; {number} {what}");
             }

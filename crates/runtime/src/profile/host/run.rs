@@ -4,7 +4,7 @@
 //! become FILE when the run has ended; those of a process that was killed stay.
 
 use super::job::{HostProfile, Period, host_header};
-use super::sockets::{Asked, Sockets};
+use super::sockets::{Sampled, Sockets};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::{RING_BYTES, Ring, RingError, RingProblem};
 use mynah_profile::{
@@ -36,7 +36,7 @@ pub enum ProfileError {
 }
 
 /// A record of one of the jobs.
-struct Kept {
+struct JobRecord {
     head: Head,
     stages: Box<[Span]>,
     beside: Box<[u64]>,
@@ -123,7 +123,7 @@ impl HostProfiles {
 
     /// Asks a connection what limits it, whenever [`HostProfiles::look`] is called, until the result is
     /// dropped.
-    pub(crate) fn ask(&self, socket: OwnedFd) -> Asked {
+    pub(crate) fn ask(&self, socket: OwnedFd) -> Sampled {
         self.sockets.add(socket, self.clock)
     }
 
@@ -139,7 +139,7 @@ impl HostProfiles {
     pub fn finish(&self) -> Result<Counts, ProfileError> {
         let parts = self.take_parts();
         let mut counts = Counts::default();
-        let mut all: Vec<Kept> = vec![];
+        let mut all: Vec<JobRecord> = vec![];
         for path in &parts {
             let profile = Profile::open(path)?;
             counts.add(&profile.counts());
@@ -147,10 +147,10 @@ impl HostProfiles {
             let fail = |error| Problem { path: path.clone(), error };
             while let Some(record) = records.next_record().map_err(fail)? {
                 let (stages, beside) = (record.stages.into(), record.beside.into());
-                all.push(Kept { head: record.head, stages, beside });
+                all.push(JobRecord { head: record.head, stages, beside });
             }
         }
-        all.sort_unstable_by_key(|Kept { head, .. }| {
+        all.sort_unstable_by_key(|JobRecord { head, .. }| {
             (head.begin, head.connection, head.queue, head.nth)
         });
         let file = PendingFile::create(&self.path)?;
@@ -184,12 +184,12 @@ fn remove(parts: Vec<PathBuf>) {
 fn write(
     file: &PendingFile,
     header: &Header,
-    records: Vec<Kept>,
+    records: Vec<JobRecord>,
     counts: Counts,
 ) -> std::io::Result<()> {
     let out: File = file.file()?;
     let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header.clone())?;
-    for Kept { head, stages, beside } in records {
+    for JobRecord { head, stages, beside } in records {
         writer.record(head, stages.iter().copied(), &beside)?;
     }
     writer.finish_as(counts).map(drop)

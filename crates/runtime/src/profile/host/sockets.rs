@@ -41,7 +41,7 @@ impl Answer {
 }
 
 /// All that were asked at one time.
-type Look = (Time, Vec<(u64, Answer)>);
+type Samples = (Time, Vec<(u64, Answer)>);
 
 /// The sockets of a run's connections, and what they have said.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ struct State {
     due: Time,
     /// How often, as a power of two of intervals.
     thinned: u32,
-    looks: Vec<Look>,
+    looks: Vec<Samples>,
     answers: usize,
     /// The first and the last of each connection.
     ends: BTreeMap<u64, (Answer, Answer)>,
@@ -65,7 +65,7 @@ struct State {
 
 /// A connection that is asked, as long as this is there.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Sampled {
     sockets: Arc<Sockets>,
     number: u64,
     clock: crate::clock::Clock,
@@ -77,13 +77,13 @@ impl Sockets {
     }
 
     /// Asks this one from now on.
-    pub(crate) fn add(self: &Arc<Self>, socket: OwnedFd, clock: crate::clock::Clock) -> Asked {
+    pub(crate) fn add(self: &Arc<Self>, socket: OwnedFd, clock: crate::clock::Clock) -> Sampled {
         let mut state = self.state();
         let number = state.next_number;
         state.next_number += 1;
         state.ask(number, &socket, clock.wall());
         state.sockets.push((number, socket));
-        Asked { sockets: Arc::clone(self), number, clock }
+        Sampled { sockets: Arc::clone(self), number, clock }
     }
 
     /// Asks all of them, if it is time for that.
@@ -154,7 +154,7 @@ impl State {
     }
 }
 
-impl Drop for Asked {
+impl Drop for Sampled {
     /// The socket is let go, so that the connection ends with its owner's.
     fn drop(&mut self) {
         let now = self.clock.wall();

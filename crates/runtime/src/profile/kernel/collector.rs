@@ -5,7 +5,7 @@ use super::tracefs::{Instance, TraceError};
 use crate::clock::{self, Clock, Rate};
 use crate::profile::ring::Ring;
 use mynah_profile::kernel::{
-    Decoder, Ended, Initiator, LeftOut, Missed, Page, Seen, coverage_text, kernel_header,
+    Decoder, EndedIo, Initiator, LeftOut, Missed, Page, TimedEvent, coverage_text, kernel_header,
 };
 use mynah_profile::{Chooser, Decision, Head, Header};
 use mynah_stamp::{Span, Time};
@@ -28,7 +28,7 @@ const BEFORE_NS: u64 = 1_000_000_000;
 /// What was read, in the order of time.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    Seen(Seen),
+    Event(TimedEvent),
     /// Events were lost between two times.
     Missed {
         from: u64,
@@ -39,7 +39,7 @@ enum Item {
 impl Item {
     fn time(&self) -> u64 {
         match self {
-            Item::Seen(seen) => seen.time,
+            Item::Event(seen) => seen.time,
             Item::Missed { from, .. } => *from,
         }
     }
@@ -198,7 +198,7 @@ impl KernelTrace {
                     first = false;
                     processor.last = entry.time;
                     let seen = self.decoder.decode(entry.time, entry.payload);
-                    self.pending.extend(seen.map(Item::Seen));
+                    self.pending.extend(seen.map(Item::Event));
                 }
                 let is_torn = page.is_torn();
                 self.torn += u64::from(is_torn);
@@ -218,7 +218,7 @@ impl KernelTrace {
         for item in self.pending.drain(..count) {
             match item {
                 Item::Missed { until, .. } => self.initiator.missed(until),
-                Item::Seen(seen) => {
+                Item::Event(seen) => {
                     let ended = self.initiator.take(&seen);
                     if self.initiator.connects() != self.connects {
                         self.connects = self.initiator.connects();
@@ -234,7 +234,7 @@ impl KernelTrace {
 }
 
 /// Writes the record of an I/O, if it is to have one.
-fn record(ended: Ended, controllers: &mut Controllers, ring: &mut Ring, chooser: &mut Chooser) {
+fn record(ended: EndedIo, controllers: &mut Controllers, ring: &mut Ring, chooser: &mut Chooser) {
     let controller = match controllers.get(ended.controller) {
         Some(controller) if controller.is_tcp => controller,
         // Of PCIe, or another fabric.
