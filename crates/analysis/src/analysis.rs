@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Most groups: what a profile says takes memory for each. The others, whose keys come last, are a
 /// group together.
 pub(super) const GROUPS_MAX: usize = 128;
-/// A file is read in so many parts, on all processors, unless they have fewer records than that.
+/// A file is read in this many parts, in parallel; each has at least [`PART_SLOTS`] slots.
 const PARTS: u64 = 8;
 const PART_SLOTS: u64 = 1 << 16;
 pub(super) const OTHERS: &str = "others";
@@ -28,11 +28,11 @@ pub(super) const OTHERS: &str = "others";
 pub(super) struct Group {
     pub(super) bytes: u64,
     pub(super) total: Histogram,
-    /// By stage, in the header's order: of those I/Os that spent time in it.
+    /// By stage, in the header's order: only of I/Os that spent time in the stage.
     stages: Vec<Option<Histogram>>,
     /// Those that failed, which are in nothing else, by status.
     pub(super) failed: BTreeMap<u16, u64>,
-    /// Slow ones that are not of the sample, which are in nothing else either, and the slowest.
+    /// Slow I/Os beside the sample, which are counted nowhere else, and the slowest of them.
     pub(super) kept: u64,
     pub(super) kept_max: Span,
     /// The same I/Os by the window of time in which they began.
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// How long its I/Os spent in a stage, those that did not pass it with nothing.
+    /// Time that its I/Os spent in a stage; those that did not pass it count as 0.
     pub(super) fn stage(&self, stage: usize) -> Histogram {
         let spent = self.stages.get(stage).and_then(Option::as_ref);
         let mut all = spent.cloned().unwrap_or_default();
@@ -128,7 +128,7 @@ pub struct Analysis {
     pub(super) trace: Trace,
 }
 
-/// Which I/Os of a profile are meant, by when they began after its first.
+/// A part of a profile: I/Os by when they began, counted from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Those from one time until another.
@@ -183,7 +183,7 @@ pub fn analyse(path: &Path, by: &GroupBy) -> Result<Analysis, Problem> {
     whole.checked().map_err(fail)
 }
 
-/// The same of a part of it. What was counted is still that of the whole.
+/// Analyses a part of a profile. Its counts are still those of the whole.
 ///
 /// # Errors
 /// If it is no profile, or is damaged.
@@ -327,7 +327,7 @@ impl Analysis {
         self.others.get_or_insert_with(|| Group::new(stages))
     }
 
-    /// The group of this key: one of its own, unless there are enough that come before it.
+    /// The group of this key; `others` if there are enough groups with lower keys.
     fn group_of(&mut self, key: Vec<u64>) -> &mut Group {
         let stages = self.header.stages.len();
         let full = self.groups.len() >= GROUPS_MAX;
@@ -376,7 +376,7 @@ impl Analysis {
         named.chain(self.others.iter().map(|it| (vec![OTHERS.to_owned()], it)))
     }
 
-    /// What tells the group of an I/O from others; `None` of those that are in none of their own.
+    /// The key of an I/O's group; `None` if it is among the others.
     pub(super) fn key_of(&self, head: &Head) -> Option<Vec<u64>> {
         Some(self.by.key(head)).filter(|key| self.groups.contains_key(key))
     }
@@ -396,7 +396,7 @@ impl Analysis {
         self.header.choice.as_ref().is_some_and(Choice::is_by_time)
     }
 
-    /// I/Os of the sample that have a record here, also those that failed.
+    /// I/Os of the sample with a record here, failed ones included.
     fn sample(&self) -> u64 {
         let of = |group: &Group| group.total.count() + group.failed.values().sum::<u64>();
         self.groups.values().chain(&self.others).map(of).sum()
@@ -408,7 +408,7 @@ impl Analysis {
         Some(Span::from_ns(counted))
     }
 
-    /// For how long I/Os were counted: as far as the records say, where nothing else does.
+    /// Duration for which I/Os were counted; from the records where the header does not say.
     pub(super) fn period(&self) -> Span {
         self.counted().unwrap_or_else(|| self.window())
     }
@@ -430,7 +430,7 @@ impl Analysis {
         passed / self.sample().max(1) as f64 / window(self.window())
     }
 
-    /// I/Os a second that no filter left out, with a record or without.
+    /// Rate of I/Os that no filter left out, with or without a record.
     pub(super) fn rate(&self) -> f64 {
         let counts = self.counts;
         if let Some(counted) = self.counted() {

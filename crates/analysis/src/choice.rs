@@ -110,7 +110,7 @@ pub fn parse_statuses(text: &str) -> Result<Ranges, ChoiceTextError> {
     Ok(Ranges(ranges.collect::<Result<_, _>>()?))
 }
 
-/// Reads what I/Os are to be like in every part, with spaces between: `read size>=32KiB queue=1..4`.
+/// Parses a filter, its conditions separated by spaces: `read size>=32KiB queue=1..4`.
 ///
 /// # Errors
 /// If it says nothing of I/Os.
@@ -175,7 +175,7 @@ pub fn parse_every(text: &str) -> Result<Sampling, ChoiceTextError> {
     }
 }
 
-/// Reads which I/Os are kept though they were not sampled: `p99.9`, or those slower than a time.
+/// Parses which slow I/Os are kept beside the sample: `p99.9`, or a time.
 ///
 /// # Errors
 /// If it is neither.

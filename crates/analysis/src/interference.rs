@@ -17,13 +17,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most parties that are told apart; the others are one together.
+/// Most parties that are told apart; all others count as one.
 const PARTIES_MAX: usize = 8;
 /// Name of the parties beyond [`PARTIES_MAX`], together.
 const OTHERS: &str = "others";
 /// Name of whoever held a resource and has no record.
 const UNSEEN: &str = "unseen work";
-/// Fewest I/Os that met nobody, for their time to be that of an undisturbed stage.
+/// Fewest I/Os that met nobody from which the undisturbed time of a stage is taken.
 const ALONE: u64 = 32;
 /// A stage below this part of a victim's latency is left out.
 const SMALL: f64 = 0.005;
@@ -105,9 +105,9 @@ struct Place {
     stage: String,
     first: usize,
     last: usize,
-    /// Whether the first stage is nothing but waiting for what those have who are in the others.
+    /// Whether the first stage is only the wait for what I/Os in the other stages hold.
     waits: bool,
-    /// Whether one is served at a time, who came first before others.
+    /// Whether I/Os are served one at a time, first come first served.
     in_order: bool,
     scope: Scope,
 }
@@ -323,7 +323,7 @@ pub(super) fn interference(now: &Analysis, base: Option<&Analysis>) -> Vec<Inter
     (0..count).map(victim).filter(|it| !it.stages.is_empty()).collect()
 }
 
-/// Undisturbed time an I/O, in picoseconds, and how it is known.
+/// Undisturbed time of an I/O, in picoseconds, and how it is known.
 type Quiet = (f64, String);
 
 /// Undisturbed times of the same party in a base.
@@ -345,7 +345,7 @@ fn of_base(base: &Analysis, place: &Place, name: &str) -> Option<Quiet> {
     (u64::from(ios > 0) * ios >= ALONE).then(|| (sum as f64 / ios as f64, "the base".to_owned()))
 }
 
-/// By those of its I/Os that met nobody, or else by the quickest.
+/// Taken from those of its I/Os that met nobody, or else from the quickest.
 fn of_alone(
     alone: Alone,
     queues: &[Vec<Stay>],

@@ -16,7 +16,7 @@ pub trait Source {
     /// What is watched, as people call it.
     fn name(&self) -> String;
 
-    /// What it says of itself. After a look that began anew, it is another one.
+    /// Header of the profile. It is another one after a poll that began anew.
     fn header(&self) -> &Header;
 
     /// Gives `take` the records that have come since the last look, the oldest first. The first look
@@ -26,7 +26,7 @@ pub trait Source {
     /// If it cannot be looked at any more.
     fn poll(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<Polled, SourceError>;
 
-    /// Writes a profile of what there is now to `path`; how many records that are.
+    /// Saves the present records as a profile at `path`; returns their number.
     ///
     /// # Errors
     /// If it cannot be written, or there are no records to write.
@@ -157,7 +157,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the source once, and takes its records into the interval.
+    /// Polls the source once, and adds its records to the interval.
     ///
     /// # Errors
     /// Of the source.
@@ -175,7 +175,7 @@ impl Watch {
         Ok(polled)
     }
 
-    /// Forgets what was taken: an interval begins where so much had been counted.
+    /// Begins an empty interval, where the source had counted `from`.
     pub fn restart(&mut self, from: Counts) {
         self.groups.clear();
         self.others = None;
@@ -184,7 +184,7 @@ impl Watch {
         self.counts = from;
     }
 
-    /// Groups I/Os by something else from now on. A base that an interval was is forgotten.
+    /// Changes the grouping. A base that was an interval is forgotten.
     pub fn group_by(&mut self, by: GroupBy) {
         self.by = by;
         self.base.clear();
@@ -206,7 +206,7 @@ impl Watch {
         self.kind
     }
 
-    /// The kind of I/O behind that, of those that there have been; behind the last one it is all.
+    /// The next kind of I/O that has occurred; `None`, which means all kinds, after the last.
     pub fn next_kind(&self) -> Option<u8> {
         let first = self.kind.map_or(0, |kind| u16::from(kind) + 1);
         let mut kinds = (first..256).filter_map(|kind| u8::try_from(kind).ok());
@@ -261,7 +261,7 @@ impl Watch {
         }
     }
 
-    /// The interval ends, so long after it began; the next one begins.
+    /// Ends the interval, which lasted this long, and begins the next one.
     pub fn end(&mut self, header: &Header, after: Span) -> Interval {
         let since = |of: fn(&Counts) -> u64| of(&self.counts).saturating_sub(of(&self.from));
         let counts = Counts {

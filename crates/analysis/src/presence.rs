@@ -104,7 +104,7 @@ pub(super) struct Company {
 }
 
 impl Company {
-    /// Of those I/Os that `which` takes; of the bytes of others, so many count as `weight` says.
+    /// Over the I/Os that `which` selects; `weight` says how many bytes of others count.
     pub(super) fn of(
         trace: &Trace,
         (first, last): (usize, usize),

@@ -21,11 +21,11 @@ use servers::{Job, central, shared, sharing, split};
 use stations::{Discipline, Held, Station};
 use std::collections::BTreeMap;
 
-/// Fewest I/Os that found a stage empty, for their times to be its service.
+/// Fewest I/Os that found a stage empty from which its service times are taken.
 const EMPTY: usize = 32;
 /// A model is wrong where the same servers would have taken so many times what was measured.
 const REFUTED: f64 = 1.25;
-/// So many draws of service times must all say so: few I/Os at a high load are a matter of chance.
+/// Number of draws of service times that must agree: few I/Os at a high load vary by chance.
 const DRAWS: u64 = 8;
 /// Most servers that are looked for.
 const SERVERS_MAX: u64 = 1024;
@@ -233,7 +233,7 @@ impl Services {
     }
 }
 
-/// How long I/Os would be in the stage: by I/O, with what was measured.
+/// Predicted and measured times in the stage, by I/O.
 fn simulate(
     side: &Side<'_>,
     station: &Station,
@@ -268,7 +268,7 @@ fn simulate(
     all
 }
 
-/// A block's server, as if blocks were spread over them at random, but always alike.
+/// The server of a block: blocks are spread over servers by a hash.
 fn spread(block: u64) -> u64 {
     let mixed = (block ^ block >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29

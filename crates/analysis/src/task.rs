@@ -54,7 +54,7 @@ use toml::Value;
 pub const SCHEMA: &str = "mynah.profile-task/1";
 /// Most runs of a task.
 pub const RUNS_MAX: usize = 256;
-/// What is recorded if nothing else is said, as of `mynah bench --profile`.
+/// The default sample, as of `mynah bench --profile`.
 const SAMPLE: Sampling = Sampling::OneIn(10);
 /// What links can be made to carry, in bytes a second.
 const LINK_MIN: f64 = 1e6 / 8.0;
@@ -117,7 +117,7 @@ pub struct TaskRun {
     pub name: String,
     /// Loads that begin together; at least one.
     pub loads: Vec<TaskLoad>,
-    /// How many TCP flows of others come to the host over the link meanwhile.
+    /// TCP bulk flows that come to the host over the same link.
     pub bulk_flows: u32,
 }
 

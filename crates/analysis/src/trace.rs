@@ -102,7 +102,7 @@ impl Trace {
         }
     }
 
-    /// Puts them in their order, and forgets those that are too many.
+    /// Sorts them by when they began, and drops those beyond [`MOST`].
     pub(super) fn sort(&mut self) {
         self.ios.sort_unstable_by_key(Io::order);
         self.cut |= self.ios.len() > MOST;

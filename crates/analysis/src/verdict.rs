@@ -28,7 +28,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The smallest growth that is spoken of: a test of significance alone cries wolf.
+/// The smallest growth that is reported: a test of significance alone would report trifles.
 const FLOOR: f64 = 0.1;
 /// Fewest I/Os of a group, in either profile.
 const IOS: u64 = 128;
@@ -219,7 +219,7 @@ fn distrust(analysis: &Analysis, whose: &str) -> Option<String> {
     None
 }
 
-/// Which part of the I/Os a verdict is on, where many records are lost: what is said before it.
+/// Prefix of a verdict that says which I/Os it is on, where many records are lost.
 fn lost(analysis: &Analysis, whose: &str) -> Option<String> {
     let counts = analysis.counts;
     (counts.lost.saturating_mul(FEW) > counts.completed).then(|| {

@@ -60,7 +60,7 @@ pub struct Filter {
     pub statuses: Ranges,
 }
 
-/// Which of those that filters let through are taken.
+/// Which of the I/Os that pass a filter become the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
@@ -68,7 +68,7 @@ pub enum Sampling {
     All,
     /// One in so many, by [`hash`].
     OneIn(u32),
-    /// The first that ends after so many picoseconds have passed since the one before.
+    /// The first I/O to end once this many picoseconds have passed since the one before.
     EveryPs(u64),
 }
 
@@ -78,7 +78,7 @@ pub enum Sampling {
 pub enum KeepAbove {
     #[default]
     Nothing,
-    /// Those that took longer than so many picoseconds.
+    /// I/Os that took longer than this many picoseconds.
     Ps(u64),
     /// The slowest thousandth, as the I/Os before them had it.
     Running,
@@ -98,7 +98,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Reads a choice, whatever the bytes are. Whether it can be made is for [`Chooser::new`].
+    /// Parses a choice from any bytes. Whether it is possible is checked by [`Chooser::new`].
     ///
     /// # Errors
     /// If it is none; what is wrong.
@@ -173,11 +173,11 @@ pub fn hash(queue: u16, nth: u32) -> u32 {
     (bits >> 32) as u32
 }
 
-/// A filter as it is looked at for each I/O: its kinds as bits, and what of each part is let through.
+/// A filter in the form that is tested for each I/O: its kinds as bits, and ranges of properties.
 #[derive(Clone, Debug)]
 struct Test {
     kinds: u64,
-    /// One range of each part, by [`values`]: the first, and how far the last is from it.
+    /// One range of each property: its first value, and the distance to the last.
     single: [(u64, u64); PARTS],
     /// Indices of properties with several ranges, for which `single` lets everything pass.
     several: Box<[(usize, Ranges)]>,
@@ -200,12 +200,12 @@ pub struct Chooser {
     tests: Vec<Test>,
     /// Hashes below it are chosen.
     below: u64,
-    /// One is chosen that ends from then on, if it goes by time.
+    /// With [`Sampling::EveryPs`], the next I/O that ends from this time on is chosen.
     next: Time,
     every: Option<Span>,
     /// I/Os that take longer are recorded even if sampling leaves them out.
     above: Span,
-    /// I/Os until the running threshold is looked at.
+    /// I/Os until the running threshold is calculated anew.
     left: u64,
     running: Option<Box<Running>>,
 }
@@ -248,7 +248,7 @@ impl Chooser {
         &self.choice
     }
 
-    /// What takes longer is kept, at the moment; `None`: nothing is.
+    /// The present threshold above which slow I/Os are kept; `None`: none are.
     pub fn keeps_above(&self) -> Option<Span> {
         (self.above != Span::from_ps(u64::MAX)).then_some(self.above)
     }
@@ -295,7 +295,7 @@ impl Chooser {
         due
     }
 
-    /// One that is recorded, from which the running threshold follows.
+    /// Feeds the running threshold with an I/O of the sample.
     #[inline(never)]
     fn learn(&mut self, total: Span, slow: bool) {
         let Some(running) = &mut self.running else { return };

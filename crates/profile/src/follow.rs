@@ -38,11 +38,11 @@ pub struct Progress {
     pub counts: Counts,
     /// Records that are new, and were read.
     pub read: u64,
-    /// Those that were written over before they could be.
+    /// Records that were written over before they could be read.
     pub overwritten: u64,
     /// Records that were damaged.
     pub torn: u64,
-    /// Whether another run has begun the file anew: what was read before belongs to the old one.
+    /// Whether another run has begun the file anew: what was read before belongs to the old run.
     pub anew: bool,
 }
 
@@ -74,7 +74,7 @@ impl Follow {
         &self.header
     }
 
-    /// Gives `take` all records that have come since the last look, the oldest first.
+    /// Gives `take` all records that were added since the last poll, the oldest first.
     ///
     /// # Errors
     /// If the file cannot be read, or is no profile any more.

@@ -77,8 +77,8 @@ pub struct Header {
     pub kinds: Vec<String>,
     /// Names of the stages of each record, in the order in which an I/O passes them.
     pub stages: Vec<String>,
-    /// Names of what records have beside them, and is never added: spans in picoseconds if the name
-    /// ends in `_ps`, else numbers.
+    /// Names of further figures of each record, which are not part of its total: spans in
+    /// picoseconds if the name ends in `_ps`, else numbers.
     #[serde(default)]
     pub beside: Vec<String>,
     /// Names of connections or flows, by number; as many as fit.
@@ -166,7 +166,7 @@ impl Counts {
 }
 
 impl Header {
-    /// A header of this side's, by this program; names of sessions that do not fit are left out.
+    /// A header of this side, written by this program; the rest is empty.
     pub fn new(side: Side, name: &str, clock: TimeBase) -> Header {
         Header {
             schema: SCHEMA.to_owned(),
@@ -202,11 +202,11 @@ impl Header {
         self.record_words() as u64 * 8
     }
 
-    /// As the first page of a file with room for so many records.
+    /// The first page of a file with this many slots for records.
     ///
     /// # Panics
-    /// With more stages, kinds or figures beside them, or longer names, than a page has room for: they are the program's
-    /// own. A name that is too long is cut, and sessions are left out from the last.
+    /// If stages, kinds and further figures do not fit into a page: they are the program's own. A
+    /// name that is too long is cut, and sessions are left out from the last.
     pub fn to_page(&self, slots: u64, counts: &Counts) -> Vec<u8> {
         assert!(self.is_bounded());
         let mut fits = self.clone();
@@ -232,8 +232,8 @@ impl Header {
         page
     }
 
-    /// Of the first page of a file, whatever that is: the header, for how many records there is
-    /// room, and what was counted.
+    /// Parses the first page of a file, which may be anything: the header, the number of slots, and
+    /// the counts.
     ///
     /// # Errors
     /// If it is not one.

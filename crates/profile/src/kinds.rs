@@ -1,5 +1,5 @@
 //! Kinds of I/O, by the numbers that profiles of hosts and targets have for them. The first are the
-//! kinds of results, in their order.
+//! kinds of results, in their order, which a test of mynah-analysis checks.
 
 /// What is none of the kinds that results have: the last number.
 pub const OTHER_KIND: &str = "other";

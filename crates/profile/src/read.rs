@@ -66,7 +66,7 @@ impl<R: Read> Profile<R> {
 }
 
 impl<R: Read + Seek> Profile<R> {
-    /// Its records in some of its slots, for those who read parts of it at the same time.
+    /// Records of a range of its slots, for readers that work in parallel.
     ///
     /// # Errors
     /// If it cannot be read there.
@@ -133,7 +133,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-/// Takes a record's bytes apart; whether it has the same number at both ends.
+/// Parses a record's bytes; false if its sequence is not the same at both ends.
 pub(crate) fn parse(row: &[u8], stages: &mut [Span], beside: &mut [u64]) -> (Head, bool) {
     let mut words = row.chunks_exact(8).map(|word| {
         let mut bytes = [0; 8];

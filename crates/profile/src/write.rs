@@ -11,7 +11,7 @@ pub fn file_bytes(header: &Header, records: u64) -> u64 {
     HEADER_BYTES as u64 + records * header.record_bytes()
 }
 
-/// A profile being written. It says nothing of its records before [`Writer::finish`].
+/// A profile being written. Its header has no counts before [`Writer::finish`].
 #[must_use = "a profile is none before it is finished"]
 pub struct Writer<W: Write + Seek> {
     out: W,
@@ -74,7 +74,7 @@ impl<W: Write + Seek> Writer<W> {
         self.finish_as(counts)
     }
 
-    /// Ends it with counts of another's: of the I/Os that these records were taken from.
+    /// Ends it with the counts of the profile that these records were taken from.
     ///
     /// # Errors
     /// Of the output.

@@ -168,7 +168,7 @@ pub fn machine() -> String {
     format!("{} {}", boot.trim(), namespace.display())
 }
 
-/// How long ago it was so late by the system's calendar (`CLOCK_REALTIME`); nothing if that
+/// How long ago this time of the calendar (`CLOCK_REALTIME`) was; zero if that
 /// is yet to come.
 pub fn age(calendar: std::time::Duration) -> Span {
     let now = clock_gettime(ClockId::Realtime);

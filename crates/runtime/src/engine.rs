@@ -44,13 +44,13 @@ const WAKERS: u64 = 1 << 42;
 const PORTS: u64 = 1 << 43;
 const CLIENTS: u64 = 1 << 44;
 
-/// With so many busy connections or fewer, they are asked directly.
+/// Up to this many busy connections, their sockets are polled without epoll.
 const DIRECT_MAX: usize = 4;
 /// Turns without asking epoll, when connections are asked directly.
 const TURNS_WITHOUT_EPOLL: u32 = 16;
 /// A connection counts as busy for so long after its last bytes.
 const BUSY: Span = Span::from_us(200);
-/// What is done ahead takes no longer than this, most of the time.
+/// Work that is done ahead of time takes no longer than this, as a rule.
 const PREPARATION: Span = Span::from_us(20);
 /// Glances at doorbells between two turns, a turn costing as much as dozens of them; fewer where
 /// it matters when commands come, and so few that nothing is missed that is due.
@@ -247,7 +247,7 @@ impl Engine {
         self.interval = Some(Interval { every, next, then });
     }
 
-    /// Serves until [`Control::stop`], then lets commands under way end. Returns the
+    /// Serves until [`Control::stop`], then lets outstanding commands end. Returns the
     /// subsystem and what was measured.
     pub fn run(mut self) -> io::Result<(Subsystem, Measure)> {
         // Sleeps end when they should, not up to 50 us later.
@@ -385,7 +385,7 @@ impl Engine {
         }
     }
 
-    /// Has everybody tell of work who would not; whether there is some now.
+    /// Arms all notifications before a sleep; whether there is work already.
     fn before_sleep(&mut self) -> bool {
         #[cfg(feature = "rdma")]
         if self.rdma_before_sleep() {

@@ -70,7 +70,7 @@ pub enum Found {
     },
 }
 
-/// A file, held by this process, that is a drive's store or can become one.
+/// A file, locked by this process, that is a drive's store or can become one.
 #[derive(Debug)]
 pub struct StoreFile {
     path: PathBuf,
@@ -291,7 +291,8 @@ fn no_room(error: io::Error) -> Problem {
     }
 }
 
-/// Where the first byte from `at` on is that was ever written to a file; behind its end if there is
+/// Offset of the first byte from `at` on that was ever written to a file; beyond its end if there
+/// is
 /// none.
 fn data_from(file: &File, at: u64) -> io::Result<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
@@ -353,13 +354,13 @@ pub struct DiskStore<E> {
     header_refused: bool,
     /// The disk is being looked at.
     looking: bool,
-    /// What it has to look like.
+    /// What a look at the file has to find.
     expected: ExpectedState,
     /// Nothing was in it before this run, or this was.
     is_new: bool,
     before: Header,
     trouble: Trouble,
-    /// What holds the values of pairs, until it is asked for.
+    /// Values of pairs, until the subsystem takes them.
     values: Option<Box<dyn Values>>,
     backlog_bytes_max: u64,
 }
@@ -403,7 +404,7 @@ impl<E: Executor<Task, TaskResult>> DiskStore<E> {
         }
     }
 
-    /// The same with something that holds the values of pairs.
+    /// A store that also has values of pairs.
     pub fn with_values(self, values: Box<dyn Values>) -> DiskStore<E> {
         DiskStore { values: Some(values), ..self }
     }
@@ -555,7 +556,7 @@ impl<E: Executor<Task, TaskResult>> DiskStore<E> {
         self.sync_if_due();
     }
 
-    /// The disk does not do what it should: those who wait for it are told.
+    /// A disk operation failed: reports it, and fails whatever waits for it.
     fn fail(&mut self, problem: &Failure) {
         self.trouble.add(problem);
         self.condition = match problem {

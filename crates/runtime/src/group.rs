@@ -121,7 +121,7 @@ impl Drop for Ending {
 struct Member {
     name: String,
     up: Option<Up>,
-    /// Lets it serve, and tells it of the others; without that it goes.
+    /// Lets the drive serve, with the others' handles; if this is dropped, its thread ends.
     start: Sender<Vec<Neighbour>>,
     thread: Option<JoinHandle<Result<Option<RunResult>, Cause>>>,
 }

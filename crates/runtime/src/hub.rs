@@ -40,12 +40,12 @@ use nbd::Carried;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Data shorter than [`LONG_BYTES`] are lent only behind so much output: less than that stays near
-/// the processor, where the second copy costs less than a slice of its own.
+/// Data shorter than [`LONG_BYTES`] are lent only behind at least this much output: less output
+/// stays in the cache, where a second copy costs less than a slice of its own.
 const NEAR_OUTPUT_BYTES: usize = 128 << 10;
 /// Data shorter than this are always copied, not lent.
 const LOAN_BYTES_MIN: usize = 2048;
-/// Lent data of so many bytes are brought near before they are sent.
+/// Lent data of at least this many bytes are prefetched before they are sent.
 const LONG_BYTES: usize = 16 << 10;
 const NOBODY: u32 = u32::MAX;
 
@@ -61,7 +61,8 @@ pub enum Reason {
     Subsystem(&'static str),
     /// A client broke the protocol of NBD.
     Client(Broken),
-    /// An injected fault, or an answer that cannot be ended: at once, whatever has not been sent.
+    /// An injected fault, or an answer that cannot be completed: closed at once, with output
+    /// unsent.
     Fault,
 }
 
@@ -94,7 +95,7 @@ impl Arrival {
     }
 }
 
-/// A completion in the output, of which bytes have not been sent.
+/// A completion whose bytes in the output have not all been sent.
 #[derive(Debug)]
 struct Unsent {
     /// The output's byte count, from the connection's start, when all of it has been sent.
@@ -121,7 +122,7 @@ struct Peer {
     backlog: VecDeque<Completion>,
     unsent: VecDeque<Unsent>,
     sent: u64,
-    /// Commands the subsystem has, but for those that may wait for ever.
+    /// Commands outstanding in the subsystem, without Asynchronous Event Requests.
     outstanding: u64,
     /// A fault has dropped an answer: the host waits for it for as long as it likes.
     dropped: bool,
@@ -301,7 +302,7 @@ impl Hub {
         Parts { subsystem, measure, profile: profile.as_deref_mut() }
     }
 
-    /// Whose I/Os those of a host of this name are, to profiles.
+    /// The tenant number of a host, by which profiles tell hosts apart.
     pub(crate) fn tenant(&mut self, host_nqn: &str) -> u16 {
         self.queries.tenant(host_nqn)
     }
@@ -566,7 +567,7 @@ impl Hub {
         self.pool.set_contended(!self.waiting.is_empty());
     }
 
-    /// Moves the subsystem to `now`, and takes what it says into the connections.
+    /// Advances the subsystem to `now`, and queues its outputs on the connections.
     pub fn advance(&mut self, now: Now) {
         self.subsystem.advance(now);
         if let Some(profile) = &mut self.profile {
@@ -662,7 +663,7 @@ impl Hub {
         self.warning = told.or(self.warning.take());
     }
 
-    /// What is to be told of the drive: that it has stopped, or goes on.
+    /// A message for people if the drive has stalled, or goes on.
     #[inline]
     pub fn take_warning(&mut self) -> Option<String> {
         self.warning.take()
@@ -928,7 +929,7 @@ impl Hub {
         })
     }
 
-    /// Commands of hosts that the subsystem has, but for those that may wait for ever.
+    /// Outstanding commands of hosts, without Asynchronous Event Requests.
     pub fn outstanding(&self) -> u64 {
         self.outstanding
     }
@@ -953,7 +954,7 @@ impl Hub {
         self.subsystem.consolidate();
     }
 
-    /// When something will happen by itself, on the host's clock.
+    /// When the hub has to be advanced next if nothing comes, on the host's clock.
     pub fn next_at(&self) -> Option<Time> {
         let wakeup = self.subsystem.next_at();
         let fault = self.faults.as_ref().and_then(Faults::next_at);
@@ -1024,7 +1025,7 @@ impl Hub {
     }
 }
 
-/// Whether data of so many bytes behind so much output are better lent than copied.
+/// Whether lending data costs less than copying them behind this much output.
 fn pays_as_loan(bytes: usize, output_bytes: usize) -> bool {
     bytes >= LONG_BYTES || bytes >= LOAN_BYTES_MIN && output_bytes >= NEAR_OUTPUT_BYTES
 }

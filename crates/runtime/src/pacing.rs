@@ -14,13 +14,13 @@ const WAKE_MAX: Span = Span::from_us(200);
 const WAKE_MIN: Span = Span::from_us(5);
 /// Two looks without work between them are never so far apart unless the core was taken.
 const INTERRUPTED: Span = Span::from_us(100);
-/// After an interruption only deadlines are worth a spin, for this long.
+/// For this long after an interruption the engine spins only for deadlines.
 const RESPECT: Span = Span::from_ms(10);
 /// Without commands outstanding, the engine does not wake more often than this.
 const IDLE: Span = Span::from_ms(1);
 /// After so long without work nobody seems to want anything.
 const REST: Span = Span::from_ms(100);
-/// Spins lost in a row until spinning stops; each one won takes one back.
+/// Spinning stops after this many spins in a row without work; each with work takes one back.
 const PATIENCE: u32 = 16;
 
 /// Doorbells that nobody tells of are looked at all the time for so long after the last work,

@@ -53,7 +53,7 @@ enum UnderWay {
     End,
 }
 
-/// Pairs in memory, of which a folder keeps what becomes of them; see the module's description.
+/// Pairs in memory, whose changes are written to a folder; see the module's description.
 pub struct PairStore<A, E = Workers<Task, TaskResult>> {
     values: RamValues<A>,
     recalled: BTreeMap<u32, Recalled>,
@@ -85,7 +85,7 @@ struct Books<E> {
 }
 
 impl<A: Arena> PairStore<A> {
-    /// Keeps what becomes of the pairs of a folder. Fails if there is no thread.
+    /// Starts to write changes to a folder. Fails if no thread can be started.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -166,7 +166,7 @@ impl<E: Executor<Task, TaskResult>> Books<E> {
         }
     }
 
-    /// What a command has to wait for that has made the change with this number.
+    /// When a command that made the change with this number may complete.
     fn changed_by_command(&mut self, number: u64) -> Ready {
         if self.backlog.cost() <= self.backlog_bytes_max || self.condition != Condition::Good {
             return Ready::Now;

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether nobody can be let in until something else is given back, though somebody waits.
+/// Whether accept failed for want of descriptors or memory, though a connection waits.
 pub(crate) fn is_starved(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }
@@ -111,7 +111,7 @@ struct Ledger {
     refused: AtomicU64,
 }
 
-/// What there is of one quantity, and who has it. Clones are the same budget.
+/// A quantity that peers share, and how much each has. Clones are the same budget.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Ledger>);
 
@@ -218,7 +218,7 @@ pub fn whom_to_drop<K>(
 /// How much there is of everything that peers can use up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Connections that are queues of controllers, or will be once their host has proved itself.
+    /// Connections that are queues of controllers, or will be once their host is authenticated.
     pub connections: Bound,
     /// Connections that are not queues that may be used, handshakes of TLS among them.
     pub half_open: Bound,

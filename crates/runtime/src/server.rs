@@ -105,12 +105,12 @@ pub struct ServeOptions {
     pub profile: Option<PathBuf>,
     /// Which I/Os have a record.
     pub profile_choice: Choice,
-    /// Of whose I/Os hosts are told that ask for a profile; `None`: of all where nobody but this
+    /// Whose I/Os the hosts see that ask for a profile; `None`: all where nobody but this
     /// machine can come, and of their own otherwise.
     pub profile_scope: Option<Scope>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
-    /// Only what the drive does is asked for, not when: a result that is not trusted says so.
+    /// Only what the drive does matters, not when: untrusted timing is no failure.
     pub functional: bool,
     /// What of an Ethernet drive's time the real path is credited with.
     /// `None`: what the kernel says of it.

@@ -9,7 +9,7 @@
 
 use mynah_stamp::Time;
 
-/// Clocks of computers differ by less than this from one another: a thousandth.
+/// Clocks of computers run at rates that differ by less than a thousandth.
 const DRIFT_MAX: f64 = 1e-3;
 /// Steps of the search for the line that is farthest out.
 const STEPS: usize = 100;
@@ -38,7 +38,7 @@ pub struct ClockRelation {
     /// how much more a nanosecond later.
     ahead_ns: f64,
     drift: f64,
-    /// By how much a time on the one clock may be wrong on the other.
+    /// Largest error of a time that is converted from one clock to the other.
     pub bound_ns: f64,
 }
 
@@ -65,13 +65,13 @@ impl Stamps {
         Limit { at, ahead: since(target, of_target) - at }
     }
 
-    /// Something left the host, and arrived at the target then.
+    /// Adds a message from the host to the target, by its times on both clocks.
     pub(super) fn sent(&mut self, left: Time, arrived: Time) {
         let limit = self.limit(left, arrived);
         self.upper.push(limit);
     }
 
-    /// Something left the target, and arrived at the host then.
+    /// Adds a message from the target to the host, by its times on both clocks.
     pub(super) fn answered(&mut self, left: Time, arrived: Time) {
         let limit = self.limit(arrived, left);
         self.lower.push(limit);

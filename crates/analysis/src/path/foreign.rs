@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 const ANCHORS: usize = 256;
 /// Pairs of records that are looked at for it.
 const VOTES_MAX: usize = 4_000_000;
-/// The last pairs that say how far the target's clock is ahead.
+/// Most recent pairs from which the clocks' difference is followed.
 const RECENT: usize = 32;
-/// Clocks of computers drift apart by less than 200 parts of a million: one part in so many.
+/// Reciprocal of the largest drift between two clocks: 200 parts per million.
 const DRIFT: i128 = 5_000;
 /// Stamps of one clock, taken in different ways, are this far apart at most.
 const STAMPS_PS: i128 = 1_000_000;
@@ -43,7 +43,7 @@ impl Band {
     }
 }
 
-/// An I/O as the host has it: which record, and when it left and was answered.
+/// An I/O of the host: its record's index, and when it left and was answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostWait {
     pub(super) at: usize,
@@ -82,7 +82,7 @@ impl<'a> Partners<'a> {
         &self.order[from..from + count]
     }
 
-    /// Those of them that can be of an I/O while the target's clock is so far ahead.
+    /// Candidates for an I/O, if the target's clock is ahead by a time within this band.
     fn within(&self, head: &Head, away: &HostWait, ahead: Band) -> &[usize] {
         let of_it = self.of(head);
         let begin = |at: &usize| i128::from(self.records.head(*at).begin.as_ps());

@@ -293,7 +293,7 @@ fn matches(host: &Records, target: &Records) -> Vec<(usize, usize)> {
 
 /// When things happened on the host.
 struct HostTimes {
-    /// The command left; it was asked for data; its last data left; its answer came.
+    /// When the command left, data were requested, the last data left, and the answer came.
     left: Time,
     asked: Time,
     answered: Time,
@@ -375,7 +375,7 @@ impl Sides<'_> {
         counts
     }
 
-    /// The path of an I/O; how many of its stages would have been negative.
+    /// Writes the path of an I/O; returns how many of its stages would have been negative.
     fn path(&self, mine: usize, theirs: usize) -> (Head, Vec<Span>, u64) {
         let (head, stages) = (self.host.head(mine), self.host.stages(mine));
         let (there, theirs) = (self.target.head(theirs), self.target.stages(theirs));
@@ -404,7 +404,7 @@ impl Sides<'_> {
     }
 }
 
-/// Takes stages one after the other from what lies between a command's leaving and its answer.
+/// Cuts stages, one after the other, from the time between a command and its answer.
 struct Cuts {
     at: Time,
     end: Time,

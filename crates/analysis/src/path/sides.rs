@@ -109,7 +109,7 @@ impl Records {
         &self.beside[at * width..(at + 1) * width]
     }
 
-    /// Whether the number of a record is that of its connection: those of a foreign end's say so.
+    /// Whether a record's number counts its connection's capsules; foreign hosts' records say so.
     pub(super) fn is_counted(&self, at: usize) -> bool {
         let place = self.header.beside.iter().position(|name| name == CAPSULES_COUNTED);
         place.is_none_or(|place| self.beside(at)[place] != 0)

@@ -39,7 +39,7 @@ pub struct Checked {
     pub text: String,
 }
 
-/// An expectation as it is written, of a task with so many runs.
+/// Checks an expectation as it is written, for a task with `runs` runs.
 pub(super) fn expectation(
     file: &Text<'_>,
     raw: &Spanned<RawExpect>,
@@ -137,7 +137,7 @@ impl Times {
 }
 
 impl Expectation {
-    /// Whether something is expected of a part, and of the whole.
+    /// Whether there are expectations of a part, and of the whole.
     fn asks(&self) -> (bool, bool) {
         let minima = [self.lad_min, self.lad_max, self.growth_min, self.share_min];
         let part = self.grows_most || minima.iter().any(Option::is_some);

@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 
 /// The smallest part of a growth that is spoken of.
 pub(super) const SHARE: f64 = 0.25;
-/// So much of the time in which something was to be sent, a full window or buffer is spoken of.
+/// Share of the sending time from which a full window or buffer is mentioned.
 const LIMITED: f64 = 0.2;
 /// A limit is reached at so much of it.
 const AT_LIMIT: f64 = 0.9;
-/// What a stage of the flash alone takes so many times longer is slower itself.
+/// A stage of the flash that takes this many times longer is slower itself.
 const SLOWER: f64 = 1.1;
-/// Entries are too few if so much of what waited for one got the last of them.
+/// Queue entries are too few if this share of waiting I/Os got the last one.
 const FULL: f64 = 0.25;
-/// A target that works for so much of the time has much to do.
+/// A target whose processor is busy for this share of the time has much to do.
 const BUSY: f64 = 0.5;
 
 /// What the flash itself takes.
@@ -217,7 +217,7 @@ impl Case<'_> {
         finding.beside = others;
     }
 
-    /// The stage of a family that has grown most but for this one, if any has.
+    /// The stage of a family that has grown most beside this one, if any has.
     fn most_but(&self, family: &[Place], but: &str) -> String {
         let stages = self.comparison.stages.iter();
         let others = stages.filter(|it| it.stage != but && family.contains(&Place::of(&it.stage)));
@@ -646,7 +646,7 @@ struct Slots {
     /// How long an entry is held, in picoseconds.
     rest_base: f64,
     rest_now: f64,
-    /// Which part of the entries would be taken if they were held as long as in the base.
+    /// Share of the entries that would be taken if they were held as long as in the base.
     busy_at_base: f64,
     /// Which part of the I/Os that waited got one of the last entries.
     waited_full: f64,

@@ -34,7 +34,7 @@ pub enum Event {
         /// Command dwords 10 to 15.
         dwords: [u8; 24],
     },
-    /// A send for a command begins: of its capsule, or of data.
+    /// The send of a command's capsule, or of its data, begins.
     Sent {
         /// The queue, by its address.
         queue: u64,
@@ -42,7 +42,7 @@ pub enum Event {
         /// Whether the command's capsule is sent, not data for an R2T.
         is_capsule: bool,
     },
-    /// An R2T was taken, or what it asked for is cut into another PDU.
+    /// An R2T was received, or the data that it asked for are cut into another PDU.
     R2t {
         /// The queue, by its address.
         queue: u64,
@@ -81,7 +81,7 @@ pub struct TimedEvent {
     pub event: Event,
 }
 
-/// An event of this kernel's lacks what is needed of it.
+/// This kernel's event lacks a field that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the event `{event}` has no field `{field}`")]
 pub struct Unfit {
@@ -108,7 +108,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Events with this description are of a hook.
+    /// Registers the description of a hook's events.
     ///
     /// # Errors
     /// If they lack a field that is needed.
@@ -125,7 +125,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The event in these bytes; `None` if it is another's, or too short.
+    /// Decodes an entry; `None` if it is no hook's event, or too short.
     pub fn decode(&self, time: u64, payload: &[u8]) -> Option<TimedEvent> {
         let id = u16::from_le_bytes(payload.get(..2)?.try_into().ok()?);
         let at = self.shapes.binary_search_by_key(&id, |shape| shape.id).ok()?;

@@ -18,7 +18,7 @@ impl Field {
         payload.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
-    /// Its number, if it is one of at most 8 bytes: signed ones with their sign.
+    /// Its value, sign-extended, if it has 1 to 8 bytes.
     pub fn number(self, payload: &[u8]) -> Option<u64> {
         let from = self.bytes(payload)?;
         let mut bytes = [0; 8];

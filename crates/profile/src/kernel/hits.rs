@@ -4,7 +4,7 @@
 /// Most lines that are read: the kernel holds 2,048 by default.
 const LINES_MAX: usize = 1 << 16;
 
-/// How often for a queue of a controller's instance.
+/// How many events the kernel counted for one queue of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hits {
     /// The controller's instance.

@@ -68,14 +68,14 @@ pub struct HookUse {
     pub alternatives: &'static [Alternative],
 }
 
-/// What is not to be used, though the kernel may have it.
+/// Hooks and probes that the user has excluded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     hooks: Vec<Hook>,
     probes: Vec<Probe>,
 }
 
-/// Ways to see something that can be left out, by name.
+/// Probes that can be excluded, by name.
 const PROBES: [(&str, Probe); 3] =
     [("fprobe", Probe::Function), ("kprobe", Probe::Kprobe), ("tracepoint", Probe::Tracepoint)];
 
@@ -108,12 +108,12 @@ impl LeftOut {
         Ok(())
     }
 
-    /// Whether a hook is not to be used.
+    /// Whether a hook is excluded.
     pub fn has(&self, hook: Hook) -> bool {
         self.hooks.contains(&hook)
     }
 
-    /// Whether nothing is to be seen in this way.
+    /// Whether this kind of probe is excluded.
     pub fn has_probe(&self, probe: Probe) -> bool {
         self.probes.contains(&probe)
     }
@@ -280,7 +280,7 @@ impl HookUse {
         HOOKS.iter().find(|it| it.hook == hook).unwrap_or(&HOOKS[0])
     }
 
-    /// Says that an event of the kernel's lacks a field.
+    /// The error that the kernel's event lacks this field.
     pub(super) fn unfit(&self, field: &'static str) -> Unfit {
         Unfit { event: self.name, field }
     }

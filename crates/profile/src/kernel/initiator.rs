@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 /// start of the connection, so that the record's number is that of the target.
 pub const KERNEL_BESIDE: [&str; 2] = ["r2ts", CAPSULES_COUNTED];
 
-/// Most of each that are remembered: a kernel has fewer, hostile bytes have not.
+/// Most entries of each table: a kernel has fewer, hostile bytes might not.
 const FLIGHTS_MAX: usize = 1 << 20;
 const THREADS_MAX: usize = 1 << 16;
 const QUEUES_MAX: usize = 1 << 16;
@@ -49,7 +49,7 @@ struct Flight {
     command_id: u16,
     namespace: u32,
     opcode: u8,
-    /// It is an I/O, and no command of a connection's start.
+    /// Whether it is an I/O, not a command that sets the connection up.
     is_io: bool,
     block: u64,
     blocks: u32,
@@ -61,10 +61,10 @@ struct Flight {
     given: u64,
     /// When the last send of its capsule began.
     left: Option<u64>,
-    /// When data were last asked for, and when the last send of data began since.
+    /// When the last R2T came, and when the last send of data after it began.
     asked: Option<u64>,
     sent: Option<u64>,
-    /// Waiting to be asked, and the host's turn, of the rounds before the last.
+    /// Time spent waiting for R2Ts, and sending data, in all rounds but the last.
     wait: u64,
     turn: u64,
     rounds: u32,

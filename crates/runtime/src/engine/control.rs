@@ -66,7 +66,7 @@ impl Distributions {
     }
 }
 
-/// What whoever waits for an answer has, never the engine.
+/// State of the thread that asks for snapshots; the engine never locks it.
 #[derive(Debug)]
 struct Asker {
     answered: Receiver<Snapshot>,
@@ -98,7 +98,7 @@ pub struct Control {
     asker: Mutex<Asker>,
     adoptions: Sender<Newcomer>,
     pub(super) adopted: Receiver<Newcomer>,
-    /// Somebody else who accepts connections has no descriptors left.
+    /// Whether a thread that accepts connections elsewhere has no descriptors left.
     pub(super) starved: AtomicBool,
 }
 
@@ -168,7 +168,7 @@ impl Control {
         }
     }
 
-    /// Answers whoever wants to know what has been measured, if somebody does.
+    /// Answers a request for a snapshot, if there is one.
     pub(crate) fn answer_wanted(
         &self,
         measure: &crate::hub::Measure,

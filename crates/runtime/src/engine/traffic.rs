@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    /// Puts those among them that were held up and may go on.
+    /// Queues connections that waited for buffers and may go on.
     pub(super) fn queue_resumed(&mut self) {
         while let Some(id) = self.hub.next_resumed() {
             self.queue(id);
@@ -138,7 +138,7 @@ impl Engine {
         worked
     }
 
-    /// Sends a connection's output; whether it has something to do that had to wait for that.
+    /// Sends a connection's output; whether that lets it go on with other work.
     pub(super) fn send_to(&mut self, id: Id) -> bool {
         let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return false };
         let mut more = false;

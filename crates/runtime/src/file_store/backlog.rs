@@ -139,7 +139,7 @@ impl Backlog {
         ready
     }
 
-    /// Cuts a range out of the segments and returns whose they were.
+    /// Removes a range from the segments; returns the operations that it belonged to.
     fn take_segments(&mut self, at: u64, end: u64) -> Vec<u64> {
         let mut owners = Vec::new();
         if let Some((&start, &segment)) = self.newest.range(..at).next_back()
@@ -196,7 +196,7 @@ impl Backlog {
         self.pending.values().map(|it| it.bytes).sum()
     }
 
-    /// So many refused operations, the oldest, to be tried again.
+    /// Up to this many refused operations, oldest first, to be tried again.
     pub(super) fn retry(&mut self, most: usize) -> Vec<Operation> {
         let again: Vec<u64> = self.refused.iter().copied().take(most).collect();
         let operation = |sequence: u64| {

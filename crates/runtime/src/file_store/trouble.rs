@@ -105,7 +105,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What went wrong with a store, and whoever is told of it.
+/// Problems of a store so far, and the function that tells of them.
 #[derive(Clone, Default)]
 pub struct Trouble {
     path: PathBuf,
@@ -133,7 +133,7 @@ impl Trouble {
         Trouble { path: path.to_owned(), reports: Arc::default() }
     }
 
-    /// The same of what else the store consists of, at another path.
+    /// For another file of the same store, with the same reports.
     pub(crate) fn of_another(&self, path: &Path) -> Trouble {
         Trouble { path: path.to_owned(), reports: self.reports.clone() }
     }

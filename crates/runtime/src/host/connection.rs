@@ -10,7 +10,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// What bytes go through: a socket, bare or secured. Never blocks.
+/// A byte stream: a socket, plain or encrypted. Never blocks.
 pub trait Stream: Read + Write + Send {
     /// The descriptor to poll.
     fn fd(&self) -> BorrowedFd<'_>;
@@ -33,7 +33,7 @@ pub struct Connection {
     /// The NVMe/TCP protocol machine.
     pub machine: Host,
     pub(super) stream: Box<dyn Stream>,
-    /// The last bytes did not all go out: wait until they can.
+    /// The socket did not take all output: wait until it is writable.
     pub(super) blocked: bool,
     /// What notes when commands leave and answers come.
     pub(super) watch: Option<Box<Watch>>,
@@ -44,7 +44,7 @@ pub(super) const REQUEST: &str = "the connection request";
 /// A target answers that at once; Linux's host waits as long (`sk_rcvtimeo` in nvme_tcp_alloc_queue,
 /// drivers/nvme/host/tcp.c).
 const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
-/// So much of what a server of another protocol says is repeated.
+/// Most bytes of a foreign server's answer that are quoted.
 const SAID_BYTES_MAX: usize = 60;
 
 /// The error for bytes that begin no answer to a connection request, if there are any.
@@ -187,7 +187,7 @@ impl Connection {
     /// The next event of what was received.
     ///
     /// # Errors
-    /// If the target broke the rules. It is told, as far as that goes without waiting.
+    /// If the target violated the protocol. It is told so, if that takes no waiting.
     #[inline]
     pub fn poll(&mut self, payload: &mut impl Payload) -> Result<Option<Event>, HostError> {
         let polled = self.machine.poll(payload);

@@ -27,7 +27,7 @@ const ROOM_MIN: usize = 8 << 10;
 const ROOM_MAX: usize = 256 << 10;
 /// Seconds that a profile goes on at the target after the last query.
 const LEASE_SECONDS: u32 = 10;
-/// Looks in a row for records that have not been asked for, before something else has its turn.
+/// Polls in a row for records beyond those asked for, before other work has its turn.
 const LOOKS_MAX: usize = 64;
 /// Exchanges that tell how the two clocks are related.
 const EXCHANGES_MAX: usize = 256;
@@ -410,7 +410,8 @@ impl TargetRecords {
         self.client.wait(span)
     }
 
-    /// Takes what is left, and leaves the target, which ends the profile if nobody else asks for it.
+    /// Reads the remaining records and disconnects; the target ends the profile if nobody else asks
+    /// for it.
     ///
     /// # Errors
     /// If the target does not answer as it should.

@@ -22,7 +22,7 @@ pub(super) struct Completed {
 
 /// The commands' data, and whether anybody cares for them.
 pub(super) trait Data: Payload {
-    /// Whether it matters what is written by the command in `slot`; if not, any bytes will do.
+    /// Whether the command in `slot` has to write particular bytes; if not, any bytes will do.
     fn is_particular(&self, slot: u16) -> bool;
     /// Whether anybody looks at what is read.
     fn is_looked_at(&self) -> bool;
@@ -66,7 +66,7 @@ pub(super) trait IoQueue {
         movement: Movement,
         data: &mut impl Data,
     ) -> Option<u16>;
-    /// Tells the controller what was submitted, as far as that goes without waiting.
+    /// Sends what was submitted, or rings the doorbell, without waiting.
     fn send(&mut self, data: &mut impl Data) -> Result<(), HostError>;
     /// Whether bytes are left that could not be sent.
     fn is_blocked(&self) -> bool;

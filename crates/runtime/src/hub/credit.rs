@@ -28,7 +28,7 @@ pub enum PathCredit {
     Off,
 }
 
-/// How much is credited, in the host's time and the model's.
+/// The credit for the real path, in host time and in model time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Credit {
     pub(super) wall: Span,
@@ -80,9 +80,9 @@ pub(super) struct Taken {
 pub struct Credited {
     /// Commands that were modelled.
     pub commands: u64,
-    /// Those whose modelled time is less than the credit: they were answered late.
+    /// Commands whose modelled time is less than the credit: they were answered late.
     pub short: u64,
-    /// Those that were taken later than they came, for the model was ahead.
+    /// Commands that took effect later than they came, since the model was ahead.
     pub held: u64,
     /// Sum of the time by which commands were held back, on the host's clock.
     pub held_by: Span,

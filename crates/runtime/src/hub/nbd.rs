@@ -99,7 +99,7 @@ impl Hub {
         }
     }
 
-    /// Deals with up to `most` of what a client wants; whether there is more.
+    /// Handles up to `most` requests of a client; whether there are more.
     pub(super) fn work_for(&mut self, id: Id, most: u32) -> bool {
         for _ in 0..most {
             let Hub { peers, subsystem, .. } = self;
@@ -215,7 +215,7 @@ impl Hub {
         u16::try_from(most.min(ENTRIES)).unwrap_or(ADMIN_ENTRIES)
     }
 
-    /// Submits what a client never asked for in so many words.
+    /// Submits a command that sets up a client's controller or queue.
     fn submit_own(&mut self, now: Now, id: Id, queue: Queue, entry: &SubmissionEntry, data: &[u8]) {
         let Hub { subsystem, quotas, outstanding, peers, .. } = self;
         let Some(peer) = peers.get_mut(id as usize).and_then(Option::as_deref_mut) else { return };
@@ -228,13 +228,13 @@ impl Hub {
         submit(subsystem, quotas, outstanding, from, (now, queue), entry, data);
     }
 
-    /// A completion for a connection of a client's: dealt with when all outputs have been taken.
+    /// Keeps a completion for a client until all outputs of the subsystem have been taken.
     pub(super) fn keep_for_client(&mut self, id: Id, completion: Completion) {
         self.ended_elsewhere(id);
         self.for_clients.push_back((id, completion));
     }
 
-    /// Deals with what has completed for clients; whether there was something.
+    /// Handles the completions that were kept for clients; whether there were any.
     pub(super) fn serve_clients(&mut self, now: Now) -> bool {
         let mut worked = false;
         while let Some((id, completion)) = self.for_clients.pop_front() {
@@ -299,7 +299,7 @@ impl Hub {
         }
     }
 
-    /// The subsystem does not take a client: it is told, and goes.
+    /// The subsystem refuses a client: it is told why, and its connection ends.
     fn refuse_client(&mut self, id: Id, status: Status) {
         let Some(seen) = self.seen_mut(id) else { return };
         let why = match status.name() {

@@ -31,7 +31,7 @@ pub(super) struct Batch {
     pub(super) bytes: u64,
 }
 
-/// What becomes of a pair in the end, and the place of that in the order of changes.
+/// The latest change of a pair, and its place in the order of changes.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     number: u64,
@@ -51,7 +51,7 @@ pub(super) struct Backlog {
     accepted: u64,
     cost: u64,
     pending: HashMap<Name, Pending>,
-    /// All of them in order, some of which are obsolete: what is pending has another number.
+    /// All changes in order. Those are obsolete whose pair is pending with another number.
     order: VecDeque<(u64, Entry)>,
 }
 
@@ -74,7 +74,7 @@ impl Backlog {
         self.cost - CHANGE_COST * self.pending.len() as u64
     }
 
-    /// A key has got a value, or there is no such key any more. The number of the change.
+    /// Adds the change of one key, to a value or to none. Returns the change's number.
     pub(super) fn change<A: Arena>(
         &mut self,
         set: u32,

@@ -19,8 +19,8 @@ const TABLE_BYTES: u64 = 32 << 20;
 const JOURNAL_BYTES: u64 = 256 << 20;
 /// Threads that write and merge tables.
 const THREADS: usize = 2;
-/// Tables that are to be written, or merged, before changes wait for that here. The engine itself
-/// waits from 4 and 30 on, without an end if its threads have failed.
+/// Tables that may wait to be written, or merged, before changes wait here. The engine itself waits
+/// from 4 and 30 on, for ever if its threads have failed.
 const UNWRITTEN_MAX: usize = 3;
 const UNMERGED_MAX: usize = 18;
 const NAP: Duration = Duration::from_millis(5);
@@ -39,10 +39,10 @@ const CHANGES: &[u8] = b"changes";
 const STATE: &[u8] = b"state";
 const FORMAT_NOW: u32 = 1;
 
-/// What a state of the drive calls the pairs of each set, in the order of their keys.
+/// Identifiers of the pairs of each set in a saved state of the drive, in the order of their keys.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Which state; `None`: no names are kept.
+    /// The saved state; `None`: no identifiers are stored.
     pub(super) state: Option<StateId>,
     pub(super) of_sets: BTreeMap<u32, Vec<PairId>>,
 }
@@ -53,11 +53,11 @@ pub struct Task(pub(super) Work);
 
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Makes changes, after which the engine counts so many.
+    /// Writes a batch, which is number `count`.
     Change { batch: Batch, count: u64 },
     /// Puts everything on stable storage.
     Sync,
-    /// Keeps the names, and ends.
+    /// Stores the identifiers, and ends.
     End(Names),
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Engine {
     changes: u64,
 }
 
-/// What the folder says of itself.
+/// What the folder's own entry says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
     pub(super) identity: [u8; 16],
@@ -137,7 +137,7 @@ fn open(folder: &Path) -> fjall::Result<Open> {
     Ok(Open { database, about, names, sets })
 }
 
-/// What an error says that there was while the folder was opened.
+/// Translates an error of the engine while the folder was opened.
 pub(super) fn problem_of(error: fjall::Error) -> Problem {
     match error {
         fjall::Error::Locked => Problem::InUse,
@@ -213,7 +213,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the state calls the pairs of a set.
+    /// Identifiers of a set's pairs in the saved state.
     pub(super) fn names(&self, set: u32) -> Result<Vec<PairId>, Problem> {
         let mut all = Vec::new();
         let Some(open) = &self.open else { return Ok(all) };
@@ -304,7 +304,7 @@ impl Open {
         })
     }
 
-    /// Waits for a while where the engine is behind with its tables. Fails if its threads have.
+    /// Waits a while if the engine is behind with its tables. Fails if its threads have failed.
     fn wait_for_room(&self) -> fjall::Result<()> {
         let is_behind = |it: &Keyspace| {
             it.sealed_memtable_count() >= UNWRITTEN_MAX || it.l0_table_count() >= UNMERGED_MAX

@@ -11,10 +11,10 @@ use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a key, and of a value: what no drive has more of.
+/// Upper bounds of the bytes of a key and of a value, which no drive exceeds.
 const KEY_BYTES_MAX: usize = 255;
 const VALUE_BYTES_MAX: usize = 32 << 20;
-/// What the name of a folder ends with that is being made.
+/// Ending of the name of a folder that is being made.
 const UNFINISHED: &str = ".new";
 
 /// A value of an earlier process.
@@ -30,7 +30,7 @@ pub(super) struct Recalled {
     /// Keys in order, each behind its length.
     keys: Vec<u8>,
     values: Vec<Value>,
-    /// What the pairs are called.
+    /// Identifiers of the pairs.
     names: Vec<PairId>,
 }
 
@@ -56,7 +56,7 @@ pub struct KeptPair<'a> {
     pub bytes: u32,
 }
 
-/// A folder that holds a drive's pairs, held by this process, and the pairs in it.
+/// A folder with a drive's pairs, locked by this process, and the pairs that were in it.
 pub struct PairFolder<A = Vec<u8>> {
     pub(super) path: PathBuf,
     pub(super) engine: Engine,
@@ -108,7 +108,8 @@ impl<A: Arena> PairFolder<A> {
         recalled.map(|(pair, key, value)| KeptPair { pair, key, bytes: value.bytes })
     }
 
-    /// Calls pairs what this state of the drive does; false if that is not known.
+    /// Gives pairs the identifiers that they have in this saved state of the drive; false if the
+    /// folder does not have them.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -131,7 +132,7 @@ impl<A: Arena> PairFolder<A> {
         Ok(true)
     }
 
-    /// Calls pairs by number, in the order of their keys.
+    /// Gives pairs identifiers by counting, in the order of their keys.
     pub fn name_anew(&mut self) {
         for recalled in self.recalled.values_mut() {
             recalled.names = (0..recalled.values.len() as u32).map(PairId).collect();
@@ -139,7 +140,7 @@ impl<A: Arena> PairFolder<A> {
     }
 }
 
-/// The engine of a folder, which is made if it is not there.
+/// Opens the engine of a folder, which is created if it does not exist.
 fn open(path: &Path) -> Result<(Engine, About), Problem> {
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() => return Err(Problem::Kind),
@@ -174,7 +175,7 @@ fn make(path: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether a folder has what the engine's have and nothing else: it takes names of others for its own.
+/// Whether a folder has the engine's files and no others, which the engine would take for its own.
 fn check(path: &Path) -> Result<(), Problem> {
     let foreign = |name: &str| Err(Problem::Foreign(format!("`{name}` does not belong there")));
     let is_number = |name: &str| !name.is_empty() && name.bytes().all(|it| it.is_ascii_digit());

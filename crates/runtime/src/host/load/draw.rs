@@ -8,7 +8,7 @@ use mynah_workload::{Generator, Planned};
 /// What a job may issue next.
 pub(super) enum Ready {
     Flush,
-    /// What was drawn, which was created then. It stays the next one until it is taken.
+    /// This command, which was created at this time. It stays the next one until it is taken.
     Now(Planned, Time),
     /// Nothing until a command has ended, or the next one's time has come.
     Later,
@@ -19,7 +19,7 @@ pub(super) enum Ready {
 /// Draws a job's commands from its generator.
 pub(super) struct Draw {
     generator: Generator,
-    /// Commands come at their times, not when others have ended.
+    /// An open loop: commands arrive at their times, not when others have ended.
     is_open: bool,
     /// Commands outstanding at the most, whenever they come.
     depth_max: usize,

@@ -91,7 +91,7 @@ pub(super) struct Job<'a, S: Source, W: Work> {
     /// To be submitted again after a lost connection, or when the namespace can be accessed.
     again: VecDeque<Issued<W::Command>>,
     access: Access,
-    /// Since when the run is interrupted, and what is outstanding waited for.
+    /// When the run was interrupted; since then outstanding commands are waited for.
     leaving: Option<Time>,
     tally: Tally,
     measuring: bool,
@@ -275,7 +275,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             && (silent > patience || is_late && silent > self.plan.timeout)
     }
 
-    /// Deals with everything that came, at the time it returns.
+    /// Handles everything that came; returns the time at which it did.
     #[inline]
     fn take_completed(&mut self) -> Result<Time, HostError> {
         let now = self.shared.clock.wall();
@@ -330,7 +330,8 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         Ok(())
     }
 
-    /// Gives up what is to be submitted again. What was refused has failed; of the rest nobody knows.
+    /// Gives up commands that were to be submitted again: refused ones have failed, of the others
+    /// the outcome is unknown.
     fn abandon(&mut self, now: Time) {
         while let Some(io) = self.again.pop_front() {
             match io.refused {

@@ -153,7 +153,7 @@ pub(super) struct KeysPlan {
     pub(super) fills: bool,
     /// With verification, what is known of all keys.
     pub(super) versions: Option<Arc<Versions>>,
-    /// A lost connection may take along what was not flushed.
+    /// Whether stores that were not flushed may be lost with the connection.
     pub(super) only_flushed: bool,
 }
 

@@ -24,7 +24,7 @@ const COMPARED_MAX: u32 = 1_000;
 /// Versions of a value that a key may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    /// The oldest version that may be there; 0: anything, nothing as well.
+    /// The oldest version that may be stored; 0: any value, or none.
     low: u32,
     /// The newest that was issued; 0: the key was never touched.
     high: u32,
@@ -36,7 +36,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Table {
     states: Vec<State>,
-    /// By key, its versions that are outstanding, each with the oldest that was when it was issued.
+    /// Outstanding versions by key, each with the oldest one outstanding when it was issued.
     outstanding: HashMap<u64, Vec<(u32, u32)>>,
 }
 
@@ -105,7 +105,7 @@ impl Versions {
         }
     }
 
-    /// What was not flushed may be gone: the key may have anything of its own.
+    /// Data that were not flushed may be lost: the key may have any of its versions, or none.
     pub(super) fn lost(&self, key: u64) {
         self.table(key).state(key).low = 0;
     }
@@ -212,7 +212,7 @@ fn expected(state: State) -> String {
     }
 }
 
-/// Whether `data` may be a key's value, of `size` bytes; if not, what it is.
+/// Checks whether `data` may be a key's value, of `size` bytes; otherwise says what it is.
 fn acceptable(
     versions: &Versions,
     state: State,

@@ -62,7 +62,7 @@ pub(super) struct Verify {
     block_bytes: usize,
     /// Tells this run's blocks from others'.
     run: u64,
-    /// Whether a lost connection may take along what was not flushed.
+    /// Whether writes that were not flushed may be lost with the connection.
     only_flushed: bool,
     /// The first block of the job's range.
     base: u64,
@@ -210,7 +210,7 @@ impl Verify {
         }
     }
 
-    /// Whether `data` may be in `block`; if not, what it is.
+    /// Checks whether `data` may be in `block`; otherwise says what it is.
     fn acceptable(&self, state: State, block: u64, data: &[u8]) -> Result<(), String> {
         let Some(stamp) = Stamp::read(data) else {
             return match state.low {
