@@ -604,7 +604,9 @@ impl Hub {
                 }
                 Output::Completion(completion) => self.complete(completion),
                 Output::Close { queue, reason } => {
-                    let Some(id) = self.id_of(queue).map(|id| self.seen(id)) else { continue };
+                    let Some(id) = self.id_of(queue).map(|id| self.client_connection(id)) else {
+                        continue;
+                    };
                     self.detach(now, id);
                     self.ended.push((id, Reason::Subsystem(reason)));
                 }
@@ -696,7 +698,7 @@ impl Hub {
     }
 
     fn cut(&mut self, now: Now, id: Id) {
-        let id = self.seen(id);
+        let id = self.client_connection(id);
         if self.peers[id as usize].as_ref().is_some_and(|peer| peer.queue.is_some()) {
             self.detach(now, id);
             self.ended.push((id, Reason::Fault));

@@ -69,7 +69,7 @@ impl Hub {
     pub fn open_nbd(&mut self, now: Now, who: Who, transport: Transport) -> Id {
         let transport = Transport { kind: TRANSPORT_TYPE, ..transport };
         let id = self.open(now, who, transport.clone());
-        let seen = NbdClient {
+        let nbd = NbdClient {
             client: Client::new(),
             transport,
             volume: None,
@@ -77,24 +77,24 @@ impl Hub {
             queue: None,
         };
         if let Some(peer) = self.peer(id) {
-            peer.carried = Some(Carried::Client(Box::new(seen)));
+            peer.carried = Some(Carried::Client(Box::new(nbd)));
             peer.dirty = true;
         }
         self.dirty.push(id);
         id
     }
 
-    /// The connection that a client sees, of any of its own.
-    pub(super) fn seen(&self, id: Id) -> Id {
+    /// The connection of the client that a connection belongs to: itself, if it is no I/O queue.
+    pub(super) fn client_connection(&self, id: Id) -> Id {
         match self.peers.get(id as usize).and_then(|peer| peer.as_ref()?.carried.as_ref()) {
             Some(Carried::Queue(of)) => *of,
             _ => id,
         }
     }
 
-    fn seen_mut(&mut self, id: Id) -> Option<&mut NbdClient> {
+    fn nbd_client(&mut self, id: Id) -> Option<&mut NbdClient> {
         match &mut self.peer(id)?.carried {
-            Some(Carried::Client(seen)) => Some(seen),
+            Some(Carried::Client(nbd)) => Some(nbd),
             _ => None,
         }
     }
@@ -106,33 +106,33 @@ impl Hub {
             let Some(peer) = peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
                 return false;
             };
-            let (Some(Carried::Client(seen)), Some(queue)) = (&mut peer.carried, peer.queue) else {
+            let (Some(Carried::Client(nbd)), Some(queue)) = (&mut peer.carried, peer.queue) else {
                 return false;
             };
             let exports = || {
-                let volumes = volumes(subsystem, &seen.transport);
+                let volumes = volumes(subsystem, &nbd.transport);
                 volumes.into_iter().map(|volume| volume.export).collect()
             };
-            match seen.client.next(exports) {
+            match nbd.client.next(exports) {
                 None => {
                     peer.more = false;
                     self.look_at_client(id);
                     return false;
                 }
                 Some(Ask::Export(number)) => {
-                    let volume = volumes(subsystem, &seen.transport).into_iter().nth(number);
-                    seen.volume = volume;
-                    seen.stage = Stage::Connects;
+                    let volume = volumes(subsystem, &nbd.transport).into_iter().nth(number);
+                    nbd.volume = volume;
+                    nbd.stage = Stage::Connects;
                     let now = subsystem.now();
                     self.connect_nbd(now, id, queue, None);
                 }
                 Some(Ask::Command(entry)) => self.command_of_client(id, &entry),
                 Some(Ask::Extents(range)) => {
-                    let extents = match &seen.volume {
+                    let extents = match &nbd.volume {
                         Some(volume) => extents(subsystem, volume, range),
                         None => Vec::new(),
                     };
-                    seen.client.tell_extents(&extents);
+                    nbd.client.tell_extents(&extents);
                 }
                 Some(Ask::Over(why)) => {
                     peer.more = false;
@@ -159,8 +159,8 @@ impl Hub {
         let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
             return;
         };
-        let Some(Carried::Client(seen)) = &peer.carried else { return };
-        if !peer.dirty && seen.client.output_bytes() > 0 {
+        let Some(Carried::Client(nbd)) = &peer.carried else { return };
+        if !peer.dirty && nbd.client.output_bytes() > 0 {
             peer.dirty = true;
             self.dirty.push(id);
         }
@@ -172,13 +172,13 @@ impl Hub {
             return;
         };
         let arrival = peer.arrival;
-        let Some(Carried::Client(mut seen)) = peer.carried.take() else { return };
-        if let Some(at) = seen.queue {
-            self.command_elsewhere(at, entry, seen.client.payload(), None, arrival);
+        let Some(Carried::Client(mut nbd)) = peer.carried.take() else { return };
+        if let Some(at) = nbd.queue {
+            self.command_elsewhere(at, entry, nbd.client.payload(), None, arrival);
         }
-        seen.client.submitted();
+        nbd.client.submitted();
         if let Some(peer) = self.peer(id) {
-            peer.carried = Some(Carried::Client(seen));
+            peer.carried = Some(Carried::Client(nbd));
         }
     }
 
@@ -239,12 +239,12 @@ impl Hub {
         let mut worked = false;
         while let Some((id, completion)) = self.for_clients.pop_front() {
             worked = true;
-            let seen = self.seen(id);
-            let stage = self.seen_mut(seen).map(|it| it.stage);
+            let id = self.client_connection(id);
+            let stage = self.nbd_client(id).map(|it| it.stage);
             match stage {
                 None | Some(Stage::Talks) => self.subsystem.discard(completion),
-                Some(Stage::Works) => self.answer_client(now, seen, completion),
-                Some(stage) => self.opens_further(now, seen, stage, &completion),
+                Some(Stage::Works) => self.answer_client(now, id, completion),
+                Some(stage) => self.opens_further(now, id, stage, &completion),
             }
         }
         worked
@@ -260,10 +260,10 @@ impl Hub {
         else {
             return;
         };
-        let Some(seen) = self.seen_mut(id) else { return };
+        let Some(nbd) = self.nbd_client(id) else { return };
         match stage {
             Stage::Connects => {
-                seen.stage = Stage::Enables;
+                nbd.stage = Stage::Enables;
                 let mut entry =
                     SubmissionEntry { opcode: opcode::FABRICS, ..SubmissionEntry::default() };
                 entry.namespace_id.set(opcode::fabrics::PROPERTY_SET.into());
@@ -272,11 +272,11 @@ impl Hub {
                 self.submit_own(now, id, queue, &entry, &[]);
             }
             Stage::Enables => {
-                seen.stage = Stage::Opens;
-                let transport = seen.transport.clone();
+                nbd.stage = Stage::Opens;
+                let transport = nbd.transport.clone();
                 let at = self.open(now, who, transport);
-                if let Some(seen) = self.seen_mut(id) {
-                    seen.queue = Some(at);
+                if let Some(nbd) = self.nbd_client(id) {
+                    nbd.queue = Some(at);
                 }
                 let controller = self.peer(id).map(|peer| peer.controller_id);
                 let Some(peer) = self.peer(at) else { return };
@@ -286,11 +286,11 @@ impl Hub {
                 }
             }
             Stage::Opens => {
-                seen.stage = Stage::Works;
+                nbd.stage = Stage::Works;
                 let commands = self.nbd_entries() - 1;
-                let Some(seen) = self.seen_mut(id) else { return };
-                if let Some(volume) = seen.volume.clone() {
-                    seen.client.accept(volume, commands);
+                let Some(nbd) = self.nbd_client(id) else { return };
+                if let Some(volume) = nbd.volume.clone() {
+                    nbd.client.accept(volume, commands);
                 }
                 self.wake_client(now, id);
                 self.look_at_client(id);
@@ -301,19 +301,19 @@ impl Hub {
 
     /// The subsystem refuses a client: it is told why, and its connection ends.
     fn refuse_client(&mut self, id: Id, status: Status) {
-        let Some(seen) = self.seen_mut(id) else { return };
+        let Some(nbd) = self.nbd_client(id) else { return };
         let why = match status.name() {
             Some(name) => format!("{REFUSED}: {name}"),
             None => REFUSED.to_owned(),
         };
-        seen.client.refuse(refusal::POLICY, &why);
+        nbd.client.refuse(refusal::POLICY, &why);
         self.end_client(id, Reason::Subsystem(REFUSED));
     }
 
     /// A command of a client has ended.
     fn answer_client(&mut self, now: Now, id: Id, completion: Completion) {
-        let Some(seen) = self.seen_mut(id) else { return self.subsystem.discard(completion) };
-        if let Some(completion) = seen.client.completed(completion) {
+        let Some(nbd) = self.nbd_client(id) else { return self.subsystem.discard(completion) };
+        if let Some(completion) = nbd.client.completed(completion) {
             return self.subsystem.discard(completion);
         }
         self.fill_answers(id);
@@ -325,8 +325,8 @@ impl Hub {
     fn fill_answers(&mut self, id: Id) {
         let Hub { peers, subsystem, .. } = self;
         let Some(peer) = peers.get_mut(id as usize).and_then(Option::as_deref_mut) else { return };
-        let Some(Carried::Client(seen)) = &mut peer.carried else { return };
-        let answered = seen.client.answer(|completion, into| {
+        let Some(Carried::Client(nbd)) = &mut peer.carried else { return };
+        let answered = nbd.client.answer(|completion, into| {
             subsystem.fill(completion, into);
             completion.data = mynah_device::CompletionData::None;
         });
@@ -341,7 +341,7 @@ impl Hub {
 
     /// Goes on with a client that waited for room or memory.
     fn resume_client(&mut self, now: Now, id: Id) {
-        if self.seen_mut(id).is_some_and(|it| it.client.is_held_up()) {
+        if self.nbd_client(id).is_some_and(|it| it.client.is_held_up()) {
             self.wake_client(now, id);
         }
     }
@@ -366,10 +366,10 @@ impl Hub {
 
     /// So many bytes were sent to a client; whether it was held up until then.
     pub(super) fn sent_to_client(&mut self, now: Now, id: Id, bytes: usize) -> bool {
-        let Some(seen) = self.seen_mut(id) else { return false };
-        seen.client.sent(bytes);
-        let io = seen.queue;
-        while let Some(completion) = self.seen_mut(id).and_then(|it| it.client.next_sent()) {
+        let Some(nbd) = self.nbd_client(id) else { return false };
+        nbd.client.sent(bytes);
+        let io = nbd.queue;
+        while let Some(completion) = self.nbd_client(id).and_then(|it| it.client.next_sent()) {
             if let Some(io) = io {
                 self.answered_elsewhere(now, io, &completion);
             }
@@ -383,8 +383,8 @@ impl Hub {
     /// What a client's connection leaves when it is detached: its I/O queue, and answers that nobody
     /// waits for.
     pub(super) fn detach_client(&mut self, now: Now, id: Id) {
-        let Some(seen) = self.seen_mut(id) else { return };
-        let (io, replies) = (seen.queue.take(), seen.client.take_replies());
+        let Some(nbd) = self.nbd_client(id) else { return };
+        let (io, replies) = (nbd.queue.take(), nbd.client.take_replies());
         for completion in replies {
             self.subsystem.discard(completion);
         }
@@ -398,14 +398,14 @@ impl super::Peer {
     /// The client, if this is the connection that it sees.
     pub(super) fn client(&self) -> Option<&Client> {
         match &self.carried {
-            Some(Carried::Client(seen)) => Some(&seen.client),
+            Some(Carried::Client(nbd)) => Some(&nbd.client),
             _ => None,
         }
     }
 
     pub(super) fn client_mut(&mut self) -> Option<&mut Client> {
         match &mut self.carried {
-            Some(Carried::Client(seen)) => Some(&mut seen.client),
+            Some(Carried::Client(nbd)) => Some(&mut nbd.client),
             _ => None,
         }
     }
