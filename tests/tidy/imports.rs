@@ -13,7 +13,7 @@ use syn::visit::{self, Visit};
 /// A ratchet: so many modules of a crate are in circles. A number may only become smaller, and crates
 /// that are not here have none.
 const IN_CIRCLES: &[(&str, usize)] =
-    &[("cli", 14), ("guest-clock", 3), ("kvapi", 4), ("model", 14), ("wire", 2)];
+    &[("cli", 14), ("guest-clock", 3), ("kvapi", 4), ("model", 4), ("wire", 2)];
 
 #[test]
 fn modules_do_not_import_one_another_in_circles() {

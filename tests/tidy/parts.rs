@@ -10,19 +10,7 @@ const BELOW: &[(&str, &[&str])] = &[
     // The event core has the observers of everything, and the events have their names.
     ("kernel", &["kernel", "number", "observe"]),
     // Addresses, and the token that goes down with work and comes back with its end.
-    (
-        "flash",
-        &[
-            "config",
-            "flash",
-            "ftl::space",
-            "ftl::token",
-            "invariant",
-            "kernel",
-            "number",
-            "observe",
-        ],
-    ),
+    ("flash", &["config", "flash", "invariant", "kernel", "number", "observe", "space", "token"]),
     // Plain numbers in, plain numbers out.
     ("steady", &["config", "steady", "victim"]),
 ];

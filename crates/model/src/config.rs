@@ -7,7 +7,6 @@
 mod ethernet;
 mod key_value;
 
-use crate::io::QueueKind;
 pub use crate::victim::VictimPolicy;
 pub use ethernet::{Axi, AxiCounting, Cost, Ethernet, Framing, Layer, Nic, Target, TargetLayer};
 pub use key_value::{KeyIndex, KeyIndexKind, KeyTime, KeyTimes, KeyValue, NamespaceKind};
@@ -58,16 +57,17 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Config {
-    /// The queues that hosts have: in their memory, or over an Ethernet drive's network, at this
-    /// port of it (0: the next in turn).
-    pub fn host_queues(&self, port: u8) -> QueueKind {
-        match self.ethernet {
-            Some(_) => QueueKind::Network { port },
-            None => QueueKind::Memory,
-        }
-    }
+/// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct ConfigError {
+    /// The field at fault.
+    pub key: &'static str,
+    /// What is wrong and what would be valid.
+    pub problem: String,
+}
 
+impl Config {
     /// Planes that a mapping unit lies across: 1 unless it is larger than a page.
     pub fn planes_per_unit(&self) -> u32 {
         (self.mapping.unit_bytes / self.geometry.page_bytes).max(1)

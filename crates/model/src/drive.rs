@@ -1,13 +1,16 @@
 //! The drive: everything put together behind the contract of inputs, outputs and time.
 
+mod account;
+mod fault;
+mod observation;
+
 use crate::cache::Cache;
-use crate::config::{Config, Placement};
+use crate::config::{Config, ConfigError, Placement};
 use crate::flash::Flash;
 use crate::flash::channel::Arrived;
 use crate::flash::die::{DieOperation, OperationKind};
 use crate::flash::operation::ArrayEnd;
 use crate::flash::scheduler::Dropped;
-use crate::ftl::space::Shape;
 use crate::ftl::{Ftl, Streams};
 use crate::host::Host;
 use crate::io::{Brief, Output, QueueId, Tag};
@@ -17,7 +20,7 @@ use crate::number::{Channel, Die, WorkIndex};
 use crate::observe::Observe;
 use crate::observe::blame::Flows;
 use crate::observe::stats::{Blame, Counters};
-use crate::validate::ConfigError;
+use crate::space::Shape;
 use mynah_stamp::{LinkSpans, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;

@@ -1,6 +1,6 @@
 //! What goes into the model and what comes out of it.
 
-use crate::config::{Priority, Weights};
+use crate::config::{Config, Priority, Weights};
 use crate::number::CommandIndex;
 use mynah_stamp::{StageSpans, Time};
 
@@ -74,6 +74,17 @@ pub enum QueueKind {
         /// Its port, from 1; 0 for the next in turn.
         port: u8,
     },
+}
+
+impl Config {
+    /// The queues that hosts have: in their memory, or over an Ethernet drive's network, at this
+    /// port of it (0: the next in turn).
+    pub fn host_queues(&self, port: u8) -> QueueKind {
+        match self.ethernet {
+            Some(_) => QueueKind::Network { port },
+            None => QueueKind::Memory,
+        }
+    }
 }
 
 /// A queue pair to create.

@@ -32,14 +32,17 @@ pub mod keys;
 mod number;
 mod observe;
 mod renewal;
+mod space;
 mod state;
 pub mod steady;
 #[doc(hidden)]
 pub mod testing;
+mod token;
 mod validate;
 mod victim;
 
 pub use cache::warm;
+pub use config::ConfigError;
 pub use drive::{Drive, InputError};
 pub use ftl::{layout, precondition};
 pub use host::ethernet::{ceilings, packets};
@@ -49,4 +52,3 @@ pub use observe::activity::{Activity, ActivityKind};
 pub use observe::gauge::{Gauges, Progress};
 pub use observe::long::LongWait;
 pub use observe::{stats, turnover};
-pub use validate::ConfigError;

@@ -1,13 +1,23 @@
 //! The numbers of things: where data are, logically and on flash, and what of the drive's tables is
 //! meant. Each is a type of its own, so that no part is handed a plane where it wants a die.
 //!
-//! Which of them follows from which is said by [`Shape`](crate::ftl::space::Shape). What lies
+//! Which of them follows from which is said by [`Shape`](crate::space::Shape). What lies
 //! behind a number is kept by the part that has the table.
 
-use crate::kernel::pool::{NONE, PoolIndex};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Add, Index, IndexMut, Range, Sub};
+
+/// Number that stands for nothing.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// An index into a [`Pool`](crate::kernel::pool::Pool).
+pub(crate) trait PoolIndex: Copy + PartialEq {
+    const NONE: Self;
+
+    fn of_place(place: usize) -> Self;
+    fn index(self) -> usize;
+}
 
 /// What a [`Run`] is of.
 pub(crate) trait Number {

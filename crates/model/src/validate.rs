@@ -2,43 +2,16 @@
 //! space that follows from a valid configuration.
 
 use crate::config::{
-    Arbitration, CacheMode, Caching, CollectionUnit, Config, Fault, FaultExtent, HotData,
-    KeyIndexKind, MappingScheme, MappingTable, MediaOperation, Namespace, NamespaceKind, Placement,
-    RowPolicy, UnmappedReads, WriteBack, WriteFrontiers,
+    Arbitration, CacheMode, Caching, CollectionUnit, Config, ConfigError, Fault, FaultExtent,
+    HotData, KeyIndexKind, MappingScheme, MappingTable, MediaOperation, Namespace, NamespaceKind,
+    Placement, RowPolicy, UnmappedReads, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
 use crate::ftl::hotness::COUNTERS_PER_WORD;
 use crate::ftl::pairs::index::Index;
-use crate::ftl::space::{NamespaceSpace, PairRoom, pages_per_program, planes_in_order};
 use crate::number::{Lpn, Mvpn, Plane};
-
-/// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {problem}")]
-pub struct ConfigError {
-    /// The field at fault.
-    pub key: &'static str,
-    /// What is wrong and what would be valid.
-    pub problem: String,
-}
-
-/// The layout of the logical space.
-pub(crate) struct Plan {
-    pub(crate) namespaces: Vec<NamespaceSpace>,
-    pub(crate) units: u32,
-    pub(crate) translation_pages: u32,
-    /// The first of them that belongs to an index of keys: those are the last.
-    pub(crate) first_index_page: Mvpn,
-    /// Entries in a translation page (1 with an ideal table).
-    pub(crate) entries_per_page: u32,
-    /// Bytes of a cached mapping entry.
-    pub(crate) entry_bytes: u32,
-    /// Blocks of each plane beyond what its share of the logical space needs.
-    pub(crate) spare_blocks: Vec<u32>,
-    /// Valid units that any plane can hold.
-    pub(crate) plane_room: u32,
-}
+use crate::space::{NamespaceSpace, PairRoom, Plan, pages_per_program, planes_in_order};
 
 /// Units of raw flash and of mapping that fit the tables' 32-bit entries.
 const UNITS_MAX: u64 = (1 << 32) - 2;
@@ -74,6 +47,13 @@ impl Config {
     pub fn capacities(&self) -> Result<Vec<u64>, ConfigError> {
         let capacity = |it: &NamespaceSpace| it.pairs.map_or(it.units, |room| room.capacity);
         Ok(self.validate()?.namespaces.iter().map(|it| capacity(it).into()).collect())
+    }
+
+    /// First logical unit of each namespace; empty for a configuration that is not valid.
+    pub(crate) fn namespace_bases(&self) -> Vec<Lpn> {
+        self.validate()
+            .map(|plan| plan.namespaces.iter().map(|space| space.base).collect())
+            .unwrap_or_default()
     }
 
     pub(crate) fn validate(&self) -> Result<Plan, ConfigError> {
@@ -873,12 +853,4 @@ impl Config {
         let spare = |load: &u64| (blocks - kept - load.div_ceil(usable)) as u32;
         Ok((load.iter().map(spare).collect(), room as u32))
     }
-}
-
-/// First logical unit of each namespace.
-pub(crate) fn namespace_bases(config: &Config) -> Vec<Lpn> {
-    config
-        .validate()
-        .map(|plan| plan.namespaces.iter().map(|space| space.base).collect())
-        .unwrap_or_default()
 }

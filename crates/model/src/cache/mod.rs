@@ -14,12 +14,12 @@ pub(crate) mod write;
 use crate::cache::clean::Clean;
 use crate::cache::dram::{Dram, Places};
 use crate::config::{self, CacheSharing, RowPolicy, WriteBack};
-use crate::ftl::space::Shape;
 use crate::kernel::index::Index;
 use crate::kernel::pool::NONE;
 use crate::kernel::recency::Recency;
 use crate::number::{CommandIndex, Lpn, WriteIndex};
 use crate::observe::blame::{Flows, HolderIndex};
+use crate::space::Shape;
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
 use rustc_hash::FxBuildHasher;
@@ -612,7 +612,7 @@ mod tests {
 
     #[test]
     fn epochs_end_when_their_units_are_clean() {
-        let shape = crate::ftl::space::Shape::new(&crate::testing::small());
+        let shape = crate::space::Shape::new(&crate::testing::small());
         let config = crate::testing::cache();
         let mut cache = Cache::new(&config, 1, Flows::new(false), &shape);
         let first = cache.dirtied();
@@ -628,7 +628,7 @@ mod tests {
 
     #[test]
     fn parts_are_equal_and_clean_units_make_way() {
-        let shape = crate::ftl::space::Shape::new(&crate::testing::small());
+        let shape = crate::space::Shape::new(&crate::testing::small());
         let config = config::DataCache {
             bytes: 8 * 4096,
             mode: config::CacheMode::Both,

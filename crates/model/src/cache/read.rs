@@ -1,10 +1,10 @@
 //! Reads: from the cache, from flash, or of addresses that were never written.
 
 use crate::drive::Drive;
-use crate::ftl::token::Token;
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, WorkIndex};
 use crate::observe::stats::Resource;
+use crate::token::Token;
 use mynah_stamp::Stage;
 
 impl Drive {

@@ -15,9 +15,9 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::hash::StateHash;
 use crate::kernel::pool::Pool;
 use crate::number::{Lpn, Plane, WriteIndex};
-use crate::observe::account::StateHash;
 use crate::observe::stats::Counters;
 use mynah_stamp::Time;
 

@@ -1,7 +1,7 @@
 //! An Ethernet link: the drive has network ports in place of PCIe, and runs the NVMe-oF target
 //! itself (EEMU, section II).
 
-use crate::validate::ConfigError;
+use super::ConfigError;
 use mynah_stamp::{Span, Stage};
 
 /// Ports, network interface, bus and target of a drive. What is not there costs nothing.

@@ -18,9 +18,9 @@ pub(crate) mod timing;
 pub(crate) mod work;
 
 use crate::config::{self, Config, Precedence};
-use crate::ftl::space::Shape;
 use crate::kernel::pool::Pool;
 use crate::number::{Channel, Die, Lane, Plane, WorkIndex, WriteIndex};
+use crate::space::Shape;
 use channel::ChannelState;
 use die::{DieOperation, DieState};
 use flin::Flin;

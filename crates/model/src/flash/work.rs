@@ -5,10 +5,11 @@
 //! so until then the flash knows of it only that it waits, for which plane and in which class
 //! ([`Above`](super::above::Above)).
 
-use crate::ftl::token::Token;
 use crate::kernel::pool::{Linked, NONE, Pooled};
 use crate::number::{Block, Die, Plane, Ppn, WorkIndex};
 use crate::observe::blame::HolderIndex;
+use crate::observe::stats::Counters;
+use crate::token::Token;
 use mynah_stamp::Time;
 
 /// A time that has not come.
@@ -29,6 +30,19 @@ pub(crate) enum WorkKind {
     TableRead,
     /// An erase.
     Erase,
+}
+
+impl Counters {
+    /// Adds pages of the flash that are read, to what they are read for.
+    #[inline(always)]
+    pub(crate) fn count_reads(&mut self, kind: WorkKind, pages: u64) {
+        match kind {
+            WorkKind::CollectionRead | WorkKind::Copyback => self.gc_reads += pages,
+            WorkKind::TableRead => self.count_table_reads(pages),
+            WorkKind::RestRead => self.merge_reads += pages,
+            WorkKind::HostRead | WorkKind::Erase => {}
+        }
+    }
 }
 
 /// A flash read or erase: its operation, address and owner, and where its time went. When it has

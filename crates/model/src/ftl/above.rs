@@ -3,7 +3,6 @@
 use super::Ftl;
 use super::blocks::Stream;
 use super::mapping::table::Content;
-use super::token::Token;
 use super::unit::UnitState;
 use crate::cache::read::needed_mask;
 use crate::config::MediaOperation;
@@ -14,6 +13,7 @@ use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Linked, List};
 use crate::number::{Plane, Planes, Ppn, WriteIndex};
+use crate::token::Token;
 use mynah_stamp::{Span, Time};
 
 impl Above for Ftl {

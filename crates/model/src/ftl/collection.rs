@@ -10,14 +10,14 @@ use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
-use crate::ftl::space::Shape;
-use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
 use crate::kernel::pool::List;
 use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
+use crate::space::Shape;
+use crate::token::Token;
 use mynah_stamp::Span;
 
 /// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a

@@ -14,8 +14,8 @@
 use crate::config::HotData;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::hash::StateHash;
 use crate::number::Lpn;
-use crate::observe::account::StateHash;
 
 /// The largest count.
 const MOST: u8 = 15;

@@ -1,7 +1,6 @@
 //! Flash reads: of units whose mapping is known, and what follows from the end of each.
 
 use super::mapping::table::Content;
-use super::token::Token;
 use super::unit::UnitState;
 use crate::config::UnmappedReads;
 use crate::drive::Drive;
@@ -12,6 +11,7 @@ use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, MAPPING_TABLE};
 use crate::observe::stats::Resource;
+use crate::token::Token;
 use mynah_stamp::Stage;
 
 impl Drive {

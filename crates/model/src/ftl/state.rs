@@ -7,8 +7,8 @@ use super::unit::WriteUnit;
 use crate::config::Placement;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer, generator};
+use crate::kernel::hash::StateHash;
 use crate::number::{Lpn, Plane, WriteIndex};
-use crate::observe::account::StateHash;
 use rand::Rng;
 
 impl Ftl {

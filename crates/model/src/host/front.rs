@@ -3,7 +3,6 @@
 
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_HOST;
-use crate::ftl::space::{NamespaceSpace, Shape};
 use crate::host::command::{Command, Piece};
 use crate::io::{
     Brief, Completed, Completion, Direction, NamespaceId, Operation, QueueId, QueueKind, Status,
@@ -14,6 +13,7 @@ use crate::kernel::fifo::Booking;
 use crate::number::{CommandIndex, KeyCommandIndex, PieceIndex};
 use crate::observe::blame::HolderIndex;
 use crate::observe::stats::Resource;
+use crate::space::{NamespaceSpace, Shape};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 use std::hint::cold_path;
 

@@ -4,6 +4,7 @@
 pub(crate) mod bytes;
 pub(crate) mod event;
 pub(crate) mod fifo;
+pub(crate) mod hash;
 pub(crate) mod index;
 pub(crate) mod pool;
 pub(crate) mod recency;

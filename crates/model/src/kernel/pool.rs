@@ -1,19 +1,8 @@
 //! A table of things with stable indices and reuse of freed places. Each kind of thing has indices
 //! of a type of its own.
 
+pub(crate) use crate::number::{NONE, PoolIndex};
 use mynah_memory::prefetch;
-
-/// Index that stands for nothing.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// An index of some kind of thing.
-pub(crate) trait PoolIndex: Copy + PartialEq {
-    /// It stands for nothing.
-    const NONE: Self;
-
-    fn of_place(place: usize) -> Self;
-    fn index(self) -> usize;
-}
 
 /// Things that lie in a [`Pool`].
 pub(crate) trait Pooled {

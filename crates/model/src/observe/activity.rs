@@ -1,7 +1,6 @@
 //! What dies and channels did, piece by piece: for timelines. Nothing is kept unless it is
 //! asked for.
 
-use crate::drive::Drive;
 use crate::io::FlowId;
 use crate::number::Channel;
 use crate::observe::Observe;
@@ -46,25 +45,6 @@ pub struct Activity {
     pub start: Time,
     /// When it ended.
     pub end: Time,
-}
-
-impl Drive {
-    /// Keeps what dies and channels do, or stops to. What is kept must be taken with
-    /// [`Drive::take_activity`], or memory runs out.
-    pub fn keep_activity(&mut self, keep: bool) {
-        self.kernel.observe.activity = keep.then(Vec::new);
-    }
-
-    /// Whether what dies and channels do is kept.
-    pub fn keeps_activity(&self) -> bool {
-        self.kernel.observe.activity.is_some()
-    }
-
-    /// What has ended since this was last asked. The pieces of one die or channel are in
-    /// order of time.
-    pub fn take_activity(&mut self) -> Vec<Activity> {
-        self.kernel.observe.activity.as_mut().map(std::mem::take).unwrap_or_default()
-    }
 }
 
 impl Observe {

@@ -7,8 +7,7 @@
 //! to the wait exactly.
 
 use crate::io::FlowId;
-use crate::kernel::pool::PoolIndex;
-use crate::number::{Channel, Lane, WorkIndex, WriteIndex};
+use crate::number::{Channel, Lane, PoolIndex, WorkIndex, WriteIndex};
 use crate::observe::stats::{Blame, Holder, Resource};
 use mynah_stamp::{Span, Time};
 

@@ -1,7 +1,5 @@
 //! What the drive looks like at this moment: for watchers that sample it.
 
-use crate::drive::Drive;
-
 /// The drive at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
@@ -35,33 +33,4 @@ pub struct Progress {
     pub programmed_for_itself: u64,
     /// Blocks that garbage collection has finished.
     pub blocks_collected: u64,
-}
-
-impl Drive {
-    /// How far the drive has come. Looks at counters only.
-    pub fn progress(&self) -> Progress {
-        let counters = self.kernel.observe.counted();
-        let (orphans, under_way) = self.host.progress();
-        Progress {
-            ended: counters.commands.wrapping_add_signed(orphans),
-            under_way,
-            programmed: counters.flash_programs,
-            programmed_for_itself: counters.gc_programs + counters.mapping_programs,
-            blocks_collected: counters.gc_runs,
-        }
-    }
-
-    /// What the drive looks like now. Takes a look at every plane and die.
-    pub fn gauges(&self) -> Gauges {
-        let free = |plane| self.ftl.free_blocks(plane);
-        let mut gauges = Gauges {
-            free_blocks: self.shape.all_planes().map(|plane| free(plane) as u64).sum(),
-            free_blocks_min: self.shape.all_planes().map(free).min().unwrap_or(0) as u32,
-            commands: self.host.commands_inside() as u32,
-            cached_units: self.cache.as_ref().map_or(0, |cache| cache.len() as u32),
-            ..Gauges::default()
-        };
-        self.flash.gauge(&mut gauges);
-        gauges
-    }
 }

@@ -1,6 +1,5 @@
 //! The longest waits one by one: for whoever wants to know what held up a single slow I/O.
 
-use crate::drive::Drive;
 use crate::io::FlowId;
 use crate::observe::stats::{Holder, Resource};
 use mynah_stamp::{Span, Time};
@@ -47,23 +46,20 @@ impl LongWaits {
         wait >= self.least
     }
 
+    /// Keeps waits that are at least so long from now on.
+    pub(super) fn keep(&mut self, least: Span) {
+        self.least = least.max(Span::from_ps(1));
+    }
+
+    /// The waits that were kept, the latest first.
+    pub(super) fn latest(&self) -> impl Iterator<Item = &LongWait> {
+        self.kept.iter().rev()
+    }
+
     pub(super) fn push(&mut self, wait: LongWait) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
         self.kept.push_back(wait);
-    }
-}
-
-impl Drive {
-    /// Keeps waits for dies, channels, room in the write cache and mapping entries that are at least
-    /// so long, the latest thousand of them.
-    pub fn keep_long_waits(&mut self, least: Span) {
-        self.kernel.observe.long.least = least.max(Span::from_ps(1));
-    }
-
-    /// Those that were kept, the latest first.
-    pub fn long_waits(&self) -> impl Iterator<Item = &LongWait> {
-        self.kernel.observe.long.kept.iter().rev()
     }
 }

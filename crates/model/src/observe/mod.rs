@@ -1,7 +1,6 @@
 //! What is seen of a drive: counters, who delayed whom, what dies and channels did, what it looks
 //! like now.
 
-pub(crate) mod account;
 pub(crate) mod activity;
 pub(crate) mod blame;
 pub(crate) mod gauge;
@@ -10,7 +9,8 @@ pub mod stats;
 pub mod turnover;
 
 use crate::config::Geometry;
-use crate::number::{Channel, Lane};
+use crate::number::{Channel, Lane, Plane};
+use crate::space::Shape;
 use activity::Activity;
 use blame::{BlameMatrix, Flows, HolderIndex, Ledger, Waiting};
 use long::{LongWait, LongWaits};
@@ -139,6 +139,49 @@ impl Observe {
     #[inline]
     pub(crate) fn keeps_activity(&self) -> bool {
         self.activity.is_some()
+    }
+
+    pub(crate) fn keep_activity(&mut self, keep: bool) {
+        self.activity = keep.then(Vec::new);
+    }
+
+    pub(crate) fn take_activity(&mut self) -> Vec<Activity> {
+        self.activity.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(crate) fn keep_long_waits(&mut self, least: Span) {
+        self.long.keep(least);
+    }
+
+    pub(crate) fn long_waits(&self) -> impl Iterator<Item = &LongWait> {
+        self.long.latest()
+    }
+
+    /// Counting begins anew; `totals` is what has been counted until `now`.
+    pub(crate) fn restart(&mut self, now: Time, totals: Counters) {
+        self.counting_offset = totals;
+        self.counting_since = now;
+        self.blame.clear();
+    }
+
+    /// What had been counted when counting began.
+    pub(crate) fn counting_offset(&self) -> &Counters {
+        &self.counting_offset
+    }
+
+    pub(crate) fn turnover(&self) -> &TurnoverBooks {
+        &self.turnover
+    }
+
+    /// The turnover is counted anew, from these free blocks of each plane and valid units on.
+    pub(crate) fn restart_turnover(&mut self, free: Vec<u32>, valid: u64, shape: &Shape) {
+        self.turnover = TurnoverBooks::new(free, valid, &self.counters, shape);
+    }
+
+    /// A block of `plane` has been emptied, and is free again.
+    #[inline]
+    pub(crate) fn count_turnover(&mut self, plane: Plane) {
+        self.turnover.collected(plane, &self.counters);
     }
 
     /// Which holders are flows.

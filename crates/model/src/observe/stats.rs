@@ -1,6 +1,5 @@
 //! What the drive counted: operations, utilisation, and who delayed whom.
 
-use crate::flash::work::WorkKind;
 use crate::io::FlowId;
 use mynah_stamp::Span;
 
@@ -243,15 +242,10 @@ pub struct WearState {
 }
 
 impl Counters {
-    /// Adds pages of the flash that are read, to what they are read for.
+    /// Adds pages of tables that are read.
     #[inline(always)]
-    pub(crate) fn count_reads(&mut self, kind: WorkKind, pages: u64) {
-        match kind {
-            WorkKind::CollectionRead | WorkKind::Copyback => self.gc_reads += pages,
-            WorkKind::TableRead => self.mapping_reads += pages,
-            WorkKind::RestRead => self.merge_reads += pages,
-            WorkKind::HostRead | WorkKind::Erase => {}
-        }
+    pub(crate) fn count_table_reads(&mut self, pages: u64) {
+        self.mapping_reads += pages;
     }
 
     /// Adds pages of tables that are programmed.

@@ -2,10 +2,9 @@
 //! how write amplification went on the way. What happened is counted here; what it says about the
 //! drive is for others to judge.
 
-use crate::drive::Drive;
-use crate::ftl::space::Shape;
 use crate::number::Plane;
 use crate::observe::stats::Counters;
+use crate::space::Shape;
 
 /// Most marks that are kept. When there are as many, every other one is dropped.
 const MARKS_MAX: usize = 256;
@@ -98,7 +97,7 @@ pub(crate) struct TurnoverBooks {
 }
 
 impl TurnoverBooks {
-    fn new(
+    pub(super) fn new(
         free_before: Vec<u32>,
         valid_before: u64,
         counters: &Counters,
@@ -118,7 +117,7 @@ impl TurnoverBooks {
         }
     }
 
-    fn collected(&mut self, plane: Plane, counters: &Counters) {
+    pub(super) fn collected(&mut self, plane: Plane, counters: &Counters) {
         self.collected[plane] += 1;
         self.all += 1;
         if self.all >= self.next {
@@ -136,6 +135,29 @@ impl TurnoverBooks {
         }
     }
 
+    /// What has been turned over, by a drive whose planes have `free` blocks now, and which has
+    /// `valid` valid units.
+    pub(crate) fn turnover(&self, free: &[u64], valid: u64, counters: &Counters) -> Turnover {
+        let planes = self.free_before.iter().zip(&self.collected).zip(free);
+        let planes = planes.map(|((&before, &collected), &free)| {
+            let filled = (u64::from(before) + collected).saturating_sub(free);
+            PlaneTurnover { filled, collected }
+        });
+        let before = self.free_before.iter().map(|&free| u64::from(free)).sum();
+        Turnover {
+            planes: planes.collect(),
+            free_blocks: [before, free.iter().sum()],
+            valid_units: [self.valid_before, valid],
+            marks: self.marks.clone(),
+            now: self.since(mark(counters, self.all)),
+        }
+    }
+
+    /// Blocks collected since counting began.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.all
+    }
+
     fn since(&self, mark: Mark) -> Mark {
         Mark {
             collected: mark.collected,
@@ -150,48 +172,6 @@ fn mark(counters: &Counters, collected: u64) -> Mark {
         collected,
         units_programmed: counters.flash_units_programmed,
         units_moved: counters.gc_units_moved,
-    }
-}
-
-impl Drive {
-    /// What has been turned over since counting began ([`Drive::restart_counters`]).
-    pub fn turnover(&self) -> Turnover {
-        let books = &self.kernel.observe.turnover;
-        let planes = books.free_before.iter().zip(&books.collected).enumerate();
-        let planes = planes.map(|(plane, (&before, &collected))| {
-            let free = self.ftl.free_blocks(Plane(plane as u32)) as u64;
-            let filled = (u64::from(before) + collected).saturating_sub(free);
-            PlaneTurnover { filled, collected }
-        });
-        let planes: Vec<_> = planes.collect();
-        Turnover {
-            planes,
-            free_blocks: [
-                books.free_before.iter().map(|&free| u64::from(free)).sum(),
-                self.shape.all_planes().map(|plane| self.ftl.free_blocks(plane) as u64).sum(),
-            ],
-            valid_units: [books.valid_before, self.ftl.valid_units()],
-            marks: books.marks.clone(),
-            now: books.since(mark(&self.kernel.observe.counters, books.all)),
-        }
-    }
-
-    /// Blocks collected since counting began.
-    pub fn blocks_turned_over(&self) -> u64 {
-        self.kernel.observe.turnover.all
-    }
-
-    pub(crate) fn restart_turnover(&mut self) {
-        let free = self.shape.all_planes().map(|plane| self.ftl.free_blocks(plane) as u32);
-        let (free, valid) = (free.collect(), self.ftl.valid_units());
-        self.kernel.observe.turnover =
-            TurnoverBooks::new(free, valid, &self.kernel.observe.counters, &self.shape);
-    }
-
-    /// A block of `plane` has been emptied, and is free again.
-    #[inline]
-    pub(crate) fn count_turnover(&mut self, plane: Plane) {
-        self.kernel.observe.turnover.collected(plane, &self.kernel.observe.counters);
     }
 }
 

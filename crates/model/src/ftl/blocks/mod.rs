@@ -5,8 +5,8 @@ mod state;
 mod superblock;
 
 use crate::config::{CollectionUnit, Gc, Wear, WriteFrontiers};
-use crate::ftl::space::Shape;
 use crate::number::{Block, Plane, Ppn};
+use crate::space::Shape;
 use crate::victim::{Choice, Declaration, Few, worth};
 use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;

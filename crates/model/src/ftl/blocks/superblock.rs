@@ -9,9 +9,9 @@
 use super::{Blocks, INELIGIBLE, STREAMS};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::hash::StateHash;
 use crate::kernel::pool::NONE;
 use crate::number::{Block, Plane};
-use crate::observe::account::StateHash;
 use crate::victim::{Choice, Few, worth};
 use std::collections::VecDeque;
 

@@ -21,14 +21,14 @@ use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::cmt::Cmt;
 use crate::ftl::mapping::flights::Flights;
 use crate::ftl::mapping::table::{Content, Table};
-use crate::ftl::space::{Divisor, Shape};
-use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{CommandIndex, Lpn, Mvpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::{HolderIndex, MAPPING_TABLE};
-use crate::validate::Plan;
+use crate::space::Plan;
+use crate::space::{Divisor, Shape};
+use crate::token::Token;
 use mynah_stamp::Stage;
 
 /// What waits for a mapping entry.

@@ -7,11 +7,11 @@ use crate::config::{Config, MappingScheme};
 use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
-use crate::ftl::space::{NamespaceSpace, Shape};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::hash::StateHash;
 use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex, WriteIndex};
-use crate::observe::account::StateHash;
+use crate::space::{NamespaceSpace, Shape};
 
 /// Where what is written goes.
 #[derive(Clone)]

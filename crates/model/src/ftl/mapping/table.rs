@@ -2,10 +2,10 @@
 //! page is, and what each PPN holds. A cached table changes when entries are
 //! known to the controller, never what they say.
 
-use crate::ftl::space::Shape;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{Lpn, Mvpn, Ppn};
+use crate::space::Shape;
 use mynah_memory::prefetch;
 
 /// What a PPN holds.
@@ -214,7 +214,7 @@ impl Table {
     }
 
     /// Folds where everything is into a hash.
-    pub(crate) fn hash(&self, hash: &mut crate::observe::account::StateHash) {
+    pub(crate) fn hash(&self, hash: &mut crate::kernel::hash::StateHash) {
         self.physical.iter().chain(&self.translation).for_each(|&entry| hash.add(entry));
     }
 }

@@ -9,7 +9,7 @@
 use super::index::{Place, Probes};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
-use crate::observe::account::StateHash;
+use crate::kernel::hash::StateHash;
 
 /// Keys for which there is one counter, on average, when there are as many as can be: an eighth of
 /// a page, so that pages can be told apart, but no more than this.

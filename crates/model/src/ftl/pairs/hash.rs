@@ -4,7 +4,7 @@
 use super::index::{Place, Probes};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
-use crate::observe::account::StateHash;
+use crate::kernel::hash::StateHash;
 use std::collections::BTreeMap;
 
 pub(crate) struct Hash {

@@ -7,8 +7,8 @@ use super::hash::Hash;
 use super::lsm::{Form, Lsm};
 use crate::config::{KeyIndex, KeyIndexKind};
 use crate::kernel::bytes::{Reader, StateError, Writer};
+use crate::kernel::hash::StateHash;
 use crate::number::Lpn;
-use crate::observe::account::StateHash;
 
 /// Pages that a command has to know, in order, and those of them that it changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

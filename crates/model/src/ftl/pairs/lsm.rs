@@ -9,7 +9,7 @@
 use super::index::Probes;
 use super::run::Run;
 use crate::kernel::bytes::{Reader, StateError, Writer};
-use crate::observe::account::StateHash;
+use crate::kernel::hash::StateHash;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Something to be done with a page of the index, besides what commands do.

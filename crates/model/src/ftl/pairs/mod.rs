@@ -33,7 +33,7 @@ use crate::config::{Config, KeyValue};
 use crate::io::NamespaceId;
 use crate::keys::{LostPair, PairCounts, PairId};
 use crate::number::{Lpn, Mvpn};
-use crate::validate::Plan;
+use crate::space::Plan;
 use cells::Cells;
 use compare::Likeness;
 use dram::Pages;

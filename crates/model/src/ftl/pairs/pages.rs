@@ -9,10 +9,10 @@ use super::index::Probes;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::flash::work::{Extent, WorkKind};
-use crate::ftl::token::Token;
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
 use crate::observe::blame::{COMPACTION, INDEX};
+use crate::token::Token;
 
 impl Drive {
     /// A command looks at the pages that it needs, from the one at `at` on, and changes those that

@@ -4,8 +4,8 @@ use super::space::{Fresh, Space};
 use super::{Entry, Pairs};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::hash::StateHash;
 use crate::keys::PairId;
-use crate::observe::account::StateHash;
 
 impl Pairs {
     /// Adds which pairs there are and where.

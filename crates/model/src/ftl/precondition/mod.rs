@@ -16,6 +16,7 @@ mod ordered;
 mod shared;
 mod written;
 
+use crate::config::ConfigError;
 use crate::config::{CollectionUnit, Placement, WriteFrontiers};
 use crate::drive::Drive;
 use crate::ftl::blocks::{Frontier, Stream};
@@ -28,7 +29,6 @@ pub use crate::steady::pool::Order;
 use crate::steady::pool::{
     BlockComposition, BlockRole, Class, HotShare, Pool, PoolError, PoolState,
 };
-use crate::validate::ConfigError;
 use chunks::{chunk_of, enlarge, in_chunks, lay_chunks};
 use deal::{Hands, Mapped};
 use moment::Moment;

@@ -19,11 +19,11 @@ use crate::flash::timing::NO_DATA;
 use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
 use crate::ftl::mapping::table::Content;
-use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
 use crate::number::{Block, Die, Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
+use crate::token::Token;
 use mynah_stamp::Span;
 use std::collections::VecDeque;
 

@@ -18,11 +18,11 @@ mod merge;
 mod settled;
 
 use crate::config::Config;
-use crate::ftl::space::{NamespaceSpace, Shape};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::hash::StateHash;
 use crate::number::{Block, Lpn, Plane, Ppn, WriteIndex};
-use crate::observe::account::StateHash;
+use crate::space::{NamespaceSpace, Shape};
 use std::collections::VecDeque;
 
 /// Which blocks are what.

@@ -223,6 +223,23 @@ pub(crate) fn pages_per_program(config: &Config) -> u32 {
     if config.flash.one_shot { config.flash.cell.bits() } else { 1 }
 }
 
+/// The layout of the logical space, which follows from a valid configuration.
+pub(crate) struct Plan {
+    pub(crate) namespaces: Vec<NamespaceSpace>,
+    pub(crate) units: u32,
+    pub(crate) translation_pages: u32,
+    /// The first of them that belongs to an index of keys: those are the last.
+    pub(crate) first_index_page: Mvpn,
+    /// Entries in a translation page (1 with an ideal table).
+    pub(crate) entries_per_page: u32,
+    /// Bytes of a cached mapping entry.
+    pub(crate) entry_bytes: u32,
+    /// Blocks of each plane beyond what its share of the logical space needs.
+    pub(crate) spare_blocks: Vec<u32>,
+    /// Valid units that any plane can hold.
+    pub(crate) plane_room: u32,
+}
+
 /// One namespace's place in the logical space.
 #[derive(Clone, Debug)]
 pub(crate) struct NamespaceSpace {

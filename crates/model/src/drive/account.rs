@@ -1,7 +1,7 @@
 //! Counters as the outside sees them: what happened since counting began.
 
-use crate::drive::Drive;
-use crate::number::Lpn;
+use super::Drive;
+use crate::kernel::hash::StateHash;
 use crate::observe::stats::Counters;
 use mynah_stamp::Span;
 
@@ -9,7 +9,7 @@ impl Drive {
     /// Everything counted, with what is busy at this moment included.
     fn totals(&self) -> Counters {
         let now = self.kernel.now;
-        let mut totals = self.kernel.observe.counters.clone();
+        let mut totals = self.kernel.observe.counted().clone();
         self.flash.count_busy(&self.kernel, &mut totals);
         if let Some(cache) = &self.cache {
             cache.count_dram(now, &mut totals);
@@ -34,10 +34,9 @@ impl Drive {
 
     /// Starts counting anew, for measurements after a ramp.
     pub fn restart_counters(&mut self) {
-        self.kernel.observe.counting_offset = self.totals();
-        self.kernel.observe.counting_since = self.kernel.now;
+        let totals = self.totals();
+        self.kernel.observe.restart(self.kernel.now, totals);
         self.restart_turnover();
-        self.kernel.observe.blame.clear();
     }
 
     /// A number that two drives of the same configuration share only if (but for chance)
@@ -49,12 +48,12 @@ impl Drive {
         if let Some(cache) = &self.cache {
             cache.hash(self.ftl.units(), &mut hash);
         }
-        hash.0
+        hash.value()
     }
 
     pub(crate) fn counters_now(&self) -> Counters {
         let mut totals = self.totals();
-        let from = &self.kernel.observe.counting_offset;
+        let from = self.kernel.observe.counting_offset();
         macro_rules! since {
             ($($field:ident)+) => { $(totals.$field -= from.$field;)+ };
         }
@@ -82,25 +81,5 @@ impl Drive {
         totals.dram_busy = totals.dram_busy.saturating_sub(from.dram_busy);
         totals.manager_busy = totals.manager_busy.saturating_sub(from.manager_busy);
         totals
-    }
-}
-
-/// Folds numbers into one (the multiplication of the FNV hash, 64 bits).
-pub(crate) struct StateHash(u64);
-
-impl Default for StateHash {
-    fn default() -> Self {
-        StateHash(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl StateHash {
-    #[inline]
-    pub(crate) fn add(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
-    }
-
-    pub(crate) fn add_cached(&mut self, lpn: Lpn, mask: u64) {
-        [lpn.0, mask as u32, (mask >> 32) as u32].into_iter().for_each(|number| self.add(number));
     }
 }
