@@ -39,7 +39,6 @@ pub struct Config {
     pub placement: Placement,
     /// The share of the physical pages that is not visible to the host, 0 to 1 exclusive.
     pub over_provisioning: f64,
-    /// Garbage collection.
     pub gc: Gc,
     /// What wear does, and how it is levelled.
     pub wear: Wear,
@@ -51,7 +50,6 @@ pub struct Config {
     pub namespaces: Vec<Namespace>,
     /// How namespaces of pairs work; needed where there are any.
     pub key_value: Option<KeyValue>,
-    /// Faults to inject.
     pub faults: Vec<Fault>,
     /// Seed of every random choice the drive makes.
     pub seed: u64,
@@ -107,22 +105,18 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Dies in the drive.
     pub fn dies(&self) -> u32 {
         self.channels * self.chips_per_channel * self.dies_per_chip
     }
 
-    /// Planes in the drive.
     pub fn planes(&self) -> u32 {
         self.dies() * self.planes_per_die
     }
 
-    /// Blocks in the drive.
     pub fn blocks(&self) -> u64 {
         u64::from(self.planes()) * u64::from(self.blocks_per_plane)
     }
 
-    /// Pages in the drive.
     pub fn pages(&self) -> u64 {
         self.blocks() * u64::from(self.pages_per_block)
     }
@@ -191,7 +185,6 @@ impl PageTimes {
 /// How long the flash array takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashTiming {
-    /// Bits in a cell.
     pub cell: CellType,
     /// Page read (tR).
     pub read: PageTimes,
@@ -317,7 +310,7 @@ pub struct Queues {
     pub fetch_size: u32,
     /// Entries in each submission and completion queue, 2 to 65,536.
     pub entries: u32,
-    /// Which queue has its turn.
+    /// How the next queue to fetch from is chosen.
     pub arbitration: Arbitration,
     /// How many entries of one queue are fetched at a time, before the next queue's turn.
     pub arbitration_burst: u32,
@@ -328,7 +321,6 @@ pub struct Queues {
 /// Arbitration between submission queues (NVMe Base Specification, Command Arbitration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arbitration {
-    /// Round robin.
     RoundRobin,
     /// Weighted round robin with urgent priority class: urgent queues first, then those of
     /// high, medium and low priority by these weights; round robin within a class. A weight
@@ -339,11 +331,8 @@ pub enum Arbitration {
 /// Weights of the priority classes of queues below urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Weights {
-    /// High.
     pub high: u16,
-    /// Medium.
     pub medium: u16,
-    /// Low.
     pub low: u16,
 }
 
@@ -365,9 +354,7 @@ pub struct Firmware {
 /// A data cache in DRAM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DataCache {
-    /// Capacity for data.
     pub bytes: u64,
-    /// What it holds.
     pub mode: CacheMode,
     /// How flows share the capacity.
     pub sharing: CacheSharing,
@@ -375,7 +362,6 @@ pub struct DataCache {
     /// again when the drive has recovered. Flush and write-through then wait for the DRAM
     /// only.
     pub power_loss_protection: bool,
-    /// The DRAM behind it.
     pub dram: Dram,
     /// When data leaves for the flash.
     pub write_back: WriteBack,
@@ -387,7 +373,7 @@ pub struct DataCache {
     pub write_back_max: Option<u64>,
 }
 
-/// What a data cache holds.
+/// Whether a data cache holds reads, writes or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheMode {
     /// What was written lately and is not on flash yet: a write completes when its data are in
@@ -420,7 +406,7 @@ impl CacheMode {
 /// what is new; where all is dirty, writes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheSharing {
-    /// One cache for all.
+    /// One cache for all namespaces and flows.
     Shared,
     /// Each namespace has an equal part.
     PerNamespace,
@@ -497,9 +483,9 @@ pub struct Mapping {
     /// operation, and of it those pages are read that are wanted. These planes' blocks are
     /// filled, collected, erased and retired together.
     pub unit_bytes: u32,
-    /// What may be where.
+    /// Which physical pages a logical page may be mapped to.
     pub scheme: MappingScheme,
-    /// Where the table lives.
+    /// Whether the mapping table is all in DRAM or cached.
     pub table: MappingTable,
     /// What a read of an address that was never written does.
     pub unmapped_reads: UnmappedReads,
@@ -529,10 +515,8 @@ pub enum MappingTable {
     Cached(CachedTable),
 }
 
-/// The cached mapping table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CachedTable {
-    /// Capacity of the cache.
     pub bytes: u64,
     /// What is loaded and evicted.
     pub granularity: CmtGranularity,
@@ -561,7 +545,7 @@ pub enum CmtGranularity {
 /// How flows share the cached mapping table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmtSharing {
-    /// One table for all.
+    /// One table for all namespaces.
     Shared,
     /// Each namespace has an equal part.
     Partitioned,
@@ -581,13 +565,10 @@ pub enum UnmappedReads {
 /// A dimension of the flash array over which pages are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
-    /// C.
     Channel,
-    /// W (way).
+    /// Called W (way) in names of allocation orders such as CWDP.
     Chip,
-    /// D.
     Die,
-    /// P.
     Plane,
 }
 
@@ -596,7 +577,6 @@ pub enum Dimension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaneOrder(pub [Dimension; 4]);
 
-/// Garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gc {
     /// Which block is collected, or superblock.
@@ -825,7 +805,7 @@ pub struct Flin {
     /// Bytes a second that a flow reads, over the whole drive, above which its reads count as
     /// intensive.
     pub read_bytes_per_s: u64,
-    /// The same for writes.
+    /// Bytes a second that a flow writes, above which its writes count as intensive.
     pub write_bytes_per_s: u64,
     /// An intensive flow that is slowed down most moves ahead of others while the ratio of
     /// the least to the largest mean slowdown is below this, 0 to 1.
@@ -867,7 +847,6 @@ pub struct Namespace {
     pub planes: Vec<u32>,
     /// What of it the data cache holds.
     pub caching: Caching,
-    /// What it holds.
     pub kind: NamespaceKind,
 }
 
@@ -896,16 +875,10 @@ impl Namespace {
     }
 }
 
-/// A fault to inject.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     /// Flash operations that fail.
-    Media {
-        /// Which operation.
-        operation: MediaOperation,
-        /// Which of them.
-        extent: FaultExtent,
-    },
+    Media { operation: MediaOperation, extent: FaultExtent },
     /// A die whose array operations take `factor` times as long.
     SlowDie {
         /// Index of the die, channel first: `(channel * chips + chip) * dies + die`.
@@ -915,15 +888,13 @@ pub enum Fault {
     },
     /// A die all of whose operations fail from `at` on.
     DeadDie {
-        /// Index of the die.
+        /// Numbered as in [`Fault::SlowDie`].
         die: u32,
-        /// When it dies.
         at: Time,
     },
     /// The power fails at `at`: what was not programmed is lost, outstanding commands are
     /// never answered, and the drive starts again after `recovery`.
     PowerCut {
-        /// When.
         at: Time,
         /// From the cut until the drive accepts commands again.
         recovery: Span,
@@ -941,7 +912,7 @@ pub enum MediaOperation {
     Erase,
 }
 
-/// Which operations fail.
+/// Which of the operations of a kind fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultExtent {
     /// Each with this probability, 0 to 1.
@@ -951,9 +922,9 @@ pub enum FaultExtent {
     Units {
         /// Namespace identifier, from 1.
         namespace: u32,
-        /// First unit.
+        /// In mapping units from the namespace's start.
         first: u64,
-        /// Last unit.
+        /// Inclusive.
         last: u64,
     },
 }

@@ -31,18 +31,10 @@ use std::hint::cold_path;
 pub enum InputError {
     /// The input's time lies before the drive's.
     #[error("the input is stamped {at}, but the drive's clock already stands at {now}")]
-    Past {
-        /// The input's time.
-        at: Time,
-        /// The drive's time.
-        now: Time,
-    },
+    Past { at: Time, now: Time },
     /// The drive had something to say before the input's time.
     #[error("advance the drive to {at} and take its outputs before giving it this input")]
-    NotAdvanced {
-        /// The input's time.
-        at: Time,
-    },
+    NotAdvanced { at: Time },
     /// No queue has this identifier.
     #[error("there is no queue {0:?}")]
     NoSuchQueue(QueueId),
@@ -68,12 +60,8 @@ pub enum InputError {
     /// [`QueueKind::Network`]: crate::io::QueueKind::Network
     #[error("queue {0:?} is of a kind that the drive's link does not carry")]
     OtherLink(QueueId),
-    /// There are too many flows.
     #[error("flow numbers end at {max}")]
-    TooManyFlows {
-        /// The last flow number.
-        max: u16,
-    },
+    TooManyFlows { max: u16 },
 }
 
 /// The last flow number: each flow costs a row and a column of who delayed whom.
@@ -151,7 +139,6 @@ impl Drive {
         &self.config
     }
 
-    /// The drive's clock.
     #[inline]
     pub fn now(&self) -> Time {
         self.kernel.now
@@ -232,7 +219,7 @@ impl Drive {
         self.counters_now()
     }
 
-    /// When counting began.
+    /// When counters began: zero, or the last [`Drive::restart_counters`].
     pub fn counting_since(&self) -> Time {
         self.kernel.observe.counting_since()
     }

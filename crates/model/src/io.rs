@@ -21,13 +21,10 @@ pub struct FlowId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceId(pub u32);
 
-/// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
-    /// Reads sectors.
     Read,
-    /// Writes sectors.
     Write,
     /// Writes sectors and completes when they are on flash (Force Unit Access).
     WriteThrough,
@@ -47,9 +44,7 @@ pub enum Operation {
 pub struct Request {
     /// Chosen by the host; unique among outstanding commands.
     pub tag: Tag,
-    /// What to do.
     pub operation: Operation,
-    /// Where.
     pub namespace: NamespaceId,
     /// First sector (of 512 bytes).
     pub sector: u64,
@@ -87,16 +82,12 @@ impl Config {
     }
 }
 
-/// A queue pair to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Queue {
     /// Its identifier; must not be in use.
     pub id: QueueId,
-    /// How its commands arrive.
     pub kind: QueueKind,
-    /// Whose I/O it carries.
     pub flow: FlowId,
-    /// Its priority class.
     pub priority: Priority,
     /// Entries in the completion queue, at least 2.
     pub completion_entries: u32,
@@ -105,7 +96,6 @@ pub struct Queue {
 /// Something that happens to the whole drive or a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
-    /// Creates a queue pair.
     CreateQueue(Queue),
     /// Deletes a queue pair; its outstanding commands complete as [`Status::Aborted`].
     DeleteQueue(QueueId),
@@ -114,7 +104,6 @@ pub enum Control {
     Arbitration {
         /// See [`crate::config::Queues::arbitration_burst`].
         burst: u32,
-        /// The weights.
         weights: Weights,
     },
     /// Controller reset: every queue goes, outstanding commands are never answered. What is
@@ -130,7 +119,6 @@ pub enum Control {
     PowerCut,
 }
 
-/// Which way data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From host memory to the drive.
@@ -139,11 +127,9 @@ pub enum Direction {
     ToHost,
 }
 
-/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// Done.
     Success,
     /// The namespace does not exist.
     InvalidNamespace,
@@ -168,52 +154,32 @@ pub enum Status {
 pub enum Output {
     /// The next submission queue entry of `queue` has reached the controller. Answer with
     /// [`crate::Drive::command`] at `at`.
-    Fetch {
-        /// The modelled time.
-        at: Time,
-        /// Whose entry.
-        queue: QueueId,
-    },
+    Fetch { at: Time, queue: QueueId },
     /// The data of a command moves. Only where [`crate::Drive::report_moves`] asked for it.
     /// Data from the host is answered with [`crate::Drive::data_arrived`] at `at`.
     Move {
         /// The modelled time: the last byte is across.
         at: Time,
-        /// Which command.
         tag: Tag,
-        /// Whose queue.
         queue: QueueId,
         /// First sector, relative to the command's first.
         first_sector: u32,
-        /// How many.
         sectors: u32,
-        /// Which way.
         direction: Direction,
     },
     /// A request manager has taken a key-value command. Answer with
     /// [`crate::Drive::decided`] at `at`.
-    Decide {
-        /// The modelled time.
-        at: Time,
-        /// Which command.
-        tag: Tag,
-        /// Whose queue.
-        queue: QueueId,
-    },
+    Decide { at: Time, tag: Tag, queue: QueueId },
     /// A command is complete: its completion queue entry is visible to the host.
     Complete(Completion),
 }
 
-/// A completed command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Completion {
     /// The modelled time at which the host sees the completion.
     pub at: Time,
-    /// Which command.
     pub tag: Tag,
-    /// Whose queue.
     pub queue: QueueId,
-    /// How it ended.
     pub status: Status,
     /// When the command was rung (memory queue) or handed over (fetched queue).
     pub rung: Time,
@@ -231,24 +197,15 @@ pub enum Brief {
     },
     /// See [`Output::Move`].
     Move {
-        /// Whose data.
         tag: Tag,
-        /// The command's queue.
         queue: QueueId,
         /// First sector, counted from the command's first.
         first_sector: u32,
-        /// How many sectors.
         sectors: u32,
-        /// Which way.
         direction: Direction,
     },
     /// See [`Output::Decide`].
-    Decide {
-        /// Which command.
-        tag: Tag,
-        /// Its queue.
-        queue: QueueId,
-    },
+    Decide { tag: Tag, queue: QueueId },
     /// See [`Output::Complete`].
     Complete(Completed),
 }

@@ -26,13 +26,10 @@ pub enum KeyOperation {
 pub struct KeyRequest {
     /// Chosen by the host; unique among outstanding commands.
     pub tag: Tag,
-    /// What to do.
     pub operation: KeyOperation,
-    /// Where.
     pub namespace: NamespaceId,
     /// Where in the index the key belongs: [`token`] of it.
     pub token: u64,
-    /// Length of the key.
     pub key_bytes: u8,
     /// Bytes of the value (Store) or of the host's buffer (Retrieve, List).
     pub bytes: u32,
@@ -48,7 +45,6 @@ pub struct PairId(pub u32);
 pub enum Decision {
     /// It is about this pair, which exists, or which a Store makes.
     Pair {
-        /// The pair.
         pair: PairId,
         /// What goes to the host (Retrieve), or what of the value before stays in front of the new
         /// one and has to be read for that (Store).
@@ -57,36 +53,25 @@ pub enum Decision {
     /// There is no such key, and nothing to do once that is known.
     Absent,
     /// The key exists, and for this reason nothing is done once that is known (Store).
-    Refused {
-        /// The pair.
-        pair: PairId,
-    },
+    Refused { pair: PairId },
     /// So many bytes of keys go to the host (List).
-    Keys {
-        /// What goes to the host.
-        bytes: u32,
-    },
+    Keys { bytes: u32 },
 }
 
-/// A pair to be laid down.
+/// A pair that preconditioning stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairToFill {
-    /// Its name.
     pub pair: PairId,
     /// [`token`] of its key.
     pub token: u64,
-    /// Length of its key.
     pub key_bytes: u8,
-    /// Length of its value.
     pub value_bytes: u32,
 }
 
 /// A pair whose latest value a power cut has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPair {
-    /// Its namespace.
     pub namespace: NamespaceId,
-    /// The pair.
     pub pair: PairId,
     /// It is as it was before this Store, counted among those of the namespace that found room,
     /// from 0. `None`: the pair is gone, and its name is free.
@@ -96,13 +81,11 @@ pub struct LostPair {
 /// What key-value namespaces hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts {
-    /// Pairs.
     pub pairs: u64,
     /// Mapping units that they take.
     pub units: u64,
     /// Mapping units that they may take.
     pub capacity: u64,
-    /// Pages of the index.
     pub index_pages: u64,
     /// Of these, how many fit into its DRAM; `None`: all.
     pub index_dram_pages: Option<u64>,

@@ -19,7 +19,7 @@ pub(crate) trait PoolIndex: Copy + PartialEq {
     fn index(self) -> usize;
 }
 
-/// What a [`Run`] is of.
+/// A number that a [`Run`] can count.
 pub(crate) trait Number {
     fn from_u32(number: u32) -> Self;
 }
@@ -50,7 +50,6 @@ macro_rules! number_of_entry {
             }
         }
 
-        /// So many further on.
         impl Add<u32> for $name {
             type Output = $name;
             #[inline(always)]
@@ -94,12 +93,10 @@ impl Lpn {
 }
 
 impl Block {
-    /// It stands for nothing.
     pub(crate) const NONE: Block = Block(NONE);
 }
 
 impl Ppn {
-    /// It stands for nothing.
     pub(crate) const NONE: Ppn = Ppn(NONE);
 }
 
@@ -129,7 +126,6 @@ macro_rules! number_in_pool {
         number!($(#[$doc])* $name);
 
         impl $name {
-            /// It stands for nothing.
             pub(crate) const NONE: $name = $name(NONE);
         }
 
@@ -150,7 +146,7 @@ macro_rules! number_in_pool {
 }
 
 number_of_entry! {
-    /// A channel of the flash.
+    /// A flash channel.
     Channel
 }
 number_of_entry! {

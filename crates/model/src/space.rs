@@ -104,7 +104,6 @@ impl Shape {
         self.planes as usize * self.units_per_plane as usize
     }
 
-    /// Every plane of the drive.
     #[inline]
     pub(crate) fn all_planes(&self) -> Planes {
         Plane(0).run(self.planes)
@@ -181,7 +180,6 @@ impl Shape {
         Block(plane.0 * self.blocks_per_plane)
     }
 
-    /// Every block of a plane.
     #[inline]
     pub(crate) fn blocks_of_plane(&self, plane: Plane) -> Run<Block> {
         self.first_block_of_plane(plane).run(self.blocks_per_plane)
@@ -243,7 +241,7 @@ pub(crate) struct Plan {
 /// One namespace's place in the logical space.
 #[derive(Clone, Debug)]
 pub(crate) struct NamespaceSpace {
-    /// Its first logical unit.
+    /// First logical unit, numbered through the whole drive.
     pub(crate) base: Lpn,
     /// Its capacity in units.
     pub(crate) units: u32,
@@ -270,7 +268,7 @@ pub(crate) struct PairRoom {
     pub(crate) capacity: u32,
     /// Mapping units that are numbered: more, so that runs of them are found.
     pub(crate) cells: u32,
-    /// Keys.
+    /// Keys that its index can hold.
     pub(crate) keys: u64,
 }
 

@@ -5,18 +5,30 @@ use crate::number::{Block, CommandIndex, Mvpn, Plane, WriteIndex};
 /// What becomes of the end of a flash read or erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// Data of a host's read.
-    Read { command: CommandIndex },
+    Read {
+        command: CommandIndex,
+    },
     /// A pair whose key is compared with that of a key-value command.
-    Compare { command: CommandIndex },
+    Compare {
+        command: CommandIndex,
+    },
     /// The rest of a write unit that was overwritten in part.
-    Rest { unit: WriteIndex },
+    Rest {
+        unit: WriteIndex,
+    },
     /// A page that the collection of a plane moves.
-    Collect { plane: Plane },
+    Collect {
+        plane: Plane,
+    },
     /// A translation page for those who miss one of its entries.
-    Load { page: Mvpn },
+    Load {
+        page: Mvpn,
+    },
     /// A translation page that is to be changed.
-    Update { page: Mvpn },
-    /// A block.
-    Erase { block: Block },
+    Update {
+        page: Mvpn,
+    },
+    Erase {
+        block: Block,
+    },
 }

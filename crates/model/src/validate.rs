@@ -621,10 +621,10 @@ impl Config {
                     return fail(key, "a number is given twice");
                 }
             }
-            if let Caching::Only(asked) = namespace.caching {
+            if let Caching::Only(requested) = namespace.caching {
                 let mode = self.cache.map(|cache| cache.mode);
-                let part = |asked| mode.is_some_and(|mode| mode.includes(asked));
-                if mode.is_none() || !asked.is_none_or(part) {
+                let part = |requested| mode.is_some_and(|mode| mode.includes(requested));
+                if mode.is_none() || !requested.is_none_or(part) {
                     let problem = "the cache does not hold that: see its mode";
                     return fail("namespace.caching", problem);
                 }
@@ -818,13 +818,13 @@ impl Config {
         };
         // Free blocks that collection keeps, blocks being filled, and one block's worth of
         // garbage, without which nothing could be won back.
-        let kept = u64::from(self.gc.reserve_blocks) + 1 + open + 1;
+        let reserved = u64::from(self.gc.reserve_blocks) + 1 + open + 1;
         let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
         // A block is worth collecting when it has a program's worth of garbage, so as many
         // units less one may be lost in each.
         let program = pages_per_program(self).min(g.pages_per_block);
         let usable = u64::from(g.pages_per_block - program) * units_per_page + 1;
-        let room = u64::from(g.blocks_per_plane).saturating_sub(kept) * usable;
+        let room = u64::from(g.blocks_per_plane).saturating_sub(reserved) * usable;
         if let Some(&most) = load.iter().max()
             && most > room
         {
@@ -832,9 +832,9 @@ impl Config {
                 "over_provisioning",
                 format!(
                     "a plane would have to hold {most} valid mapping units, but of its {} blocks \
-                     {kept} have to stay free, open or collectable, which leaves room for {room}: \
-                     raise the over-provisioning or the number of blocks, or make the namespaces \
-                     smaller",
+                     {reserved} have to stay free, open or collectable, which leaves room for \
+                     {room}: raise the over-provisioning or the number of blocks, or make the \
+                     namespaces smaller",
                     g.blocks_per_plane
                 ),
             );
@@ -850,7 +850,7 @@ impl Config {
             );
         }
         let blocks = u64::from(g.blocks_per_plane);
-        let spare = |load: &u64| (blocks - kept - load.div_ceil(usable)) as u32;
+        let spare = |load: &u64| (blocks - reserved - load.div_ceil(usable)) as u32;
         Ok((load.iter().map(spare).collect(), room as u32))
     }
 }

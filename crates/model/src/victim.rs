@@ -10,10 +10,7 @@ pub enum VictimPolicy {
     /// The block with the fewest valid units.
     Greedy,
     /// The one with the fewest valid units among `d` blocks drawn at random (RGA).
-    DChoices {
-        /// Blocks drawn.
-        d: u32,
-    },
+    DChoices { d: u32 },
     /// Any block, drawn at random.
     Random,
     /// A block drawn at random among those with enough invalid units (MQSim's RANDOM_P, whose
@@ -36,9 +33,7 @@ pub enum VictimPolicy {
 /// What a policy has noted of each block, as a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamps {
-    /// Nothing.
     None,
-    /// When it was filled.
     Filled,
     /// When it was filled or a unit of it was invalidated last.
     Changed,
@@ -53,7 +48,7 @@ pub(crate) enum Choice {
     FewestDrawn(u32),
     /// One drawn at random among those with few enough valid units; the fewest if there is none.
     Drawn(Few),
-    /// The least stamp.
+    /// The block with the least stamp.
     Oldest,
     /// The largest [`worth`], by stamp.
     MostWorth,
@@ -62,18 +57,16 @@ pub(crate) enum Choice {
 /// Which blocks have few enough valid units to be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Few {
-    /// All.
     Any,
     /// Those with so many pages' worth of invalid ones.
     Invalid {
-        /// Pages.
         pages: u32,
     },
     /// Those with fewer than all have on the average.
     BelowMean,
 }
 
-/// One policy.
+/// What a policy notes of blocks, and how it chooses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Declaration {
     pub(crate) stamps: Stamps,
@@ -83,7 +76,6 @@ pub(crate) struct Declaration {
 }
 
 impl VictimPolicy {
-    /// What the policy is.
     pub(crate) const fn declaration(self) -> Declaration {
         let (stamps, choice) = match self {
             VictimPolicy::Greedy => (Stamps::None, Choice::Fewest),

@@ -40,8 +40,8 @@ struct List {
     len: usize,
 }
 
-/// What has left.
-pub(crate) struct Left {
+/// A unit that was taken out: its place in the DRAM and the sectors it held.
+pub(crate) struct Removed {
     pub(crate) place: u32,
     pub(crate) mask: u64,
 }
@@ -56,7 +56,6 @@ impl Clean {
         self.index.len()
     }
 
-    /// Units of a part.
     pub(crate) fn len_of(&self, part: usize) -> usize {
         self.lists[part].len
     }
@@ -106,18 +105,18 @@ impl Clean {
     }
 
     /// Takes a unit out, if it is here.
-    pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<Left> {
+    pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<Removed> {
         let at = self.index.remove(&lpn)?;
         self.free.push(at);
         let Entry { place, mask, part, .. } = self.entries[at as usize];
         let list = &mut self.lists[usize::from(part)];
         list.len -= 1;
         list.used.remove(&mut self.entries, at);
-        Some(Left { place, mask })
+        Some(Removed { place, mask })
     }
 
     /// Takes out what was used least recently of a part; its place.
-    pub(crate) fn evict(&mut self, part: usize) -> Option<Left> {
+    pub(crate) fn evict(&mut self, part: usize) -> Option<Removed> {
         let oldest = self.lists[part].used.oldest()?;
         self.remove(self.entries[oldest as usize].lpn)
     }

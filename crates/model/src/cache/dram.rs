@@ -50,7 +50,6 @@ impl Dram {
         self.config.traffic == DramTraffic::All
     }
 
-    /// The bus, for its load.
     pub(crate) fn bus(&self) -> &Fifo {
         &self.bus
     }

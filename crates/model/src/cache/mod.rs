@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use write::ThroughWaiter;
 
 pub(crate) struct Cache {
-    /// Units it has room for.
+    /// In mapping units.
     capacity: usize,
     sharing: CacheSharing,
     /// Which holders have parts of it.
@@ -66,7 +66,6 @@ pub(crate) struct Part {
     capacity: usize,
     /// Dirty units above which the least recently written leave; `None`: they leave at once.
     high: Option<usize>,
-    /// Dirty units in it.
     dirty: usize,
     /// Sectors that writes have brought and that are on their way, if that is bounded.
     under_way: u32,
@@ -179,7 +178,7 @@ impl Cache {
         self.protected
     }
 
-    /// Some writes pass it by.
+    /// Called when a namespace's writes bypass the cache.
     pub(crate) fn leave_writes_out(&mut self) {
         self.takes_all_writes = false;
     }
@@ -199,7 +198,7 @@ impl Cache {
         self.index.is_empty()
     }
 
-    /// Dirty units in it.
+    /// Dirty units; clean ones are not counted.
     pub(crate) fn len(&self) -> usize {
         self.index.len()
     }
@@ -411,7 +410,7 @@ impl Cache {
         self.parts[part].waiting.front().copied()
     }
 
-    /// It waits no more.
+    /// Takes the command that waits first for room in `part` off the queue.
     pub(crate) fn end_wait(&mut self, part: usize) {
         self.waiting -= usize::from(self.parts[part].waiting.pop_front().is_some());
     }

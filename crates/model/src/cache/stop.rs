@@ -9,14 +9,14 @@ use hashbrown::HashMap;
 use mynah_stamp::Time;
 
 /// A dirty unit that stays: how long it has not been written among those that rest, if it rests.
-pub(crate) type Kept = (Option<usize>, WriteUnit);
+pub(crate) type Retained = (Option<usize>, WriteUnit);
 
 impl Drive {
     /// Which dirty units stay in the cache, and which are lost, with the times when they were
     /// brought. What is being programmed has been dealt with.
-    pub(crate) fn cache_at_stop(&self, keep: Keep) -> (Vec<Kept>, Vec<(Lpn, Time)>) {
+    pub(crate) fn cache_at_stop(&self, keep: Keep) -> (Vec<Retained>, Vec<(Lpn, Time)>) {
         // Data that was only in DRAM is lost, if nothing protects it.
-        let mut kept = vec![];
+        let mut retained = vec![];
         let mut lost = vec![];
         if let Some(cache) = &self.cache {
             // Least recently written first; before them what was on its way.
@@ -32,18 +32,18 @@ impl Drive {
                         written: u.written,
                         ..WriteUnit::new(u.content, u.class, u.holder, u.created)
                     };
-                    kept.push((age.get(&at).copied(), unit));
+                    retained.push((age.get(&at).copied(), unit));
                 } else if !u.trimmed && (u.state != UnitState::Programming || u.rewritten) {
                     lost.push((unit, u.created));
                 }
             }
         }
-        (kept, lost)
+        (retained, lost)
     }
 
     /// Empties the cache but for what stays: dirty units that are `kept`, and what is clean if
     /// everything is.
-    pub(crate) fn refill_cache(&mut self, mut kept: Vec<Kept>, keep: Keep) {
+    pub(crate) fn refill_cache(&mut self, mut retained: Vec<Retained>, keep: Keep) {
         let now = self.kernel.now;
         let clean = match (&self.cache, keep) {
             (Some(cache), Keep::Everything) => cache.clean_contents(),
@@ -52,8 +52,8 @@ impl Drive {
         if let Some(cache) = &mut self.cache {
             cache.power_cut(now);
         }
-        kept.sort_by_key(|(age, _)| *age);
-        for (_, unit) in kept {
+        retained.sort_by_key(|(age, _)| *age);
+        for (_, unit) in retained {
             self.keep_unit(unit);
         }
         if let Some(cache) = &mut self.cache {

@@ -20,18 +20,14 @@ use mynah_stamp::Time;
 /// been there.
 const LOOK_EVERY: u64 = 1024;
 
-/// An access of the past.
+/// A command of a past workload, replayed to fill the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whose.
     pub flow: FlowId,
-    /// To which namespace.
     pub namespace: NamespaceId,
-    /// What it did.
     pub operation: Operation,
-    /// First sector.
+    /// In sectors of 512 bytes from the namespace's start.
     pub sector: u64,
-    /// Number of sectors.
     pub sectors: u32,
     /// Whether its flow writes as fast as the drive takes it: then the cache is found full, and
     /// what is more than may stay in it on its way to the flash.

@@ -394,7 +394,7 @@ impl Drive {
         }
     }
 
-    /// Host data is on flash.
+    /// A cached unit has been programmed.
     #[inline(always)]
     pub(crate) fn unit_programmed(&mut self, at: WriteIndex) {
         let now = self.kernel.now;

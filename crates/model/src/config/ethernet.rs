@@ -11,7 +11,7 @@ pub struct Ethernet {
     pub rate_bits_per_s: u64,
     /// Ports, 1 or 2. Queue pairs take them in turn, unless they say which.
     pub ports: u32,
-    /// What carries NVMe.
+    /// NVMe over RDMA (RoCEv2) or over TCP.
     pub framing: Framing,
     /// With RoCE the path MTU, which counts payload alone; with TCP the MTU of the network.
     pub mtu_bytes: u32,
@@ -27,11 +27,9 @@ pub struct Ethernet {
     pub max_transfer_bytes: u32,
     /// What passes on the wire after each packet, beside the gap of the standard.
     pub gap: Span,
-    /// The network interface.
     pub nic: Nic,
     /// The bus between the interface, the DRAM and the flash controllers.
     pub axi: Option<Axi>,
-    /// The NVMe-oF target.
     pub target: Target,
 }
 
@@ -78,7 +76,7 @@ pub struct Axi {
     pub clock_hz: u64,
     /// How a transfer's time is counted.
     pub counting: AxiCounting,
-    /// For each transfer.
+    /// Time that arbitration takes before each transfer.
     pub arbitration: Span,
 }
 
@@ -91,7 +89,7 @@ pub enum AxiCounting {
         beats: u32,
         /// What bursts do not cross: 4 KiB in AXI4. `None`: they cross it.
         boundary_bytes: Option<u32>,
-        /// For each burst.
+        /// Time added to each burst.
         setup: Span,
     },
     /// As SimpleSSD (util/interface.cc): two cycles for each beat and three for each burst, bursts
@@ -99,7 +97,7 @@ pub enum AxiCounting {
     SimpleSsd,
 }
 
-/// The NVMe-oF target.
+/// The NVMe-oF target that runs in the drive's controller.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Target {
     /// Cores that the layers without engines of their own share, one command at a time.
@@ -113,7 +111,6 @@ pub struct Target {
     pub layers: [Option<Layer>; 4],
 }
 
-/// A layer of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetLayer {
     /// RDMA or TCP transport.
@@ -151,12 +148,12 @@ impl TargetLayer {
     }
 }
 
-/// What a layer costs.
+/// Processing times of a target layer, and who does the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
     /// For a command on its way in.
     pub input: Cost,
-    /// For its answer.
+    /// For its response on the way out.
     pub output: Cost,
     /// Engines that do nothing else; without them the target's cores do it, and without those one
     /// engine.
@@ -169,19 +166,13 @@ pub struct Layer {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
     /// A part for each command and one for each byte.
-    Affine {
-        /// For each command.
-        fixed: Span,
-        /// For each byte.
-        per_byte: Span,
-    },
+    Affine { fixed: Span, per_byte: Span },
     /// Times by bytes, which ascend; between two of them on a straight line, below the first the
     /// first.
     Table(Vec<(u32, Span)>),
 }
 
 impl Cost {
-    /// It costs nothing.
     pub const NOTHING: Cost = Cost::Affine { fixed: Span::ZERO, per_byte: Span::ZERO };
 
     /// For so many bytes. Beyond a table, its last time.

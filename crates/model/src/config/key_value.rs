@@ -2,10 +2,9 @@
 
 use mynah_stamp::Span;
 
-/// What a namespace holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NamespaceKind {
-    /// Blocks, at addresses.
+    /// Logical blocks (NVM Command Set).
     #[default]
     Blocks,
     /// Pairs of a key and a value; see [`KeyValue`].
@@ -20,7 +19,6 @@ pub struct KeyValue {
     /// How long a manager takes for a command, the look-up of the key included but for what it
     /// reads from flash.
     pub times: KeyTimes,
-    /// Where keys are found.
     pub index: KeyIndex,
     /// Bytes that lie on flash with each pair, beside its key and its value.
     pub header_bytes: u32,
@@ -50,17 +48,13 @@ impl KeyValue {
 /// T_write, T_read, T_delete and T_exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyTimes {
-    /// A Store of a new key.
+    /// Store of a key that does not exist.
     pub store: KeyTime,
     /// A Store to a key that exists.
     pub update: KeyTime,
-    /// A Retrieve.
     pub retrieve: KeyTime,
-    /// A Delete.
     pub delete: KeyTime,
-    /// An Exist.
     pub exist: KeyTime,
-    /// A List.
     pub list: KeyTime,
 }
 
@@ -78,7 +72,7 @@ impl KeyTimes {
         }
     }
 
-    /// All of them.
+    /// Each with the name of its command.
     pub fn each(&self) -> [(&'static str, &KeyTime); 6] {
         [
             ("store", &self.store),
@@ -102,7 +96,7 @@ pub struct KeyTime {
 }
 
 impl KeyTime {
-    /// Always the same.
+    /// A time without variation.
     pub fn constant(time: Span) -> KeyTime {
         KeyTime { fixed: vec![(1.0, time)], per_kib: Span::ZERO }
     }
@@ -112,11 +106,9 @@ impl KeyTime {
 /// fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyIndex {
-    /// How it is organised.
     pub kind: KeyIndexKind,
     /// DRAM for its pages, in bytes; `None`: for all of them.
     pub dram_bytes: Option<u64>,
-    /// Bytes of an entry.
     pub entry_bytes: u32,
     /// Most keys of the drive; `None`: as many as there are mapping units.
     pub keys_max: Option<u64>,
@@ -136,7 +128,7 @@ pub enum KeyIndexKind {
     DynamicHash,
     /// A fixed number of pages. What a page has no room for goes to overflow pages behind it.
     Hash {
-        /// Pages without overflow.
+        /// Buckets: primary pages, without overflow pages.
         pages: u32,
     },
     /// A log-structured merge tree (O'Neil et al., 1996), as in PinK (Im et al., ATC 2020).

@@ -73,13 +73,13 @@ impl Drive {
                 self.undo_program(operation.part_at(at), operation.ppns[at], keep);
             }
         }
-        let (kept, lost) = self.cache_at_stop(keep);
+        let (retained, lost) = self.cache_at_stop(keep);
         lost.into_iter().for_each(|(unit, created)| self.lose(unit, created));
         self.kernel.events.clear();
         self.flash.clear_works();
         self.ftl.forget_units();
         self.host.stop(now);
-        self.refill_cache(kept, keep);
+        self.refill_cache(retained, keep);
         self.flash.stop(&mut self.kernel);
         self.stop_collections(keep);
     }

@@ -34,7 +34,6 @@ pub(crate) trait Above {
     /// What comes after it in its queue, or in the page that is being programmed; or `NONE`.
     fn next(&self, part: WriteIndex) -> WriteIndex;
 
-    /// What is known of a part.
     fn part(&self, part: WriteIndex) -> Programmed;
 
     /// The plane whose queue a part is in, if it still waits.
@@ -76,10 +75,10 @@ pub(crate) trait Above {
     /// How much longer a die is occupied by a read of the pages at `ppns` for that.
     fn longer_read(&mut self, kernel: &mut Kernel, ppns: impl Iterator<Item = Ppn>) -> Span;
 
-    /// Whether some reads fail.
+    /// Whether read failures are injected: then [`Above::spoils`] is asked.
     fn spoils_reads(&self) -> bool;
 
-    /// Whether this one does.
+    /// Whether this read fails.
     fn spoils(&mut self, kernel: &mut Kernel, work: &Work) -> bool;
 
     /// A die has nothing to do any more; nothing waits for its planes.

@@ -16,7 +16,6 @@ use crate::observe::blame::Waiting;
 use mynah_stamp::{Span, Time};
 use std::hint::cold_path;
 
-/// What a channel carries.
 #[derive(Clone, Copy)]
 pub(super) enum Carrying {
     Nothing,
@@ -61,7 +60,7 @@ pub(crate) struct ProgramTurn {
 /// What has happened when a channel has carried something.
 #[derive(Clone, Copy)]
 pub(crate) enum Arrived {
-    /// A command is in its die.
+    /// A command has been transferred to its die.
     Command,
     /// The data of a read have left their die. Go on with [`Flash::look_again`].
     Data { work: WorkIndex },
@@ -101,7 +100,7 @@ impl ChannelState {
         self.turn
     }
 
-    /// Gives a chip its turn.
+    /// Makes `turn` the chip that is served next.
     pub(super) fn set_turn(&mut self, turn: u32) {
         self.turn = turn;
     }

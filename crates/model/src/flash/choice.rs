@@ -13,7 +13,7 @@ use crate::config::Precedence;
 use crate::kernel::Kernel;
 use crate::number::{Die, Plane, WorkIndex};
 
-/// What a die would do next.
+/// The operation that a die would start next.
 #[derive(Clone, Copy)]
 pub(super) struct Pick {
     pub(super) kind: OperationKind,

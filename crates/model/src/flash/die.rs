@@ -23,7 +23,7 @@ pub(crate) enum OperationKind {
     Suspension,
 }
 
-/// What a die is doing.
+/// The operation in progress on a die.
 #[derive(Clone, Copy)]
 pub(crate) struct DieOperation {
     pub(crate) kind: OperationKind,
@@ -61,7 +61,6 @@ impl DieOperation {
         WriteIndex(self.items[at])
     }
 
-    /// All its reads or erases.
     #[inline(always)]
     pub(super) fn works(&self) -> impl Iterator<Item = WorkIndex> {
         self.items[..usize::from(self.planes)].iter().map(|&item| WorkIndex(item))
@@ -73,7 +72,6 @@ impl DieOperation {
         self.items[..usize::from(self.planes)].iter().map(|&item| WriteIndex(item))
     }
 
-    /// Adds a read or an erase.
     #[inline(always)]
     pub(super) fn add_work(&mut self, work: WorkIndex) {
         self.items[usize::from(self.planes)] = work.0;

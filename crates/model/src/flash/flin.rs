@@ -184,7 +184,6 @@ impl Flin {
         self.epoch_end = Time::ZERO + self.config.epoch;
     }
 
-    /// Forgets what was queued.
     pub(super) fn clear(&mut self) {
         self.outstanding.fill(0);
         self.active_dies.fill(0);

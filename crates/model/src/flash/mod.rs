@@ -153,7 +153,6 @@ impl Flash {
         self.works.remove(index);
     }
 
-    /// Whether a die has failed.
     #[inline]
     pub(crate) fn is_dead_die(&self, die: Die) -> bool {
         self.dies[die].dead

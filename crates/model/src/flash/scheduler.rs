@@ -232,7 +232,7 @@ impl Flash {
         self.dropped.push(what);
     }
 
-    /// A channel to look at.
+    /// The next channel on which something may have become able to start.
     #[inline(always)]
     pub(crate) fn next_stale(&mut self) -> Option<Channel> {
         self.stale_channels.pop()

@@ -16,7 +16,7 @@ impl Flash {
         self.works.len() == 0 && self.dies.iter().all(|die| die.is_idle())
     }
 
-    /// Adds what waits.
+    /// Adds the reads and writes that wait on all dies.
     pub(crate) fn gauge(&self, gauges: &mut Gauges) {
         for die in &self.dies {
             for class in 0..CLASSES as u8 {

@@ -12,13 +12,12 @@ use crate::observe::stats::Counters;
 use crate::token::Token;
 use mynah_stamp::Time;
 
-/// A time that has not come.
+/// A time that is not set yet.
 pub(crate) const UNSET: Time = Time::MAX;
 
 /// What a piece of work does, and on whose behalf it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkKind {
-    /// A read for the host.
     HostRead,
     /// A read of the rest of what the host overwrote in part.
     RestRead,
@@ -28,7 +27,6 @@ pub(crate) enum WorkKind {
     Copyback,
     /// A read of a page of tables.
     TableRead,
-    /// An erase.
     Erase,
 }
 

@@ -50,17 +50,17 @@ impl Ftl {
         }
         if placement != Placement::Static {
             for (plane, blocks) in valid.chunks(self.shape.blocks_per_plane as usize).enumerate() {
-                let (counted, kept) =
+                let (counted, recorded) =
                     (blocks.iter().sum(), self.blocks.in_plane(Plane(plane as u32)));
-                hold(kept == counted, || {
-                    format!("plane {plane} has {counted} valid units, but {kept} are counted")
+                hold(recorded == counted, || {
+                    format!("plane {plane} has {counted} valid units, but {recorded} are counted")
                 })?;
             }
         }
         for (block, &counted) in valid.iter().enumerate() {
-            let kept = self.blocks.valid(Block(block as u32));
-            hold(counted == kept, || {
-                format!("block {block} has {counted} valid units, but {kept} are counted")
+            let recorded = self.blocks.valid(Block(block as u32));
+            hold(counted == recorded, || {
+                format!("block {block} has {counted} valid units, but {recorded} are counted")
             })?;
         }
         Ok(())

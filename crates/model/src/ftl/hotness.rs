@@ -17,7 +17,7 @@ use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::Lpn;
 
-/// The largest count.
+/// Largest count: counters have 4 bits.
 const MOST: u8 = 15;
 /// Bits that stay in a word whose counters have been halved.
 const HALVED: u64 = 0x7777_7777_7777_7777;
@@ -27,7 +27,6 @@ const SPREAD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x5851_f42d_4c95_7f2d];
 /// A word is saved in pieces of 22 bits, which begin here.
 const PIECES: [u32; 3] = [0, 22, 44];
 const PIECE: u32 = (1 << 22) - 1;
-/// Counters in a word.
 pub(crate) const COUNTERS_PER_WORD: u32 = 16;
 
 /// How often units were written lately.

@@ -28,7 +28,6 @@ pub struct Layout {
 /// How so many units with consecutive addresses lie, in the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbours {
-    /// How many.
     pub units: u32,
     /// Planes on which they lie.
     pub planes: f64,

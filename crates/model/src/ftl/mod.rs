@@ -96,7 +96,7 @@ pub(crate) struct Ftl {
     reads_cached: bool,
     /// Whether host pages may be programmed before they are full.
     write_pressure: bool,
-    /// Planes with full ones.
+    /// How many planes have a full page of host units to program.
     full_pages: FullPages,
     faults: Faults,
     lost_units: Vec<Lpn>,
@@ -301,7 +301,7 @@ impl Ftl {
         &mut self.units[at]
     }
 
-    /// Where a unit is on flash.
+    /// `None` if it is not mapped.
     #[inline]
     pub(crate) fn ppn(&self, lpn: Lpn) -> Option<Ppn> {
         self.mapping.table.ppn(lpn)

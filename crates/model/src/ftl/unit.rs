@@ -22,7 +22,6 @@ pub(crate) enum UnitState {
     Leaving,
     /// In its plane's queue.
     Queued,
-    /// Being programmed.
     Programming,
 }
 
@@ -32,7 +31,6 @@ pub(crate) enum UnitState {
 pub(crate) struct WriteUnit {
     pub(crate) content: Content,
     pub(crate) state: UnitState,
-    /// In the cache, and dirty.
     pub(crate) cached: bool,
     /// Overwritten while it was being programmed.
     pub(crate) rewritten: bool,

@@ -7,7 +7,7 @@ use crate::number::WriteIndex;
 /// Parts of pages that wait to be programmed in a plane.
 #[derive(Clone)]
 pub(crate) struct ProgramQueues {
-    /// Write units.
+    /// By scheduling class.
     pub(crate) writes: [List<WriteIndex>; CLASSES],
     /// Host units in `writes`.
     pub(crate) host_units: u32,
@@ -40,12 +40,12 @@ impl FullPages {
         FullPages { units: kinds * (units_per_program - 1) + 1, planes: 0 }
     }
 
-    /// No plane has one.
+    /// Whether no plane has a full page.
     pub(crate) fn is_empty(&self) -> bool {
         self.planes == 0
     }
 
-    /// Planes that have one.
+    /// Planes that have a full page.
     pub(crate) fn planes(&self) -> u32 {
         self.planes
     }

@@ -36,7 +36,6 @@ impl Ftl {
 }
 
 impl Drive {
-    /// How worn the drive is.
     pub(crate) fn wear_state(&self) -> WearState {
         let ranges = || self.shape.all_planes().map(|plane| self.ftl.blocks.wear_range(plane));
         let spares = self
@@ -152,9 +151,7 @@ impl Drive {
 pub(crate) struct WornReads {
     /// Mean number of retries.
     retries: ByErases<f64>,
-    /// Time to decode a page.
     decode: ByErases<Span>,
-    /// How long a retry takes.
     retry: Span,
 }
 

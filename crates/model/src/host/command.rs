@@ -18,7 +18,7 @@ pub(crate) struct Command {
     pub(crate) class: u8,
     /// Over the host link (a memory queue) or not.
     pub(crate) linked: bool,
-    /// Over an Ethernet link.
+    /// Came over an Ethernet link.
     pub(crate) network: bool,
     /// Its queue is gone: it finishes silently.
     pub(crate) orphan: bool,

@@ -272,7 +272,7 @@ impl Drive {
         }));
     }
 
-    /// Goes on by itself.
+    /// Takes a step that was left for the present instant.
     #[inline(always)]
     pub(crate) fn take(&mut self, step: Step) {
         match step {

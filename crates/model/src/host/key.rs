@@ -25,7 +25,7 @@ use rustc_hash::FxBuildHasher;
 /// What a key-value command does next at the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It has come.
+    /// The command has reached the controller.
     Begin,
     /// The list of where its value is has been fetched, if it needs one: now the value.
     Value,
@@ -48,7 +48,7 @@ enum Step {
 /// What it does once the index has been looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
-    /// Nothing more.
+    /// Only completes the command.
     Answer,
     Read,
     Write,
@@ -61,7 +61,7 @@ enum Task {
 pub(crate) struct KeyCommand {
     request: KeyRequest,
     step: Step,
-    /// A manager has it.
+    /// Whether a request manager works on it.
     managed: bool,
     task: Task,
     change: Change,
@@ -71,7 +71,7 @@ pub(crate) struct KeyCommand {
     bytes_out: u32,
     bytes_sent: u32,
     probes: Probes,
-    /// The next of them.
+    /// The next of `probes`.
     at: u32,
 }
 
@@ -119,7 +119,7 @@ impl KeyCommand {
         self.at = 0;
     }
 
-    /// Index of the namespace.
+    /// From 0; identifiers count from 1.
     fn namespace(&self) -> usize {
         (self.request.namespace.0 as usize).wrapping_sub(1)
     }
@@ -130,11 +130,10 @@ pub(super) struct KeyCommands {
     commands: Pool<KeyCommand>,
     managers: Managers,
     deciding: HashMap<Tag, CommandIndex, FxBuildHasher>,
-    /// How long a manager takes.
     times: KeyTimes,
     /// Longer keys come by themselves.
     inline: u32,
-    /// A manager waits for them.
+    /// Whether a manager is occupied while a long key is fetched.
     fetch_holds: bool,
     /// How long one is on its way.
     round_trip: Span,
@@ -437,9 +436,12 @@ impl Drive {
             (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { .. }) if protected => {
                 return Some(Err(Status::WriteProtected));
             }
-            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { pair, bytes: kept }) => {
-                before = pairs.run(namespace, pair).filter(|_| kept > 0).unwrap_or(Cell::NONE);
-                let bytes = request.bytes.saturating_add(kept);
+            (
+                KeyOperation::Store | KeyOperation::StoreIf,
+                Decision::Pair { pair, bytes: retained },
+            ) => {
+                before = pairs.run(namespace, pair).filter(|_| retained > 0).unwrap_or(Cell::NONE);
+                let bytes = request.bytes.saturating_add(retained);
                 match pairs.store(namespace, pair, &KeyRequest { bytes, ..*request }) {
                     Some(change) if before.is_nowhere() => (change, Task::Write, 0),
                     Some(change) => (change, Task::Extend, 0),

@@ -21,7 +21,6 @@ use std::hint::cold_path;
 /// estimate: enough that a full link never waits for a fetch.
 const FETCHES_MAX: u32 = 8;
 
-/// One queue pair.
 pub(crate) struct QueuePair {
     pub(crate) queue: Queue,
     pub(crate) flow: HolderIndex,
@@ -102,7 +101,6 @@ pub(crate) struct HostInterface {
     /// Queue whose turn it is.
     turn: usize,
     weighted: Option<Weighted>,
-    /// Fetches under way.
     fetching: u32,
     /// Commands in the controller.
     commands: u32,
@@ -212,16 +210,16 @@ impl HostInterface {
         }
         // Those that are being fetched stay until they arrive.
         let mut left = std::mem::replace(&mut pair.to_fetch, CommandIndex::NONE);
-        let mut kept = List::EMPTY;
+        let mut remaining = List::EMPTY;
         while let Some(command) = commands.pop_front(&mut pair.submitted) {
             if command == left {
                 left = commands[command].next;
                 commands.remove(command);
             } else {
-                commands.push_back(&mut kept, command);
+                commands.push_back(&mut remaining, command);
             }
         }
-        pair.submitted = kept;
+        pair.submitted = remaining;
         Some(at)
     }
 
@@ -274,7 +272,7 @@ impl HostInterface {
         !pair.rung.is_empty() || !pair.fetching.is_empty()
     }
 
-    /// The doorbell has arrived.
+    /// A submission queue's doorbell has arrived, for `count` new entries.
     #[inline]
     pub(crate) fn doorbell(&mut self, queue: u16, count: u32) {
         let pair = &mut self.queues[usize::from(queue)];

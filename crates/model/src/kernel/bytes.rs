@@ -26,7 +26,7 @@ pub enum StateError {
     Damaged(String),
 }
 
-/// Takes bytes.
+/// Writes the drive's state as little-endian numbers.
 pub(crate) struct Writer<'a> {
     pub(crate) sink: &'a mut dyn FnMut(&[u8]),
 }
@@ -51,7 +51,7 @@ impl Writer<'_> {
     }
 }
 
-/// Gives bytes.
+/// Reads what a [`Writer`] has written.
 pub(crate) struct Reader<'a> {
     pub(crate) source: &'a mut dyn FnMut(&mut [u8]) -> bool,
 }

@@ -56,7 +56,6 @@ impl Index {
         (u64::from(key).wrapping_mul(MULTIPLIER) >> self.shift) as usize
     }
 
-    /// The place of `key`.
     #[inline]
     pub(crate) fn get(&self, key: u32) -> Option<u32> {
         let mut at = self.chains[self.chain_of(key)];

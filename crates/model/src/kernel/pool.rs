@@ -91,7 +91,6 @@ impl<T: Pooled> Pool<T> {
         all.filter(|&place| stored[place]).map(T::Index::of_place).collect()
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.free.clear();

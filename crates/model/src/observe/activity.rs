@@ -39,11 +39,8 @@ pub struct Activity {
     pub kind: ActivityKind,
     /// Which die or channel, among all of the drive.
     pub index: u32,
-    /// For whom.
     pub holder: Holder,
-    /// When it began.
     pub start: Time,
-    /// When it ended.
     pub end: Time,
 }
 
@@ -66,14 +63,14 @@ impl Observe {
 
     /// Keeps what has ended, if anybody wants it.
     pub(crate) fn note(&mut self, activity: Activity) {
-        if let Some(kept) = &mut self.activity {
-            kept.push(activity);
+        if let Some(activities) = &mut self.activity {
+            activities.push(activity);
         }
     }
 }
 
 impl Holder {
-    /// The flow, if it is one.
+    /// `None` for the drive's own work.
     pub fn flow(self) -> Option<FlowId> {
         match self {
             Holder::Flow(flow) => Some(flow),

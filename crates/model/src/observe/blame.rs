@@ -44,7 +44,6 @@ impl Flows {
         self.first + flow.0
     }
 
-    /// Who has this index.
     pub(crate) fn holder(self, index: HolderIndex) -> Holder {
         match index.checked_sub(self.first) {
             Some(flow) => Holder::Flow(FlowId(flow)),
@@ -148,7 +147,6 @@ impl BlameMatrix {
         rows
     }
 
-    /// Forgets what was counted.
     pub(crate) fn clear(&mut self) {
         for waits in self.others.iter_mut().chain([&mut self.first]) {
             waits.fill([0; 4]);
@@ -214,7 +212,7 @@ impl LaneTotals {
 /// Who has a resource now, and since when.
 type Tenant = Option<(HolderIndex, Time)>;
 
-/// Whose wait is noted.
+/// A flash operation that waits for its die or channel.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiting {
     Work(WorkIndex),

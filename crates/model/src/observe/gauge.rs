@@ -1,6 +1,6 @@
 //! What the drive looks like at this moment: for watchers that sample it.
 
-/// The drive at one moment.
+/// A snapshot of queue depths, free blocks and cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// Free blocks of all planes.

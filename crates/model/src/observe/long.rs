@@ -5,26 +5,22 @@ use crate::observe::stats::{Holder, Resource};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
-/// So many waits are kept, the latest ones.
-const KEPT: usize = 1024;
+/// Most waits that are retained; older ones are dropped.
+const WAITS_MAX: usize = 1024;
 
 /// A wait of a part of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongWait {
-    /// Whose I/O.
     pub victim: FlowId,
-    /// What it waited for.
     pub resource: Resource,
-    /// When the wait ended.
     pub ended: Time,
-    /// How long it was.
     pub wait: Span,
     /// How long all of the wait was that it is a part of: for a die, and for the channel that kept that
     /// from starting. It tells whose it was of several I/Os that wait at the same time.
     pub whole: Span,
     /// Who had it for the longest part of that time.
     pub holder: Holder,
-    /// How long that was.
+    /// How long `holder` had the resource within the wait.
     pub held: Span,
 }
 
@@ -32,12 +28,12 @@ pub struct LongWait {
 pub(crate) struct LongWaits {
     /// How long a wait has to be. Never, unless somebody asks.
     least: Span,
-    kept: VecDeque<LongWait>,
+    waits: VecDeque<LongWait>,
 }
 
 impl LongWaits {
     pub(crate) fn new() -> LongWaits {
-        LongWaits { least: Span::MAX, kept: VecDeque::new() }
+        LongWaits { least: Span::MAX, waits: VecDeque::new() }
     }
 
     /// Whether a wait is long enough.
@@ -53,13 +49,13 @@ impl LongWaits {
 
     /// The waits that were kept, the latest first.
     pub(super) fn latest(&self) -> impl Iterator<Item = &LongWait> {
-        self.kept.iter().rev()
+        self.waits.iter().rev()
     }
 
     pub(super) fn push(&mut self, wait: LongWait) {
-        if self.kept.len() == KEPT {
-            self.kept.pop_front();
+        if self.waits.len() == WAITS_MAX {
+            self.waits.pop_front();
         }
-        self.kept.push_back(wait);
+        self.waits.push_back(wait);
     }
 }

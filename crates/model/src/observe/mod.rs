@@ -56,7 +56,6 @@ impl Observe {
         }
     }
 
-    /// What is counted.
     #[inline]
     pub(crate) fn count(&mut self) -> &mut Counters {
         &mut self.counters
@@ -68,7 +67,6 @@ impl Observe {
         &self.counters
     }
 
-    /// Who waits for whom.
     #[inline]
     pub(crate) fn blame(&mut self) -> &mut BlameMatrix {
         &mut self.blame
@@ -79,7 +77,6 @@ impl Observe {
         self.blame.rows(self.flows)
     }
 
-    /// When counting began.
     pub(crate) fn counting_since(&self) -> Time {
         self.counting_since
     }
@@ -184,7 +181,6 @@ impl Observe {
         self.turnover.collected(plane, &self.counters);
     }
 
-    /// Which holders are flows.
     #[inline]
     pub(crate) fn flows(&self) -> Flows {
         self.flows
@@ -195,7 +191,7 @@ impl Observe {
         self.holders
     }
 
-    /// Makes room for more.
+    /// Makes room for this many flows and internal holders.
     pub(crate) fn grow(&mut self, holders: usize) {
         self.holders = holders;
         self.blame.grow(holders);

@@ -8,7 +8,6 @@ use mynah_stamp::Span;
 pub enum Holder {
     /// A host flow, its cache write-backs included.
     Flow(FlowId),
-    /// Garbage collection.
     GarbageCollection,
     /// Loads and updates of translation pages.
     MappingTable,
@@ -26,7 +25,6 @@ pub enum Resource {
     LinkDown,
     /// The host link towards the host.
     LinkUp,
-    /// The firmware cores.
     Firmware,
     /// The cache's DRAM.
     Dram,
@@ -40,22 +38,19 @@ pub enum Resource {
     HostAdapter,
     /// The network interface of an Ethernet drive.
     Nic,
-    /// Its AXI bus.
+    /// The AXI bus of an Ethernet drive.
     Axi,
     /// What its NVMe-oF target runs on.
     TargetCores,
     /// RDMA READs that a queue pair may have outstanding.
     RdmaReads,
-    /// Buffers of the target.
+    /// Receive and data buffers of the NVMe-oF target.
     Buffers,
-    /// The flash channels.
     Channel,
-    /// The flash dies.
     Die,
 }
 
 impl Resource {
-    /// Every resource.
     pub const ALL: [Resource; 15] = [
         Resource::LinkDown,
         Resource::LinkUp,
@@ -100,13 +95,9 @@ impl Resource {
 /// Summed over all parts of all requests, so parts that wait side by side add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blame {
-    /// Who waited.
     pub victim: FlowId,
-    /// For what.
     pub resource: Resource,
-    /// Who had it.
     pub holder: Holder,
-    /// For how long.
     pub wait: Span,
 }
 
@@ -206,7 +197,6 @@ pub struct Counters {
     pub link_busy: [Span; 2],
     /// Erases of the most often erased block.
     pub block_erases_max: u32,
-    /// How worn the blocks are.
     pub wear: WearState,
     /// Energy spent on flash operations, channels and idling, in nanojoules; `None` if the
     /// drive does not say what they cost.

@@ -30,7 +30,7 @@ impl Mark {
     }
 }
 
-/// Blocks of one plane.
+/// Blocks of one plane that were filled and collected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaneTurnover {
     /// Blocks that were opened to be filled.
@@ -42,7 +42,7 @@ pub struct PlaneTurnover {
 /// What has been turned over since counting began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turnover {
-    /// Each plane's.
+    /// By plane.
     pub planes: Vec<PlaneTurnover>,
     /// Free blocks of the drive when counting began, and now.
     pub free_blocks: [u64; 2],
@@ -51,7 +51,6 @@ pub struct Turnover {
     /// What had happened at moments in between, oldest first, about as many collected blocks
     /// apart from one another.
     pub marks: Vec<Mark>,
-    /// What has happened by now.
     pub now: Mark,
 }
 

@@ -28,10 +28,8 @@ pub const MAX_UNITS_PER_BLOCK: u32 = 16_384;
 /// A question outside the theory's domain.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum DomainError {
-    /// The block's size.
     #[error("a block has 1 to {MAX_UNITS_PER_BLOCK} units, not {0}")]
     UnitsPerBlock(u32),
-    /// The share of valid units.
     #[error("the share of valid units must lie strictly between 0 and 1, not {0}")]
     Rho(f64),
     /// `DChoices { d: 0 }`.

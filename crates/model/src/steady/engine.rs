@@ -48,7 +48,6 @@ pub(super) struct Rules {
     pub(super) paced: bool,
 }
 
-/// An open block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) block: usize,
@@ -56,7 +55,7 @@ pub(super) struct Open {
     pub(super) written: u16,
 }
 
-/// What has happened so far.
+/// Counts of the simulation so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) host_writes: u64,
@@ -91,7 +90,6 @@ struct ClassState {
     trims: Option<Trims>,
 }
 
-/// The trims of a class.
 #[derive(Clone, Copy)]
 struct Trims {
     per_write: f64,
@@ -130,7 +128,7 @@ pub(super) struct Engine {
     tally: Tally,
 }
 
-/// An index below `n`.
+/// A uniformly random index below `n`.
 pub(super) fn below(rng: &mut impl Rng, n: usize) -> usize {
     ((u128::from(rng.next_u64()) * n as u128) >> 64) as usize
 }

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 
-/// The logs of one plane.
+/// The log blocks of one plane under hybrid mapping.
 pub(crate) struct Log {
     pages_per_block: u32,
     /// Log blocks for writes in no order.

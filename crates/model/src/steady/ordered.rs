@@ -12,7 +12,6 @@ use super::pool::{BlockComposition, BlockRole, MAX_CLASSES, PoolError, PoolState
 use super::resample;
 use super::sequence::Run;
 
-/// How a class is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Never,
@@ -54,7 +53,7 @@ impl Ordered {
         Ordered { kinds, units_per_block, blocks: vec![] }
     }
 
-    /// Adds the next block.
+    /// Adds a block; blocks are added in the order of [`PoolState::blocks`].
     pub(super) fn add(
         &mut self,
         opened: u64,

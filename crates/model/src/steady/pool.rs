@@ -111,19 +111,15 @@ pub struct HotShare {
     pub of_units: f64,
 }
 
-/// A pool that cannot be.
+/// Why a pool is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum PoolError {
-    /// The block's size.
     #[error("a block has 1 to {MAX_UNITS_PER_BLOCK} units, not {0}")]
     UnitsPerBlock(u32),
-    /// A program's size.
     #[error("a program has from 1 unit to those of a block, not {0}")]
     UnitsPerProgram(u32),
-    /// No class, or too many.
     #[error("a pool has 1 to {MAX_CLASSES} classes, not {0}")]
     Classes(usize),
-    /// A share is no share.
     #[error("a share is a number from 0 to 1, not {0}")]
     HotShare(f64),
     /// An order passes over all units, or more.
@@ -144,24 +140,20 @@ pub enum PoolError {
          it starts below {collect_below} and ends at {keep_free}"
     )]
     Thresholds {
-        /// What the frontiers need.
+        /// Least free blocks at which collection can start.
         least: u32,
-        /// As given.
         collect_below: u32,
-        /// As given.
         keep_free: u32,
     },
     /// The valid data leaves no room to collect.
     #[error("{units} valid units do not fit: free and open blocks leave room for {room}")]
     DoesNotFit {
-        /// Valid units.
         units: u64,
-        /// How many there may be.
+        /// Most valid units.
         room: u64,
     },
 }
 
-/// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockRole {
     /// All its units have been written.
@@ -182,7 +174,6 @@ pub struct BlockComposition {
     pub valid: [u16; MAX_CLASSES],
     /// Units programmed, valid or not.
     pub written: u16,
-    /// Whether it is open.
     pub role: BlockRole,
     /// Units programmed in the pool since the block was filled (FIFO) or since one of its
     /// units was last written or invalidated (cost-benefit); 0 for other policies.
@@ -198,19 +189,17 @@ impl BlockComposition {
     }
 }
 
-/// A pool at rest.
+/// A pool in its steady state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolState {
     /// The blocks that are not free, open ones first. A frontier that happens to be exactly
     /// full counts as full, so the collection frontier can be absent; the host's is there
     /// unless nothing is ever written or the search ended at [`COPIES_MAX`].
     pub blocks: Vec<BlockComposition>,
-    /// Free blocks.
     pub free_blocks: u32,
     /// Blocks simulated, `blocks.len() + free_blocks`: fewer than the pool has if the pool
     /// was scaled down.
     pub pool_blocks: u32,
-    /// Units in a block.
     pub units_per_block: u32,
     /// Valid units of each class, in the simulated blocks.
     pub units: Vec<u64>,
@@ -311,8 +300,8 @@ impl Pool {
 
     /// The largest number of valid units for which collection always finds invalid ones.
     fn room(&self) -> u64 {
-        let kept = u64::from(self.keep_free) + u64::from(self.open_blocks()) + 1;
-        u64::from(self.blocks).saturating_sub(kept) * u64::from(self.units_per_block)
+        let reserved = u64::from(self.keep_free) + u64::from(self.open_blocks()) + 1;
+        u64::from(self.blocks).saturating_sub(reserved) * u64::from(self.units_per_block)
     }
 
     fn validate(&self) -> Result<(), PoolError> {
@@ -502,7 +491,6 @@ impl Pool {
         self.classes.iter().map(|class| class.weight == 0.0).collect()
     }
 
-    /// Host writes in a window.
     fn window(&self) -> u64 {
         let units = self.valid_units();
         let weights: f64 = self.classes.iter().map(|class| class.weight).sum();

@@ -19,7 +19,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// All writes go anywhere.
+    /// All units are rewritten at random.
     pub const UNIFORM: Order = Order { in_order: 0.0, passed_over: 0.0 };
     /// All units are rewritten one after the other.
     pub const SEQUENTIAL: Order = Order { in_order: 1.0, passed_over: 0.0 };
@@ -33,11 +33,10 @@ impl Order {
 /// Units of one class next to one another, in a block and by their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Which class.
+    /// Index of the class in the pool.
     pub(crate) class: u8,
     /// How many units of it are rewritten before the first of these, if nothing else is.
     pub(crate) position: u32,
-    /// How many they are.
     pub(crate) units: u16,
 }
 

@@ -52,7 +52,7 @@ enum Sharing {
     Heat,
 }
 
-/// A block being filled.
+/// An open block: the next page of it to program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frontier {
     /// Index among all blocks, or `NONE`.
@@ -433,7 +433,6 @@ impl Blocks {
         self.frontiers[plane].iter().chain(others).copied()
     }
 
-    /// Valid units of a block.
     #[inline]
     pub(crate) fn valid(&self, block: Block) -> u32 {
         u32::from(self.valid[block] & !INELIGIBLE)

@@ -164,7 +164,6 @@ impl Mapping {
         }
     }
 
-    /// Writes what is cached.
     pub(crate) fn save(&self, out: &mut Writer<'_>) {
         let Some(cached) = &self.cached else { return };
         for table in &cached.tables {

@@ -98,7 +98,7 @@ impl Places {
     }
 }
 
-/// One cached mapping table.
+/// A cached mapping table (CMT) with LRU replacement.
 #[derive(Clone)]
 pub(crate) struct Cmt {
     granularity: CmtGranularity,
@@ -325,7 +325,6 @@ impl Cmt {
         }
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         let new = Cmt::new(self.granularity, self.capacity);
         *self = Cmt { written_apart: self.written_apart, ..new };

@@ -11,7 +11,6 @@ use rustc_hash::FxBuildHasher;
 struct Flight<W> {
     /// It is being read, for those who wait or to be changed.
     loading: bool,
-    /// It is being updated.
     updating: bool,
     /// It has to be updated once more.
     again: bool,
@@ -36,12 +35,11 @@ impl<W> Flights<W> {
         Flights { flights: HashMap::default(), spare: vec![] }
     }
 
-    /// How many there are.
+    /// Translation pages in flight.
     pub(crate) fn len(&self) -> usize {
         self.flights.len()
     }
 
-    /// Drops them all.
     pub(crate) fn clear(&mut self) {
         self.flights.clear();
     }

@@ -8,7 +8,6 @@ use crate::number::{Lpn, Mvpn, Ppn};
 use crate::space::Shape;
 use mynah_memory::prefetch;
 
-/// What a PPN holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Unit(Lpn),
@@ -70,7 +69,6 @@ impl Table {
         self.translation.len() as u32
     }
 
-    /// The PPN that holds `lpn`.
     #[inline]
     pub(crate) fn ppn(&self, lpn: Lpn) -> Option<Ppn> {
         self.physical[lpn].checked_sub(1).map(Ppn)

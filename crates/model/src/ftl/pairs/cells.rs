@@ -2,7 +2,7 @@
 //! another. Cells are names, not places: where a cell is on flash is for the mapping to say, so
 //! nothing is gained by choosing among free ones.
 
-/// Cells, free or taken.
+/// Allocator of a namespace's cells.
 pub(crate) struct Cells {
     /// A bit for each cell, set while it is taken; beyond the last cell all are.
     words: Vec<u64>,
@@ -19,7 +19,6 @@ impl Cells {
         cells
     }
 
-    /// Frees all.
     pub(crate) fn clear(&mut self) {
         self.words.clear();
         self.words.resize(self.count.div_ceil(64) as usize, 0);
@@ -31,7 +30,6 @@ impl Cells {
         (self.taken, self.cursor) = (0, 0);
     }
 
-    /// How many are taken.
     pub(crate) fn taken(&self) -> u32 {
         self.taken
     }
@@ -79,7 +77,7 @@ impl Cells {
         self.taken += length;
     }
 
-    /// Gives cells back.
+    /// Frees cells; all of them must be taken.
     pub(crate) fn give_back(&mut self, first: u32, length: u32) {
         for cell in first..first + length {
             self.words[(cell / 64) as usize] &= !(1 << (cell % 64));

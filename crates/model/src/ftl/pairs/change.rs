@@ -90,7 +90,7 @@ impl Pairs {
         Some(Change { run, old, older: Cell::NONE, existed })
     }
 
-    /// A pair is removed.
+    /// Removes a pair from the index; `None` if it is not there.
     pub(crate) fn remove(&mut self, namespace: usize, pair: PairId) -> Option<Change> {
         let found = self.find(namespace, pair, false)?;
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
@@ -113,8 +113,8 @@ impl Pairs {
         let runs: Vec<Cell> = runs.filter(|run| !run.is_nowhere()).collect();
         space.index.clear();
         space.fresh.clear();
-        space.leaving += space.live + space.kept;
-        (space.live, space.kept) = (0, 0);
+        space.leaving += space.live + space.recoverable;
+        (space.live, space.recoverable) = (0, 0);
         runs
     }
 

@@ -41,7 +41,7 @@ impl Pairs {
             }
             Ok(())
         };
-        let (mut live, mut kept) = (0, 0);
+        let (mut live, mut recoverable) = (0, 0);
         for (pair, entry) in space.pairs.iter().enumerate().filter(|(_, it)| !it.is_vacant()) {
             let run = space.run_of(*entry);
             live += run.units;
@@ -58,11 +58,16 @@ impl Pairs {
         for entry in space.kept_runs() {
             let run = space.run_of(entry);
             take(run.first, run.units, "a value that is kept")?;
-            kept += run.units;
+            recoverable += run.units;
         }
-        hold(kept == space.kept, || format!("{kept} cells are kept, {} counted", space.kept))?;
-        hold(live + doomed + kept + space.leaving == counted, || {
-            format!("{live}, {doomed}, {kept} and {} cells are taken, not {counted}", space.leaving)
+        hold(recoverable == space.recoverable, || {
+            format!("{recoverable} cells are kept, {} counted", space.recoverable)
+        })?;
+        hold(live + doomed + recoverable + space.leaving == counted, || {
+            format!(
+                "{live}, {doomed}, {recoverable} and {} cells are taken, not {counted}",
+                space.leaving
+            )
         })?;
         hold(live == space.live, || format!("{live} cells are live, {} are counted", space.live))?;
         let there = space.pairs.iter().filter(|entry| !entry.is_vacant());

@@ -72,7 +72,7 @@ impl Likeness {
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     pub(super) place: Place,
-    /// Its first cell.
+    /// First cell of the pair.
     pub(super) cell: Lpn,
     /// Whether it is read anyway, so that comparing it costs nothing.
     pub(super) read: bool,

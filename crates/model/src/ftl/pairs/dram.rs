@@ -16,13 +16,12 @@ pub(super) enum PageWaiter {
     Command(CommandIndex),
     /// A unit that a collection moves.
     Collected(WriteIndex),
-    /// The index itself.
+    /// A flush or merge of the index itself.
     Errand(Errand),
 }
 
-/// The index pages in DRAM.
 pub(crate) struct Pages {
-    /// `None`: all are.
+    /// Index pages cached in DRAM; `None`: all are in DRAM.
     pub(super) cached: Option<Cmt>,
     pub(super) flights: Flights<PageWaiter>,
     /// Pages of runs that are being written.

@@ -37,7 +37,7 @@ impl Pairs {
                     }
                     (None, Some(before)) => {
                         space.live = space.live - entry.units() + before.units();
-                        space.kept -= before.units();
+                        space.recoverable -= before.units();
                         space.put(pair, before);
                         let mut changed = vec![];
                         space.index.update(before.token, before.place(), &mut changed);

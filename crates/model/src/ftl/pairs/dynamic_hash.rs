@@ -28,7 +28,7 @@ pub(crate) struct DynamicHash {
     counts: Vec<u16>,
     /// Bits that choose a place in the directory.
     depth: u32,
-    /// The page of each place.
+    /// Page of each directory entry (extendible hashing).
     directory: Vec<u32>,
     /// By page: bits that its keys share, and how many keys it has.
     pages: Vec<(u32, u32)>,
@@ -160,9 +160,9 @@ impl DynamicHash {
         if counts != self.counts || all != self.keys {
             return Err(format!("the index counts {} keys, not {all}", self.keys));
         }
-        for (page, (&counted, &(_, kept))) in pages.iter().zip(&self.pages).enumerate() {
-            if counted != kept || kept > self.entries {
-                return Err(format!("index page {page} has {counted} keys, but counts {kept}"));
+        for (page, (&counted, &(_, recorded))) in pages.iter().zip(&self.pages).enumerate() {
+            if counted != recorded || recorded > self.entries {
+                return Err(format!("index page {page} has {counted} keys, but counts {recorded}"));
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ pub(crate) struct Hash {
     pages_max: u32,
     /// Entries in each page, overflow pages after the others.
     counts: Vec<u32>,
-    /// Pages without overflow.
+    /// Primary pages, without overflow pages.
     buckets: u32,
     /// Overflow pages of the buckets that have any.
     chains: BTreeMap<u32, Vec<u32>>,
@@ -125,7 +125,7 @@ impl Hash {
     pub(crate) fn check(&self, keys: impl Iterator<Item = (u64, Place)>) -> Result<(), String> {
         let mut counts = vec![0u32; self.counts.len()];
         keys.for_each(|(token, place)| counts[self.page_of(token, place) as usize] += 1);
-        match counts.iter().zip(&self.counts).position(|(counted, kept)| counted != kept) {
+        match counts.iter().zip(&self.counts).position(|(counted, recorded)| counted != recorded) {
             Some(page) => Err(format!(
                 "index page {page} has {} keys, but counts {}",
                 counts[page], self.counts[page]

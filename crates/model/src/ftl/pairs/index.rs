@@ -69,7 +69,7 @@ impl Index {
         }
     }
 
-    /// Pages that there are.
+    /// Pages that the index has now.
     pub(crate) fn pages(&self) -> u32 {
         match self {
             Index::Dynamic(index) => index.pages(),
@@ -78,7 +78,6 @@ impl Index {
         }
     }
 
-    /// Keys in it.
     pub(crate) fn keys(&self) -> u64 {
         match self {
             Index::Dynamic(index) => index.keys(),
@@ -162,7 +161,6 @@ impl Index {
         }
     }
 
-    /// Removes all.
     pub(crate) fn clear(&mut self) {
         match self {
             Index::Dynamic(index) => index.clear(),

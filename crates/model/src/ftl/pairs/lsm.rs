@@ -15,9 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Something to be done with a page of the index, besides what commands do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// It is read.
     Read(u32),
-    /// It is written.
     Write(u32),
 }
 
@@ -38,7 +36,7 @@ const MERGE: usize = 1;
 /// not to keep them out.
 const PAGES_AT_ONCE: [u32; LANES] = [8, 4];
 
-/// How the tree is shaped.
+/// Parameters of the log-structured merge tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     /// Entries of the table in DRAM, at least 1.
@@ -60,7 +58,7 @@ struct Merge {
 
 pub(crate) struct Lsm {
     form: Form,
-    /// Entries to a page.
+    /// Entries in an index page.
     per_page: u32,
     keys_max: u64,
     pages_max: u32,

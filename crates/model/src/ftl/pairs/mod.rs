@@ -47,7 +47,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Pairs {
     config: KeyValue,
     unit_bytes: u32,
-    /// By namespace.
+    /// By namespace; `None` for one of blocks.
     spaces: Vec<Option<Box<Space>>>,
     pages: Pages,
     /// What the command at hand looks at.
@@ -84,7 +84,7 @@ impl Pairs {
                 capacity: pairs.capacity,
                 live: 0,
                 leaving: 0,
-                kept: 0,
+                recoverable: 0,
                 cells: Cells::new(pairs.cells),
                 pairs: vec![],
                 owner: vec![0; pairs.cells as usize],
@@ -109,7 +109,6 @@ impl Pairs {
         }))
     }
 
-    /// How they work.
     pub(crate) fn config(&self) -> &KeyValue {
         &self.config
     }
@@ -207,13 +206,13 @@ impl Pairs {
             if let Some(index) = space.index.lsm_mut() {
                 index.restart();
             }
-            let mut kept = vec![false; space.owner.len()];
+            let mut in_use = vec![false; space.owner.len()];
             let pairs = space.pairs.iter().copied().filter(|entry| !entry.is_vacant());
             for entry in pairs.chain(space.kept_runs()) {
                 let first = entry.first as usize;
-                kept[first..first + entry.units() as usize].fill(true);
+                in_use[first..first + entry.units() as usize].fill(true);
             }
-            let taken = |cell: &u32| space.cells.is_taken(*cell) && !kept[*cell as usize];
+            let taken = |cell: &u32| space.cells.is_taken(*cell) && !in_use[*cell as usize];
             let cells = (0..space.cells_count()).filter(taken);
             left.extend(cells.map(|cell| Cell { first: space.base + cell, units: 1 }));
         }

@@ -3,7 +3,7 @@
 
 use super::filter::Filter;
 
-/// A sorted run.
+/// A sorted run of the tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     /// Ascending. What was removed has an entry, too, as long as an older run may know it.
@@ -26,12 +26,11 @@ impl Run {
         Run { tokens, gone, filter, pages: vec![], resident: true }
     }
 
-    /// Entries.
     pub(super) fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// The entries, ascending.
+    /// Tokens in ascending order, each with whether it is a tombstone.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, bool)> {
         let gone = self.gone.iter().copied().chain(std::iter::repeat(false));
         self.tokens.iter().copied().zip(gone)

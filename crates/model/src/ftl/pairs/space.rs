@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, VecDeque};
 /// cell: those of other runs may wait with them.
 pub(super) const HOLD_BITS: u32 = 12;
 
-/// A key-value namespace.
 pub(super) struct Space {
     /// Its cells over the whole drive.
     pub(super) base: Lpn,
@@ -22,14 +21,14 @@ pub(super) struct Space {
     pub(super) live: u32,
     pub(super) leaving: u32,
     /// Cells of values that a power cut would bring back.
-    pub(super) kept: u32,
+    pub(super) recoverable: u32,
     pub(super) cells: Cells,
     pub(super) pairs: Vec<Entry>,
     /// The pair that has, or had last, each cell; plus one.
     pub(super) owner: Vec<u32>,
     /// Its first index page over the whole drive.
     pub(super) index_base: Mvpn,
-    /// How many there may be.
+    /// Most index pages of the namespace.
     pub(super) pages_max: u32,
     pub(super) index: Index,
     pub(super) likeness: Likeness,
@@ -39,7 +38,7 @@ pub(super) struct Space {
     pub(super) doomed: Vec<Cell>,
     /// Pairs whose latest value is not all on flash.
     pub(super) fresh: BTreeMap<PairId, Fresh>,
-    /// Stores so far.
+    /// Stores that found room so far; see [`LostPair::since`](crate::keys::LostPair::since).
     pub(super) stores: u64,
     /// Commands that wait until the index has caught up.
     pub(super) stalled: VecDeque<CommandIndex>,
@@ -57,7 +56,6 @@ pub(super) struct Fresh {
 }
 
 impl Space {
-    /// Cells that are numbered.
     pub(super) fn cells_count(&self) -> u32 {
         self.owner.len() as u32
     }
@@ -76,7 +74,7 @@ impl Space {
         }
     }
 
-    /// What a name stands for.
+    /// The pair of this name, or [`Entry::NONE`].
     pub(super) fn entry(&self, pair: PairId) -> Entry {
         self.pairs.get(pair.0 as usize).copied().unwrap_or(Entry::NONE)
     }
@@ -109,18 +107,18 @@ impl Space {
         let stamp = self.stores;
         self.stores += 1;
         let earlier = self.fresh.remove(&pair);
-        let (kept, since) = match earlier {
+        let (durable, since) = match earlier {
             Some(fresh) => (fresh.before, fresh.since),
             None => (Some(before).filter(|before| !before.is_vacant()), stamp),
         };
-        self.fresh.insert(pair, Fresh { left: units, before: kept, since });
+        self.fresh.insert(pair, Fresh { left: units, before: durable, since });
         match earlier {
             Some(_) => {
                 self.leaving += before.units();
                 self.run_of(before)
             }
             None => {
-                self.kept += before.units();
+                self.recoverable += before.units();
                 Cell::NONE
             }
         }
@@ -131,7 +129,7 @@ impl Space {
     pub(super) fn settle_pair(&mut self, pair: PairId) -> Cell {
         let before = self.fresh.remove(&pair).and_then(|fresh| fresh.before);
         let Some(before) = before else { return Cell::NONE };
-        self.kept -= before.units();
+        self.recoverable -= before.units();
         self.leaving += before.units();
         self.run_of(before)
     }

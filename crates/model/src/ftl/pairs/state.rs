@@ -59,7 +59,7 @@ impl Pairs {
             space.pairs.clear();
             space.cells.clear();
             space.owner.fill(0);
-            (space.live, space.kept) = (0, 0);
+            (space.live, space.recoverable) = (0, 0);
             space.fresh.clear();
             for pair in 0..count {
                 let token = u64::from(low[pair]) | u64::from(high[pair]) << 32;
@@ -109,7 +109,7 @@ impl Space {
                 if before.units() == 0 || !self.cells.take_at(before.first, before.units()) {
                     return Err(damaged());
                 }
-                self.kept += before.units();
+                self.recoverable += before.units();
             }
             let fresh = Fresh { left: left[at], before, since: 0 };
             if self.fresh.insert(pair, fresh).is_some() {

@@ -131,21 +131,11 @@ pub(in crate::ftl) struct DriveClass {
 /// Why a drive cannot be preconditioned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PreconditionError {
-    /// The drive has been used.
     #[error("a drive can only be preconditioned before its first command")]
     Used,
     /// A range is not within its namespace, or overlaps another.
     #[error("namespace {namespace}: units {first} to {last}: {problem}")]
-    Range {
-        /// Namespace identifier.
-        namespace: u32,
-        /// First unit.
-        first: u64,
-        /// Last unit.
-        last: u64,
-        /// What is wrong.
-        problem: &'static str,
-    },
+    Range { namespace: u32, first: u64, last: u64, problem: &'static str },
     /// A plane has more kinds of data than can be told apart.
     #[error("a plane has {0} kinds of data; at most {CLASSES_MAX} can be told apart")]
     Classes(usize),
@@ -154,16 +144,12 @@ pub enum PreconditionError {
     Steady(#[from] PoolError),
     /// Pairs are for namespaces of pairs.
     #[error("namespace {namespace} is not one of pairs")]
-    NoPairs {
-        /// Namespace identifier.
-        namespace: u32,
-    },
+    NoPairs { namespace: u32 },
     /// There is no room for all pairs, or no place in the index.
     #[error("namespace {namespace} has room for {room} of these pairs")]
     Pair {
-        /// Namespace identifier.
         namespace: u32,
-        /// How many fit.
+        /// Pairs that fit.
         room: u64,
     },
     /// The drive itself is not valid.
@@ -641,7 +627,7 @@ impl Drive {
             true => self.ftl.blocks.start,
             false => self.free_at_work(classes.iter().any(|class| class.saturated)),
         };
-        let kept = (free as u32).max(2);
+        let keep_free = (free as u32).max(2);
         let total: f64 = classes.iter().map(|class| class.weight).sum();
         Pool {
             blocks: self.ftl.blocks.free_blocks(plane) as u32,
@@ -659,8 +645,8 @@ impl Drive {
                 .collect(),
             victim: self.config.gc.victim.scaled(f64::from(self.shape.units_per_page / chunk)),
             frontiers: self.config.gc.frontiers,
-            collect_below: kept,
-            keep_free: kept,
+            collect_below: keep_free,
+            keep_free,
             units_per_program: (self.shape.units_per_program / chunk)
                 .min(self.shape.units_per_block / chunk),
             // Collection that is urgent does not wait for its pace, nor where dies have time. While

@@ -23,7 +23,7 @@ const PAGES_AHEAD: u32 = 12;
 pub struct Writer {
     /// Of each plane: what the host has written, cold and hot.
     host: Vec<[Vec<Lpn>; 2]>,
-    planes: Vec<Moving>,
+    planes: Vec<Relocation>,
     /// Collection begins below so many free blocks, and is not paced unless it says so.
     free: usize,
     paced: bool,
@@ -35,7 +35,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// What is measured begins.
+    /// Write amplification is measured from here on.
     pub fn mark(&mut self) {
         self.marked = self.programmed;
     }
@@ -52,9 +52,8 @@ impl Writer {
     }
 }
 
-/// A plane's collection.
 #[derive(Clone, Default)]
-struct Moving {
+struct Relocation {
     victim: Option<Victim>,
     /// What has been read of it, cold and hot.
     read: [Vec<(Lpn, Ppn)>; 2],
@@ -79,7 +78,7 @@ impl Drive {
         };
         Writer {
             host: vec![[vec![], vec![]]; planes],
-            planes: vec![Moving::default(); planes],
+            planes: vec![Relocation::default(); planes],
             free,
             paced,
             ahead: Vec::with_capacity(AHEAD),

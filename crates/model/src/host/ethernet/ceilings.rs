@@ -8,25 +8,23 @@ use mynah_stamp::Span;
 /// What is asked of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Writes, or reads.
+    /// Whether commands are writes; reads otherwise.
     pub writes: bool,
-    /// Bytes of a command.
+    /// Bytes that each command transfers.
     pub bytes: u32,
 }
 
 /// How many commands a second a resource allows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ceiling {
-    /// What it is.
     pub resource: String,
     /// What a command takes of it.
     pub cost: Span,
-    /// How many there are.
+    /// Instances of the resource that work in parallel.
     pub count: u32,
 }
 
 impl Ceiling {
-    /// Commands a second.
     pub fn per_s(&self) -> f64 {
         f64::from(self.count) * 1e12 / self.cost.as_ps() as f64
     }
@@ -86,7 +84,7 @@ pub struct WireBytes {
     pub command: u32,
     /// What asks for data, and the data; 0 where nothing is asked for.
     pub request: u32,
-    /// See there.
+    /// Data sent upon `request`; 0 where nothing is asked for.
     pub data: u32,
     /// Data of a read, and the response.
     pub answer: u32,

@@ -38,7 +38,7 @@ pub(crate) enum Message {
     Capsule(u32),
     /// The drive asks for the data of a write: an RDMA READ, or an R2T.
     DataRequest,
-    /// They come.
+    /// The data of a write, in reply to a [`Message::DataRequest`].
     WriteData(u32),
     /// The data of a read and the response behind them.
     ReadReply(u32),
@@ -64,7 +64,7 @@ pub(crate) struct Shape {
 pub(crate) struct Burst {
     pub(crate) payload: u32,
     pub(crate) packets: u32,
-    /// On the wire, all of it.
+    /// Bytes on the wire, headers and gaps included.
     pub(crate) bytes: u32,
     /// Of them those of the first packet, of the last, and of the packet that closes the message.
     pub(crate) first: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Burst {
     pub(crate) close: u32,
 }
 
-/// How messages are framed.
+/// Packet sizes and overheads of the link's framing.
 #[derive(Clone, Debug)]
 pub(crate) struct Frames {
     framing: Framing,

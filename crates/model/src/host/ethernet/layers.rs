@@ -8,10 +8,10 @@ use mynah_stamp::{Span, Time};
 /// Sizes that a table is looked up for beforehand: whole sectors.
 const SECTOR_BYTES: u32 = 512;
 
-/// A layer's times.
+/// Processing times of a layer for one direction.
 enum Times {
     Affine(Span, Span),
-    /// For so many sectors.
+    /// By sectors; beyond the end the last.
     Sectors(Vec<Span>),
 }
 
@@ -40,8 +40,8 @@ impl Times {
     }
 }
 
-/// A layer that is there.
-struct Present {
+/// A layer that the target has.
+struct ActiveLayer {
     layer: TargetLayer,
     input: Times,
     output: Times,
@@ -49,7 +49,7 @@ struct Present {
 
 /// Layers that are done in one go.
 pub(super) struct Group {
-    layers: Vec<Present>,
+    layers: Vec<ActiveLayer>,
     pool: usize,
 }
 
@@ -80,7 +80,6 @@ impl Pool {
     }
 }
 
-/// The layers of a target.
 pub(super) struct Layers {
     groups: Vec<Group>,
     pools: Vec<Pool>,
@@ -92,7 +91,7 @@ impl Layers {
         let mut cores = None;
         for (layer, config) in TargetLayer::ALL.into_iter().zip(&target.layers) {
             let Some(config) = config else { continue };
-            let present = |config: &Layer| Present {
+            let active = |config: &Layer| ActiveLayer {
                 layer,
                 input: Times::new(&config.input),
                 output: Times::new(&config.output),
@@ -100,7 +99,7 @@ impl Layers {
             if config.merged
                 && let Some(group) = groups.last_mut()
             {
-                group.layers.push(present(config));
+                group.layers.push(active(config));
                 continue;
             }
             let mut add = |engines| {
@@ -111,7 +110,7 @@ impl Layers {
                 (None, Some(count)) => *cores.get_or_insert_with(|| add(count)),
                 (engines, _) => add(engines.unwrap_or(1)),
             };
-            groups.push(Group { layers: vec![present(config)], pool });
+            groups.push(Group { layers: vec![active(config)], pool });
         }
         Layers { groups, pools }
     }
@@ -171,7 +170,7 @@ impl Layers {
     }
 }
 
-impl Present {
+impl ActiveLayer {
     fn costs(&self, outward: bool) -> bool {
         let times = if outward { &self.output } else { &self.input };
         match times {

@@ -47,7 +47,6 @@ pub(super) struct Sent {
 /// A packet that was put on the wire.
 pub(super) struct OnWire {
     pub(super) command: CommandIndex,
-    /// As in [`Transfer`].
     pub(super) hop: u16,
     /// When its last byte is on the wire.
     pub(super) at: Time,
@@ -55,7 +54,7 @@ pub(super) struct OnWire {
     pub(super) bytes: u32,
 }
 
-/// How a burst goes.
+/// Times of a burst that has been booked on interface and wire.
 struct Booked {
     at: Time,
     /// What it waited for wire and interface, both of which it had got its turn for.
@@ -87,7 +86,7 @@ pub(super) struct Line {
     nic_free: Time,
     wire_busy: Span,
     nic_busy: Span,
-    /// Whose burst is at hand.
+    /// Whose burst was given its turn last.
     holder: HolderIndex,
     pairs: Vec<Pair>,
     /// Queue pairs with something to send, in the order of their turns.
@@ -95,7 +94,7 @@ pub(super) struct Line {
     /// Whether someone looks when the next turn can be.
     watched: bool,
     /// The packets of the last bursts, if anybody wants them.
-    kept: Option<Vec<OnWire>>,
+    recorded: Option<Vec<OnWire>>,
 }
 
 impl Line {
@@ -119,18 +118,18 @@ impl Line {
             pairs: vec![],
             turns: VecDeque::new(),
             watched: false,
-            kept: None,
+            recorded: None,
         }
     }
 
     /// Keeps packets from now on, or no more.
     pub(super) fn keep(&mut self, keep: bool) {
-        self.kept = keep.then(Vec::new);
+        self.recorded = keep.then(Vec::new);
     }
 
     /// What has been kept since this was last asked.
     pub(super) fn take(&mut self) -> Vec<OnWire> {
-        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
+        self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn resource(&self) -> Resource {
@@ -246,7 +245,7 @@ impl Line {
         let before = self.holder;
         let wire_free = self.wire_free;
         let booked = self.book(now, &burst, starts, is_last, frames);
-        if self.kept.is_some() {
+        if self.recorded.is_some() {
             self.keep_burst(now.max(wire_free), wire_free, &transfer, &burst, booked.at, frames);
         }
         // What a message waits for itself is its own time.
@@ -426,7 +425,7 @@ impl Line {
             }
             let (command, hop) = (transfer.command, transfer.hop);
             let on_wire = OnWire { command, hop, at: end, part, bytes };
-            self.kept.get_or_insert_default().push(on_wire);
+            self.recorded.get_or_insert_default().push(on_wire);
         }
     }
 

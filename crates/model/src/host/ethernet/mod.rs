@@ -20,7 +20,7 @@ pub(crate) mod frames;
 mod layers;
 mod line;
 pub mod packets;
-mod way;
+mod path;
 
 use crate::config::{self, Framing, TargetLayer};
 use crate::io::Completed;
@@ -35,7 +35,6 @@ use line::Line;
 use mynah_stamp::{LinkSpans, Span, Time};
 use packets::{Leg, Packet};
 
-/// What crosses the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     Capsule,
@@ -45,7 +44,7 @@ enum Load {
     Flash,
 }
 
-/// What is counted.
+/// Limited resources that a command takes and gives back; a bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Counted {
@@ -54,7 +53,7 @@ enum Counted {
     RdmaRead = 4,
 }
 
-/// A step of a way.
+/// A step of a command's path through the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hop {
     Line(Leg),
@@ -67,27 +66,27 @@ enum Hop {
     Give(Counted),
     /// Until the host's data are at the port, where somebody between them says when.
     Hold,
-    /// The way goes on at another hop.
+    /// The path goes on at another hop.
     Goto(u16),
     End(End),
 }
 
-/// Where a way ends.
+/// What happens at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The command is known: it needs its data first, or not.
     Parsed,
-    /// The controller takes it.
+    /// The controller executes the command.
     Controller,
     /// The host has the response.
     Complete,
 }
 
-/// Where each way begins in the list of hops.
+/// Where each path begins in the list of hops.
 #[derive(Clone, Copy, Debug, Default)]
 struct Starts {
     data: u16,
-    /// The data are at the port.
+    /// Where the path goes on once write data are at the port.
     arrived: u16,
     read: u16,
     execute: u16,
@@ -124,7 +123,7 @@ pub(crate) struct Ethernet {
     layers: Layers,
     receive: Option<Buffers>,
     data: Option<Buffers>,
-    /// Of each queue pair.
+    /// RDMA READs each queue pair may have outstanding.
     rdma_reads: Vec<Buffers>,
     /// The port of each queue pair, by its place; and how many have been given one.
     ports: Vec<u8>,
@@ -135,7 +134,7 @@ pub(crate) struct Ethernet {
     /// The completion that was polled last, as an output of its own.
     pub(super) polled: Option<Completed>,
     /// The packets that nobody has taken yet, if anybody wants to.
-    kept: Option<Vec<Packet>>,
+    recorded: Option<Vec<Packet>>,
 }
 
 const DOWN: usize = 0;
@@ -145,7 +144,7 @@ impl Ethernet {
     pub(crate) fn new(config: &config::Ethernet) -> Ethernet {
         let frames = Frames::new(config);
         let layers = Layers::new(&config.target);
-        let (hops, starts) = ways(config, &layers);
+        let (hops, starts) = paths(config, &layers);
         Ethernet {
             lines: (0..config.ports)
                 .map(|_| [false, true].map(|sends| Line::new(config, &frames, sends)))
@@ -159,7 +158,7 @@ impl Ethernet {
             passages: vec![],
             holds_data: false,
             polled: None,
-            kept: None,
+            recorded: None,
             config: config.clone(),
             frames,
             layers,
@@ -231,8 +230,8 @@ impl Ethernet {
     /// How long the wires were busy up to `now`, towards the drive and towards the host: the mean
     /// of the ports.
     pub(crate) fn busy(&self, now: Time) -> [Span; 2] {
-        [DOWN, UP].map(|way| {
-            let busy: Span = self.lines.iter().map(|port| port[way].busy(now)[0]).sum();
+        [DOWN, UP].map(|direction| {
+            let busy: Span = self.lines.iter().map(|port| port[direction].busy(now)[0]).sum();
             Span::from_ps(busy.as_ps() / self.lines.len() as u64)
         })
     }
@@ -251,8 +250,8 @@ impl Ethernet {
     }
 }
 
-/// The hops of all ways, one behind the other; the request's are the first.
-fn ways(config: &config::Ethernet, layers: &Layers) -> (Vec<Hop>, Starts) {
+/// The hops of all paths, one behind the other; that of requests comes first.
+fn paths(config: &config::Ethernet, layers: &Layers) -> (Vec<Hop>, Starts) {
     let mut hops = vec![];
     let mut starts = Starts::default();
     let has = |there: bool, hop: Hop| there.then_some(hop);

@@ -10,14 +10,13 @@ use crate::io::{Direction, QueueId, Request, Status};
 use crate::number::CommandIndex;
 use mynah_stamp::Time;
 
-/// A message of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Leg {
     /// The command, with data of its own if they fit.
     Capsule,
     /// The drive asks for the data of a write: an RDMA READ, or an R2T.
     DataRequest,
-    /// They come.
+    /// The data of a write, in reply to a [`Leg::DataRequest`].
     WriteData,
     /// The data of a read, and the response behind them.
     ReadReply,
@@ -28,9 +27,8 @@ pub enum Leg {
 /// What of its message a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// Payload.
     Payload {
-        /// From here on.
+        /// Offset in the message's payload, in bytes.
         offset: u32,
         /// So much; nothing where the headers say it all.
         length: u32,
@@ -46,24 +44,20 @@ pub enum Part {
     },
 }
 
-/// A packet on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// When its last byte is on the wire.
     pub at: Time,
     /// The port, from 1.
     pub port: u8,
-    /// Which way it goes.
     pub direction: Direction,
-    /// Its queue pair.
     pub queue: QueueId,
-    /// The command.
+    /// The command that the packet belongs to.
     pub request: Request,
     /// How the command has ended, in what tells of that.
     pub status: Status,
-    /// The message.
     pub leg: Leg,
-    /// What of it.
+    /// Which part of the message it carries.
     pub part: Part,
     /// On the wire, with all that is around it: preamble, checks, and the gap of the standard.
     pub bytes: u32,
@@ -84,7 +78,7 @@ impl Drive {
     /// What is kept must be taken with [`Drive::take_packets`], or memory runs out.
     pub fn keep_packets(&mut self, keep: bool) {
         if let Some(ethernet) = &mut self.host.ethernet {
-            ethernet.kept = keep.then(Vec::new);
+            ethernet.recorded = keep.then(Vec::new);
             ethernet.lines.iter_mut().flatten().for_each(|line| line.keep(keep));
         }
     }
@@ -92,11 +86,11 @@ impl Drive {
     /// The packets that were on the wire by `until`, in order of time. What comes later than now is
     /// certain only if the power does not fail before.
     pub fn take_packets(&mut self, until: Time) -> Vec<Packet> {
-        let kept = self.host.ethernet.as_mut().and_then(|ethernet| ethernet.kept.as_mut());
-        let Some(kept) = kept else { return vec![] };
-        kept.sort_by_key(|packet| packet.at);
-        let later = kept.split_off(kept.partition_point(|packet| packet.at <= until));
-        std::mem::replace(kept, later)
+        let recorded = self.host.ethernet.as_mut().and_then(|ethernet| ethernet.recorded.as_mut());
+        let Some(recorded) = recorded else { return vec![] };
+        recorded.sort_by_key(|packet| packet.at);
+        let later = recorded.split_off(recorded.partition_point(|packet| packet.at <= until));
+        std::mem::replace(recorded, later)
     }
 }
 
@@ -107,36 +101,43 @@ impl Ethernet {
     pub(super) fn keep_burst<'a>(
         &mut self,
         port: u8,
-        way: usize,
+        direction: usize,
         command: impl Fn(CommandIndex) -> &'a Command,
     ) {
-        let (Some(kept), Some(line)) = (&mut self.kept, self.lines.get_mut(usize::from(port)))
+        let (Some(recorded), Some(line)) =
+            (&mut self.recorded, self.lines.get_mut(usize::from(port)))
         else {
             return;
         };
-        for OnWire { command: index, hop, at, part, bytes } in line[way].take() {
+        for OnWire { command: index, hop, at, part, bytes } in line[direction].take() {
             let Hop::Line(leg) = self.hops[usize::from(hop) - 1] else { continue };
-            kept.push(packet(command(index), leg, (port, way), part, at, bytes));
+            recorded.push(packet(command(index), leg, (port, direction), part, at, bytes));
         }
     }
 
     /// A message of `c` was acknowledged, by so many packets at these times.
     #[cold]
     #[inline(never)]
-    pub(super) fn keep_acks(&mut self, c: &Command, leg: Leg, (port, way): (u8, usize), acks: u32) {
-        let Some(kept) = &mut self.kept else { return };
-        let times = self.lines[usize::from(port)][way].times_of_acks(acks, &self.frames);
+    pub(super) fn keep_acks(
+        &mut self,
+        c: &Command,
+        leg: Leg,
+        (port, direction): (u8, usize),
+        acks: u32,
+    ) {
+        let Some(recorded) = &mut self.recorded else { return };
+        let times = self.lines[usize::from(port)][direction].times_of_acks(acks, &self.frames);
         for (number, at) in times.enumerate() {
             let part = Part::Acknowledgement { of_closing: number > 0 };
             let bytes = self.frames.ack_bytes();
-            kept.push(packet(c, leg, (port, way), part, at, bytes));
+            recorded.push(packet(c, leg, (port, direction), part, at, bytes));
         }
     }
 
     /// What was on its way at `now` never comes.
     pub(super) fn forget_packets(&mut self, now: Time) {
-        if let Some(kept) = &mut self.kept {
-            kept.retain(|packet| packet.at <= now);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.retain(|packet| packet.at <= now);
         }
     }
 }
@@ -144,12 +145,12 @@ impl Ethernet {
 fn packet(
     c: &Command,
     leg: Leg,
-    (port, way): (u8, usize),
+    (port, direction): (u8, usize),
     part: Part,
     at: Time,
     bytes: u32,
 ) -> Packet {
-    let direction = [(DOWN, Direction::FromHost), (UP, Direction::ToHost)][way].1;
+    let direction = [(DOWN, Direction::FromHost), (UP, Direction::ToHost)][direction].1;
     Packet {
         at,
         port: port + 1,

@@ -42,9 +42,9 @@ pub(crate) struct Link {
     /// The host bus adapter's two sides, for commands and for completions, where it takes
     /// time.
     pub(crate) adapter: Option<[Fifo; 2]>,
-    /// A request for write data.
+    /// Link time of a request for write data: a read request, or SATA's DMA Setup and Activate.
     pub(crate) data_request: Span,
-    /// What precedes read data.
+    /// Link time before read data: SATA's DMA Setup.
     pub(crate) data_setup: Span,
     pub(crate) down: Fifo,
     pub(crate) up: Fifo,

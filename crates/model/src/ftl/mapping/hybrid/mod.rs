@@ -25,7 +25,7 @@ use crate::number::{Block, Lpn, Plane, Ppn, WriteIndex};
 use crate::space::{NamespaceSpace, Shape};
 use std::collections::VecDeque;
 
-/// Which blocks are what.
+/// Data blocks and log blocks of all planes (hybrid mapping).
 #[derive(Clone)]
 pub(crate) struct Hybrid {
     pages_per_block: u32,
@@ -63,7 +63,7 @@ pub(super) struct Pool {
 #[derive(Clone, Copy)]
 pub(super) struct Sequential {
     pub(super) block: Block,
-    /// The logical block.
+    /// Index of the logical block.
     pub(super) owner: u32,
     pub(super) next: u32,
     /// One of its pages could not be programmed: it cannot become a data block.
@@ -124,7 +124,7 @@ struct Extent {
     stride: u32,
 }
 
-/// Where a page goes.
+/// Where a page that is written goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// To its place in the data block.
@@ -137,7 +137,7 @@ pub(super) enum Place {
     AfterSequential,
     /// Nowhere before the oldest of the other log blocks has been merged.
     AfterRandom,
-    /// There is no block left.
+    /// The plane has no free block left.
     Nowhere,
 }
 

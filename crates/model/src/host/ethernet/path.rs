@@ -1,4 +1,4 @@
-//! A command's way over an Ethernet link, hop by hop.
+//! A command's path over an Ethernet link, hop by hop.
 
 use super::frames::{Message, Shape};
 use super::line::{Sent, Transfer};
@@ -289,11 +289,11 @@ impl Drive {
         let flow = self.host.commands[transfer.command].flow;
         let Some(ethernet) = &mut self.host.ethernet else { return };
         let port = ethernet.ports[usize::from(queue)];
-        let way = if is_up { UP } else { DOWN };
-        let line = &mut ethernet.lines[usize::from(port)][way];
+        let direction = if is_up { UP } else { DOWN };
+        let line = &mut ethernet.lines[usize::from(port)][direction];
         let blame = self.kernel.observe.blame();
         let sent = line.offer(now, queue, flow, transfer, &ethernet.frames, blame);
-        self.after_turn(port, way, sent);
+        self.after_turn(port, direction, sent);
     }
 
     /// A line may have its next turn.
@@ -301,23 +301,23 @@ impl Drive {
     #[inline(never)]
     pub(crate) fn line_turn(&mut self, line: u16) {
         let now = self.kernel.now;
-        let (port, way) = ((line / 2) as u8, usize::from(line % 2));
+        let (port, direction) = ((line / 2) as u8, usize::from(line % 2));
         let Some(ethernet) = &mut self.host.ethernet else { return };
         let blame = self.kernel.observe.blame();
-        let sent = ethernet.lines[usize::from(port)][way].turn(now, &ethernet.frames, blame);
-        self.after_turn(port, way, sent);
+        let sent = ethernet.lines[usize::from(port)][direction].turn(now, &ethernet.frames, blame);
+        self.after_turn(port, direction, sent);
     }
 
-    fn after_turn(&mut self, port: u8, way: usize, sent: Option<Sent>) {
+    fn after_turn(&mut self, port: u8, direction: usize, sent: Option<Sent>) {
         let now = self.kernel.now;
         let Some(ethernet) = &mut self.host.ethernet else { return };
-        let line = &mut ethernet.lines[usize::from(port)][way];
+        let line = &mut ethernet.lines[usize::from(port)][direction];
         if let Some(at) = line.watch() {
-            let line = u16::from(port) * 2 + way as u16;
+            let line = u16::from(port) * 2 + direction as u16;
             self.kernel.events.push(at.max(now), Event::LineTurn { line });
         }
-        if ethernet.kept.is_some() {
-            ethernet.keep_burst(port, way, |command| &self.host.commands[command]);
+        if ethernet.recorded.is_some() {
+            ethernet.keep_burst(port, direction, |command| &self.host.commands[command]);
         }
         let Some(Sent { transfer, at, nic, close }) = sent else { return };
         let Transfer { command, hop, .. } = transfer;
@@ -338,7 +338,7 @@ impl Drive {
             let line = &mut ethernet.lines[usize::from(port)][back];
             let blame = self.kernel.observe.blame();
             line.acknowledge(now, acks, &ethernet.frames, blame);
-            if ethernet.kept.is_some() {
+            if ethernet.recorded.is_some() {
                 ethernet.keep_acks(c, leg, (port, back), acks);
             }
         }
@@ -354,14 +354,14 @@ impl Drive {
                     self.host.commands[command].completion.status = Status::InvalidField;
                     return self.refuse(command);
                 }
-                let way = if ethernet.fetches_data(request) {
+                let start = if ethernet.fetches_data(request) {
                     starts.data
                 } else if request.operation == Operation::Read {
                     starts.read
                 } else {
                     starts.execute
                 };
-                self.go_on(command, way);
+                self.go_on(command, start);
             }
             End::Controller => {
                 self.begin_command(command);
