@@ -406,7 +406,7 @@ impl Drive {
         self.settle_here();
     }
 
-    /// The same in place, for where it pays.
+    /// [`Drive::settle`], inlined into the event loop.
     #[inline(always)]
     fn settle_here(&mut self) {
         if self.flash.is_settled() {

@@ -9,7 +9,7 @@ use crate::io::{NamespaceId, Tag};
 pub enum KeyOperation {
     /// Stores a value under a key.
     Store,
-    /// The same, if the key exists, or if it does not: whether it does has to be known before.
+    /// Stores a value only if the key exists, or only if it does not: looked up before storing.
     StoreIf,
     /// Returns the value of a key.
     Retrieve,

@@ -115,7 +115,7 @@ impl Clean {
         Some(Removed { place, mask })
     }
 
-    /// Takes out what was used least recently of a part; its place.
+    /// Takes out the least recently used unit of a part.
     pub(crate) fn evict(&mut self, part: usize) -> Option<Removed> {
         let oldest = self.lists[part].used.oldest()?;
         self.remove(self.entries[oldest as usize].lpn)

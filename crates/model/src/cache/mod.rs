@@ -71,7 +71,7 @@ pub(crate) struct Part {
     under_way: u32,
     /// Of the dirty units, how many each holder has; not kept where a part is one flow's.
     occupancy: Vec<u32>,
-    /// Those of them that are not on their way to the flash.
+    /// Dirty units that are not on their way to the flash, by recency.
     resting: Recency,
     /// Commands that wait for room, oldest first.
     waiting: VecDeque<CommandIndex>,
@@ -268,12 +268,12 @@ impl Cache {
         self.under_way_max.is_some()
     }
 
-    /// So many sectors of a part set out for the flash.
+    /// Counts `sectors` of a part as on their way to the flash.
     pub(crate) fn set_out(&mut self, part: usize, sectors: u16) {
         self.parts[part].under_way += u32::from(sectors);
     }
 
-    /// So many sectors of a part have arrived, or need not.
+    /// `sectors` of a part are on flash, or need not be any more.
     pub(crate) fn arrived(&mut self, part: usize, sectors: u16) {
         self.parts[part].under_way -= u32::from(sectors);
     }
@@ -466,7 +466,7 @@ impl Cache {
         self.places.as_ref().map(|places| places.of_write(at))
     }
 
-    /// The same of a unit that is clean.
+    /// Place in the DRAM of a clean unit, if places matter.
     pub(crate) fn clean_place(&self, lpn: Lpn) -> Option<u32> {
         self.places.as_ref()?;
         self.clean.as_ref()?.place(lpn)

@@ -59,7 +59,7 @@ pub struct KeyTimes {
 }
 
 impl KeyTimes {
-    /// The same for every command.
+    /// The same constant time for every command.
     pub fn all(time: Span) -> KeyTimes {
         let time = KeyTime::constant(time);
         KeyTimes {

@@ -60,7 +60,7 @@ impl Drive {
         self.kernel.observe.keep_long_waits(least);
     }
 
-    /// Those that were kept, the latest first.
+    /// The waits that were kept since [`Drive::keep_long_waits`], latest first.
     pub fn long_waits(&self) -> impl Iterator<Item = &LongWait> {
         self.kernel.observe.long_waits()
     }

@@ -23,7 +23,7 @@ const PATIENCE: u64 = 16;
 #[derive(Clone)]
 pub(crate) struct HotQueues {
     pub(crate) writes: [List<WriteIndex>; CLASSES],
-    /// Those of hosts, and those that are collected.
+    /// Units in `writes` that hosts wrote, and that collections move.
     pub(crate) host_units: u32,
     pub(crate) collected_units: u32,
 }

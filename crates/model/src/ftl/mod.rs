@@ -151,7 +151,7 @@ impl Ftl {
         }
     }
 
-    /// The same again; `None` if there are namespaces of pairs.
+    /// A copy of all state; `None` if there are namespaces of pairs.
     pub(crate) fn copied(&self) -> Option<Ftl> {
         self.pairs.is_none().then(|| Ftl {
             shape: self.shape,

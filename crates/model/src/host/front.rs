@@ -404,7 +404,7 @@ impl Drive {
         }
     }
 
-    /// The same of data that are in DRAM already, or nowhere.
+    /// As [`Drive::send_piece`], for data that are in DRAM already, or nowhere.
     #[inline(always)]
     pub(crate) fn send_cached_piece(
         &mut self,
@@ -488,7 +488,7 @@ impl Drive {
         self.finish_here(command);
     }
 
-    /// The same in place, for where it pays.
+    /// [`Drive::finish`], inlined into hot callers.
     #[inline(always)]
     fn finish_here(&mut self, command: CommandIndex) {
         let now = self.kernel.now;

@@ -45,7 +45,8 @@ pub(crate) enum Event {
     ArrayDone { die: Die },
     /// A page that was transferred has been decoded.
     Decoded { work: WorkIndex },
-    /// The same for one that could be suspended; it was if the die is at another number.
+    /// An array operation that can be suspended is done. Stale if the die has another number by
+    /// now: then the operation was suspended.
     LongArrayDone { number: u16, die: Die },
     /// Read data has reached the host; only reported, never acted on.
     DataOutArrived { piece: PieceIndex },
@@ -242,7 +243,7 @@ impl EventQueue {
         }
     }
 
-    /// The same of an event that is far away, or for which there is no place yet.
+    /// Stores an event that lies beyond the slots, or for which no node is free.
     #[cold]
     #[inline(never)]
     fn store_otherwise(&mut self, key: Key, event: Event) {

@@ -524,7 +524,7 @@ impl Ledger {
         shares
     }
 
-    /// The same of a wait for a channel.
+    /// Who had a channel, and for how long, while `waiting` waited for it.
     pub(super) fn longest_of_channel(
         &self,
         waiting: Waiting,

@@ -87,7 +87,7 @@ impl Observe {
         &mut self.ledger
     }
 
-    /// The same, only to be looked at.
+    /// [`Observe::ledger`] for reading only.
     pub(crate) fn tenancies(&self) -> &Ledger {
         &self.ledger
     }
@@ -111,7 +111,7 @@ impl Observe {
         charged
     }
 
-    /// The same of a wait for a channel, which was so long.
+    /// Charges a wait for a channel of length `wait` that ends now to whoever had the channel.
     #[inline(always)]
     pub(crate) fn charge_channel(
         &mut self,
@@ -234,7 +234,7 @@ impl Observe {
         }
     }
 
-    /// The same of a wait for a lane, and for the channel that kept it from starting.
+    /// Notes a long wait for a lane, and for the channel that kept it from starting.
     #[cold]
     #[inline(never)]
     fn note_long_lane(
@@ -252,7 +252,7 @@ impl Observe {
         }
     }
 
-    /// The same of a wait for a channel.
+    /// Notes a long wait for a channel.
     #[cold]
     #[inline(never)]
     fn note_long_channel(

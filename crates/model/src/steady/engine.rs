@@ -93,7 +93,7 @@ struct ClassState {
 #[derive(Clone, Copy)]
 struct Trims {
     per_write: f64,
-    /// Those that are due, and a part of one.
+    /// Trims that are due; the fraction carries over.
     due: f64,
     /// Addresses, with and without a unit.
     addresses: usize,
@@ -220,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// The same, with so many trims for each write of each class.
+    /// Adds trims: `per_write` of each class for each of its writes.
     pub(super) fn with_trims(mut self, per_write: impl Iterator<Item = f64>) -> Engine {
         for (class, per_write) in self.classes.iter_mut().zip(per_write) {
             if per_write > 0.0 && class.sequence.is_none() && !class.tickets.is_empty() {
@@ -231,7 +231,7 @@ impl Engine {
         self
     }
 
-    /// The same, with a frontier of its own for what of each class is hot.
+    /// Adds a frontier for hot units: `shares` says how much of each class is hot.
     pub(super) fn with_heat(mut self, shares: impl Iterator<Item = HotShare>) -> Engine {
         for (class, hot) in self.classes.iter_mut().zip(shares) {
             class.hot = hot;
@@ -362,7 +362,7 @@ impl Engine {
         }
     }
 
-    /// The same, noting when each block loses a unit.
+    /// [`Engine::write`] for policies that date blocks: notes when each block loses a unit.
     fn write_dated(&mut self, batch: u16) {
         let (frontier, clock) = (self.host.block, self.tally.clock());
         let new = self.tag[frontier];

@@ -122,8 +122,8 @@ fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 impl Blocks {
-    /// The same for memory that is overwritten in place: neither free nor open blocks, and none
-    /// that is ever collected.
+    /// For memory that is overwritten in place: neither free nor open blocks, and none that is
+    /// ever collected.
     pub(crate) fn in_place(self) -> Blocks {
         let mut blocks = self.without_open_blocks();
         blocks.valid.fill(0);
@@ -131,8 +131,8 @@ impl Blocks {
         blocks
     }
 
-    /// The same where something else says what is filled with what: no open blocks, and none that
-    /// is collected. There is always a place for what is written.
+    /// For mapping schemes that choose blocks themselves: no open blocks, and none that is
+    /// collected. There is always a place for what is written.
     pub(crate) fn without_open_blocks(mut self) -> Blocks {
         (self.start, self.urgent) = (0, 0);
         self.frontiers.fill([Frontier { block: Block::NONE, next_page: 0 }; STREAMS]);
@@ -204,8 +204,8 @@ impl Blocks {
         }
     }
 
-    /// The same where hot units have blocks of their own. What collection moves goes to the
-    /// other open block where the right one is full and none is free: it has to go somewhere.
+    /// The frontier of a stream where hot units have blocks of their own. What collection moves
+    /// goes to the other open block where the right one is full and none is free.
     #[cold]
     #[inline(never)]
     fn index_by_heat(&self, plane: Plane, stream: Stream) -> usize {
@@ -495,7 +495,7 @@ impl Blocks {
         self.valid[block] = valid as u16 | if open { INELIGIBLE } else { 0 };
     }
 
-    /// The same block was filled, or last changed, `pages` programmed pages ago.
+    /// Dates a block: it was filled, or last changed, `pages` programmed pages ago.
     pub(crate) fn set_age(&mut self, block: Block, pages: u64) {
         if let Some(stamp) = self.stamps.get_mut(block.index()) {
             *stamp = self.clock - pages.min(CLOCK_START);

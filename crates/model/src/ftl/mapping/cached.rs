@@ -324,7 +324,7 @@ impl Drive {
         self.ask_flash(WorkKind::TableRead, CLASS_TABLES, holder, token, extent);
     }
 
-    /// The same of all of it, to be changed.
+    /// Reads a whole translation page that is to be changed.
     pub(in crate::ftl) fn read_for_update(&mut self, page: Mvpn, holder: HolderIndex) {
         self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes, holder);
     }
@@ -589,8 +589,8 @@ impl Drive {
         cached.table_of(namespace).insert(lpn, page, dirty)
     }
 
-    /// The same where a collection has moved `lpn`. Where whole translation pages are cached, it
-    /// caches none.
+    /// As [`Drive::warm_cmt`], for an `lpn` that a collection has moved. Where whole translation
+    /// pages are cached, it caches none.
     pub(crate) fn warm_cmt_moved(&mut self, lpn: Lpn) -> Option<Mvpn> {
         let namespace = self.ftl.namespace_index(lpn);
         let cached = self.ftl.mapping.cached.as_ref()?;

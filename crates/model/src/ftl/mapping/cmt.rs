@@ -127,7 +127,7 @@ impl Cmt {
         }
     }
 
-    /// The same for MQSim, where [`Cmt::write_back`] follows.
+    /// As MQSim: entries evicted dirty are cleaned by [`Cmt::write_back`], not at once.
     pub(crate) fn written_apart(self) -> Cmt {
         Cmt { written_apart: true, ..self }
     }

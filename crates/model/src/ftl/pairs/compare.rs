@@ -27,7 +27,7 @@ fn bits_of(token: u64, page: u32, salt: u64) -> u64 {
     bits ^ bits >> 33
 }
 
-/// The same as a number from 0 to 1.
+/// [`bits_of`] as a fraction: at least 0, less than 1.
 fn share_of(token: u64, page: u32, salt: u64) -> f64 {
     (bits_of(token, page, salt) >> 11) as f64 / (1u64 << 53) as f64
 }

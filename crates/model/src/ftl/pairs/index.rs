@@ -96,7 +96,7 @@ impl Index {
         }
     }
 
-    /// The same for a Store that does not ask whether there is the key.
+    /// The pages a Store has to look at when it need not know whether the key exists.
     pub(crate) fn find_to_store(&self, token: u64, place: Option<Place>, probes: &mut Probes) {
         match self {
             Index::Dynamic(_) | Index::Hash(_) => self.find(token, place, probes),

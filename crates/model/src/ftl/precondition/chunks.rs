@@ -16,7 +16,7 @@ pub(super) fn chunk_of(classes: &[PlaneClass]) -> u32 {
     if !ordered && written.all(alike) { first.together } else { 1 }
 }
 
-/// The same, counted in chunks of so many.
+/// Counts of units as counts of chunks of `chunk` units, rounded down.
 pub(super) fn in_chunks(units: &[u64], chunk: u32) -> Vec<u64> {
     units.iter().map(|&units| units / u64::from(chunk)).collect()
 }

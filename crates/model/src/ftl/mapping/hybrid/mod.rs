@@ -47,9 +47,9 @@ pub(crate) struct Hybrid {
 pub(super) struct Pool {
     /// The log block for sequential writes.
     pub(super) sequential: Option<Sequential>,
-    /// Those for all others, the oldest first; the last is being filled.
+    /// Log blocks for all other writes, the oldest first; the last is being filled.
     pub(super) random: VecDeque<Block>,
-    /// The page that comes next in the last of them.
+    /// Next page to program in the last of `random`.
     pub(super) random_next: u32,
     /// Host pages that are being programmed.
     pub(super) programs: u32,
