@@ -12,6 +12,7 @@ mod source;
 mod circles;
 mod clocks;
 mod code_map;
+mod config_keys;
 mod crate_graph;
 mod dwords;
 mod facade;

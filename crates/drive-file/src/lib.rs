@@ -195,7 +195,7 @@ fn read(
 /// What the model says of a drive that it cannot build, in the words and at the place of the
 /// file.
 fn impossible(document: &Document<'_>, error: &ConfigError) -> Problem {
-    let key = file_key(error.key);
+    let key = error.key;
     let message = format!("`{key}`: {}", error.problem);
     let paths = document.paths();
     // The key, or the innermost section that would hold it.
@@ -207,54 +207,6 @@ fn impossible(document: &Document<'_>, error: &ConfigError) -> Problem {
         match place.rsplit_once('.') {
             Some((section, _)) => place = section,
             None => return Problem::nowhere(message, Some(format!("change `{key}`"))),
-        }
-    }
-}
-
-/// What drive files call a field of the model's configuration.
-fn file_key(field: &'static str) -> &'static str {
-    match field {
-        "bus.width_bytes" => "bus.width_bits",
-        "cache.bytes" => "cache.size",
-        "cache.dram.width_bytes" => "cache.dram.width_bits",
-        "cache.dram.rows.banks" => "cache.dram.banks",
-        "cache.write_back.high" => "cache.high",
-        "gc.victim.d" => "gc.d",
-        "gc.victim.pages" => "gc.invalid_pages",
-        "geometry.page_bytes" => "geometry.page_size",
-        "key_value" => "kv",
-        "key_value.header_bytes" => "kv.header",
-        "key_value.index" => "kv.index",
-        "key_value.index.dram_bytes" => "kv.index.dram",
-        "key_value.index.entry_bytes" => "kv.index.entry",
-        "key_value.index.keys_max" => "kv.index.keys",
-        "key_value.index.fanout" => "kv.index.fanout",
-        "key_value.index.filter_bits" => "kv.index.filter",
-        "key_value.index.memtable_bytes" => "kv.index.memtable",
-        "key_value.index.pages" => "kv.index.pages",
-        "key_value.index.pinned_levels" => "kv.index.pinned",
-        "key_value.index.signature_bits" => "kv.index.signature",
-        "key_value.key_fetch_holds" => "kv.key_fetch",
-        "key_value.key_inline" => "kv.key_inline",
-        "key_value.key_round_trip" => "kv.key_round_trip",
-        "key_value.key_max" => "kv.key_max",
-        "key_value.managers" => "kv.managers",
-        "key_value.times" => "kv.time",
-        "key_value.value_max" => "kv.value_max",
-        "link.bytes_per_s" => "link.bandwidth",
-        "mapping.cached.bytes" => "mapping.cmt.size",
-        "mapping.cached.entry_bytes" => "mapping.cmt.entry",
-        "mapping.cached.load_bytes" => "mapping.cmt.load",
-        "namespaces" => "namespace",
-        "placement" => "allocation.placement",
-        "plane_order" => "allocation.order",
-        "scheduler.suspend_erase_for_writes" => "scheduler.suspend_erase.for_writes",
-        "wear.initial" => "wear.initial_cycles",
-        "wear.reads.decode" => "wear.decode",
-        "wear.reads.retries" => "wear.retries",
-        field => {
-            let units = ["_bytes", "_mts", "_mw", "_nj"];
-            units.iter().find_map(|unit| field.strip_suffix(unit)).unwrap_or(field)
         }
     }
 }

@@ -55,11 +55,11 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
+/// Why a drive cannot be built. `key` is that of a drive file which is at fault, as in `geometry.channels`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
 pub struct ConfigError {
-    /// The field at fault.
+    /// As drive files call the setting at fault.
     pub key: &'static str,
     /// What is wrong and what would be valid.
     pub problem: String,

@@ -35,7 +35,7 @@ impl Config {
     /// Checks that the drive can be built.
     ///
     /// # Errors
-    /// Names the first field that does not fit, and what would.
+    /// Names the first setting that does not fit, and what would.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.validate().map(|_| ())
     }
@@ -94,9 +94,9 @@ impl Config {
         within("geometry.planes_per_die", g.planes_per_die.into(), 1..=PLANES_MAX as u64)?;
         within("geometry.blocks_per_plane", g.blocks_per_plane.into(), 4..=1 << 20)?;
         within("geometry.pages_per_block", g.pages_per_block.into(), 1..=1 << 15)?;
-        within("geometry.page_bytes", g.page_bytes.into(), 512..=1 << 20)?;
+        within("geometry.page_size", g.page_bytes.into(), 512..=1 << 20)?;
         if !g.page_bytes.is_multiple_of(512) {
-            return fail("geometry.page_bytes", "a page is a whole number of 512-byte sectors");
+            return fail("geometry.page_size", "a page is a whole number of 512-byte sectors");
         }
         if g.chips_per_channel * g.dies_per_chip > 64 {
             return fail(
@@ -117,7 +117,7 @@ impl Config {
             || !g.planes_per_die.is_multiple_of(planes)
         {
             return fail(
-                "mapping.unit_bytes",
+                "mapping.unit",
                 format!(
                     "{unit} is neither the page ({} bytes), nor the page divided by a power of \
                      two, nor pages of a power of two of planes that divides a die's {}",
@@ -135,7 +135,7 @@ impl Config {
         let units_per_block = g.page_bytes / unit * g.pages_per_block;
         if units_per_block > UNITS_PER_BLOCK_MAX {
             return fail(
-                "mapping.unit_bytes",
+                "mapping.unit",
                 format!(
                     "a block has {units_per_block} mapping units; at most {UNITS_PER_BLOCK_MAX} \
                      can be counted: use a larger mapping unit"
@@ -162,18 +162,18 @@ impl Config {
 
     fn validate_parts(&self) -> Result<(), ConfigError> {
         let g = &self.geometry;
-        within("bus.width_bytes", self.bus.width_bytes.into(), 1..=8)?;
-        within("bus.rate_mts", self.bus.rate_mts.into(), 1..=10_000)?;
+        within("bus.width_bits", u64::from(self.bus.width_bytes) * 8, 8..=64)?;
+        within("bus.rate", self.bus.rate_mts.into(), 1..=10_000)?;
         within("link.lanes", self.link.lanes.into(), 1..=32)?;
-        within("link.bytes_per_s", self.link.bytes_per_s, 1_000_000..=1_000_000_000_000)?;
-        within("link.max_payload_bytes", self.link.max_payload_bytes.into(), 16..=8192)?;
-        within("link.packet_overhead_bytes", self.link.packet_overhead_bytes.into(), 0..=256)?;
-        within("link.submission_entry_bytes", self.link.submission_entry_bytes.into(), 16..=256)?;
+        within("link.bandwidth", self.link.bytes_per_s, 1_000_000..=1_000_000_000_000)?;
+        within("link.max_payload", self.link.max_payload_bytes.into(), 16..=8192)?;
+        within("link.packet_overhead", self.link.packet_overhead_bytes.into(), 0..=256)?;
+        within("link.submission_entry", self.link.submission_entry_bytes.into(), 16..=256)?;
         if let Some(ethernet) = &self.ethernet {
             ethernet.check()?;
             if self.namespaces.iter().any(|space| space.kind == NamespaceKind::Pairs) {
                 let problem = "key-value namespaces are not reached over an Ethernet link";
-                return fail("ethernet", problem);
+                return fail("link", problem);
             }
         }
         within("queues.fetch_size", self.queues.fetch_size.into(), 1..=65_536)?;
@@ -197,28 +197,28 @@ impl Config {
             let least = u64::from(g.planes()) * u64::from(g.page_bytes);
             if cache.bytes < least {
                 return fail(
-                    "cache.bytes",
+                    "cache.size",
                     format!("{} is less than one page for each plane ({least} bytes)", cache.bytes),
                 );
             }
-            within("cache.bytes", cache.bytes / u64::from(self.mapping.unit_bytes), 1..=1 << 28)?;
+            within("cache.size", cache.bytes / u64::from(self.mapping.unit_bytes), 1..=1 << 28)?;
             if cache.power_loss_protection && !cache.mode.writes() {
                 return fail(
                     "cache.power_loss_protection",
                     "a cache of reads holds nothing that is not on flash",
                 );
             }
-            within("cache.dram.row_bytes", cache.dram.row_bytes.into(), 64..=1 << 20)?;
-            within("cache.dram.width_bytes", cache.dram.width_bytes.into(), 1..=1024)?;
-            within("cache.dram.rate_mts", cache.dram.rate_mts.into(), 1..=100_000)?;
+            within("cache.dram.row", cache.dram.row_bytes.into(), 64..=1 << 20)?;
+            within("cache.dram.width_bits", u64::from(cache.dram.width_bytes) * 8, 8..=8192)?;
+            within("cache.dram.rate", cache.dram.rate_mts.into(), 1..=100_000)?;
             within("cache.dram.burst_length", cache.dram.burst_length.into(), 1..=64)?;
             if let RowPolicy::Open { banks } = cache.dram.rows {
-                within("cache.dram.rows.banks", banks.into(), 1..=1024)?;
+                within("cache.dram.banks", banks.into(), 1..=1024)?;
             }
             if let WriteBack::Lru { high } = cache.write_back
                 && !(0.0..1.0).contains(&high)
             {
-                return fail("cache.write_back.high", format!("{high} is not within 0 to 1"));
+                return fail("cache.high", format!("{high} is not within 0 to 1"));
             }
             if let Some(bytes) = cache.write_back_max {
                 within("cache.write_back_max", bytes / 512, 1..=u64::from(u32::MAX) / 2)?;
@@ -230,7 +230,7 @@ impl Config {
         }
         let order = self.plane_order.0;
         if (1..4).any(|at| order[..at].contains(&order[at])) {
-            return fail("plane_order", "each of channel, chip, die and plane comes once");
+            return fail("allocation.order", "each of channel, chip, die and plane comes once");
         }
         let (blocks, pages) = (g.blocks_per_plane, g.pages_per_block);
         if let Some((key, number, max)) = self.gc.victim.parameter(blocks, pages) {
@@ -262,7 +262,8 @@ impl Config {
 
     fn validate_hot_data(&self) -> Result<(), ConfigError> {
         let WriteFrontiers::HotCold(data) = self.gc.frontiers else { return Ok(()) };
-        let refuse = |problem: &str| fail("gc.frontiers", format!("hot and cold data: {problem}"));
+        let refuse =
+            |problem: &str| fail("gc.write_frontiers", format!("hot and cold data: {problem}"));
         within("gc.hot.threshold", data.threshold.into(), 1..=15)?;
         let least = COUNTERS_PER_WORD;
         if let Some(counters) = data.counters {
@@ -300,7 +301,7 @@ impl Config {
         if let Some(threshold) = wear.static_threshold {
             within("wear.static_threshold", threshold.into(), 2..=u64::from(u32::MAX / 2))?;
         }
-        within("wear.initial", wear.initial.into(), 0..=u64::from(u32::MAX / 2))?;
+        within("wear.initial_cycles", wear.initial.into(), 0..=u64::from(u32::MAX / 2))?;
         if let Some(endurance) = wear.endurance {
             within("wear.endurance", endurance.into(), any)?;
         }
@@ -316,19 +317,19 @@ impl Config {
             if !ascends(&mut reads.retries.iter().map(|(cycles, _)| *cycles))
                 || !reads.retries.iter().all(|(_, mean)| (0.0..=100.0).contains(mean))
             {
-                return fail("wear.reads.retries", "erases ascend, and means are within 0 to 100");
+                return fail("wear.retries", "erases ascend, and means are within 0 to 100");
             }
             if !ascends(&mut reads.decode.iter().map(|(cycles, _)| *cycles)) {
-                return fail("wear.reads.decode", "erases ascend");
+                return fail("wear.decode", "erases ascend");
             }
         }
         if let Some(energy) = self.energy {
             for (key, value) in [
-                ("energy.read_nj", energy.read_nj),
-                ("energy.program_nj", energy.program_nj),
-                ("energy.erase_nj", energy.erase_nj),
-                ("energy.channel_mw", energy.channel_mw),
-                ("energy.idle_mw", energy.idle_mw),
+                ("energy.read", energy.read_nj),
+                ("energy.program", energy.program_nj),
+                ("energy.erase", energy.erase_nj),
+                ("energy.channel", energy.channel_mw),
+                ("energy.idle", energy.idle_mw),
             ] {
                 within(key, value, 0..=1_000_000_000)?;
             }
@@ -343,7 +344,7 @@ impl Config {
         let refuse =
             |key, what: &str| fail(key, format!("memory that is overwritten in place has {what}"));
         if self.mapping.unit_bytes != self.geometry.page_bytes {
-            return refuse("mapping.unit_bytes", "mapping units of a page");
+            return refuse("mapping.unit", "mapping units of a page");
         }
         if self.mapping.table != MappingTable::Ideal {
             return refuse("mapping.table", "no table that could miss");
@@ -358,7 +359,7 @@ impl Config {
             return refuse("flash.one_shot", "no word lines");
         }
         if self.placement != Placement::Static {
-            return refuse("placement", "a place for every address");
+            return refuse("allocation.placement", "a place for every address");
         }
         if self.gc.copyback || self.gc.paced || self.wear.static_threshold.is_some() {
             return refuse("gc", "nothing to collect");
@@ -371,7 +372,7 @@ impl Config {
         let refuse = |key, what: &str| fail(key, format!("hybrid mapping has {what}"));
         within("mapping.log_blocks", log_blocks.into(), 2..=self.geometry.blocks_per_plane.into())?;
         if self.mapping.unit_bytes != self.geometry.page_bytes {
-            return refuse("mapping.unit_bytes", "mapping units of a page");
+            return refuse("mapping.unit", "mapping units of a page");
         }
         if self.flash.rewritable {
             return refuse("flash.rewritable", "logs, which memory without erase does not need");
@@ -390,7 +391,7 @@ impl Config {
             return refuse("mapping.unmapped_reads", "no place for what was never written");
         }
         if self.placement != Placement::Static {
-            return refuse("placement", "a plane for every address");
+            return refuse("allocation.placement", "a plane for every address");
         }
         if self.gc.paced || self.gc.idle_after.is_some() {
             return refuse("gc", "merges instead of collection");
@@ -406,60 +407,59 @@ impl Config {
             return Ok(());
         }
         let Some(kv) = &self.key_value else {
-            return fail("key_value", "a namespace of pairs needs to know how pairs are kept");
+            return fail("kv", "a namespace of pairs needs to know how pairs are kept");
         };
         let refuse = |key, what: &str| fail(key, format!("a namespace of pairs has {what}"));
-        within("key_value.managers", kv.managers.into(), 1..=64)?;
-        within("key_value.header_bytes", kv.header_bytes.into(), 0..=4096)?;
-        within("key_value.key_max", kv.key_max.into(), 1..=255)?;
-        within("key_value.key_inline", kv.key_inline.into(), 0..=255)?;
-        within("key_value.value_max", kv.value_max.into(), 0..=32 << 20)?;
+        within("kv.managers", kv.managers.into(), 1..=64)?;
+        within("kv.header", kv.header_bytes.into(), 0..=4096)?;
+        within("kv.key_max", kv.key_max.into(), 1..=255)?;
+        within("kv.key_inline", kv.key_inline.into(), 0..=255)?;
+        within("kv.value_max", kv.value_max.into(), 0..=32 << 20)?;
         let round_trip = kv.key_round_trip.as_ps();
-        within(
-            "key_value.key_round_trip",
-            round_trip,
-            0..=mynah_stamp::Span::from_secs(1).as_ps(),
-        )?;
+        within("kv.key_round_trip", round_trip, 0..=mynah_stamp::Span::from_secs(1).as_ps())?;
         for (key, time) in kv.times.each() {
             let sum: f64 = time.fixed.iter().map(|(probability, _)| probability).sum();
             let each = time.fixed.iter().all(|(probability, _)| (0.0..=1.0).contains(probability));
             if !each || (sum - 1.0).abs() > 1e-9 {
                 let problem = format!("{key}: the probabilities add up to {sum}, not to 1");
-                return fail("key_value.times", problem);
+                return fail("kv.time", problem);
             }
         }
         let page = u64::from(self.geometry.page_bytes.max(self.mapping.unit_bytes));
         // Fewer entries to a page, and a page could be too small for keys that happen to be alike.
-        within("key_value.index.entry_bytes", kv.index.entry_bytes.into(), 1..=page / 16)?;
+        within("kv.index.entry", kv.index.entry_bytes.into(), 1..=page / 16)?;
         if let Some(bytes) = kv.index.dram_bytes {
-            within("key_value.index.dram_bytes", bytes, page..=1 << 40)?;
+            within("kv.index.dram", bytes, page..=1 << 40)?;
         }
         if let KeyIndexKind::Hash { pages } = kv.index.kind {
-            within("key_value.index.pages", pages.into(), 1..=1 << 30)?;
+            within("kv.index.pages", pages.into(), 1..=1 << 30)?;
         }
         if matches!(kv.index.kind, KeyIndexKind::Lsm { .. }) && kv.index.signature_bits > 0 {
             let problem = "runs are in the order of their keys, and hold whole keys";
-            return fail("key_value.index.signature_bits", problem);
+            return fail("kv.index.signature", problem);
         }
         if let KeyIndexKind::Lsm { memtable_bytes, fanout, pinned_levels } = kv.index.kind {
             let entry = u64::from(kv.index.entry_bytes);
-            within("key_value.index.memtable_bytes", memtable_bytes, entry..=1 << 36)?;
-            within("key_value.index.fanout", fanout.into(), 2..=64)?;
-            within("key_value.index.pinned_levels", pinned_levels.into(), 0..=32)?;
+            within("kv.index.memtable", memtable_bytes, entry..=1 << 36)?;
+            within("kv.index.fanout", fanout.into(), 2..=64)?;
+            within("kv.index.pinned", pinned_levels.into(), 0..=32)?;
         }
-        within("key_value.index.filter_bits", kv.index.filter_bits.into(), 0..=64)?;
-        within("key_value.index.signature_bits", kv.index.signature_bits.into(), 0..=64)?;
+        within("kv.index.filter", kv.index.filter_bits.into(), 0..=64)?;
+        within("kv.index.signature", kv.index.signature_bits.into(), 0..=64)?;
         if kv.index.keys_max == Some(0) {
-            return fail("key_value.index.keys_max", "0 keys are none");
+            return fail("kv.index.keys", "0 keys are none");
         }
         if self.flash.rewritable {
             return refuse("flash.rewritable", "pairs that are appended, never overwritten");
         }
         if self.mapping.scheme != MappingScheme::Page {
-            return refuse("mapping.scheme", "pairs at any place: page mapping");
+            return refuse("mapping.kind", "pairs at any place: page mapping");
         }
         if self.placement == Placement::Static {
-            return refuse("placement", "no addresses that could say in which plane data belong");
+            return refuse(
+                "allocation.placement",
+                "no addresses that could say in which plane data belong",
+            );
         }
         if self.mapping.unmapped_reads != UnmappedReads::Zeroes {
             return refuse("mapping.unmapped_reads", "nothing to read where nothing was stored");
@@ -490,14 +490,14 @@ impl Config {
     /// index has at most.
     fn room_for_pairs(&self, units: u64) -> Result<(PairRoom, (u64, u64)), ConfigError> {
         let Some(kv) = &self.key_value else {
-            return fail("key_value", "a namespace of pairs needs to know how pairs are kept");
+            return fail("kv", "a namespace of pairs needs to know how pairs are kept");
         };
         let largest = kv.units(self.mapping.unit_bytes, kv.key_max, kv.value_max);
         if u64::from(largest) > units {
             let problem = format!(
                 "the largest pair takes {largest} mapping units, the namespace has {units}"
             );
-            return fail("key_value.value_max", problem);
+            return fail("kv.value_max", problem);
         }
         // A pair that is stored again has two runs for a while. Where runs are of several lengths,
         // half of the numbers are enough for one to be found, unless sizes change all the time.
@@ -512,7 +512,7 @@ impl Config {
         let keys = kv.index.keys_max.unwrap_or(u64::MAX).min(units);
         let pages = Index::pages_max(&kv.index, keys, entries);
         if cells + pages.0 > UNITS_MAX {
-            return fail("namespaces", "the namespaces are larger than the drive");
+            return fail("namespace", "the namespaces are larger than the drive");
         }
         Ok((PairRoom { capacity: units as u32, cells: cells as u32, keys }, pages))
     }
@@ -529,7 +529,7 @@ impl Config {
             }
         }
         if s.suspend_erase_for_writes.is_some() && s.suspend_erase.is_none() {
-            return fail("scheduler.suspend_erase_for_writes", "erases are not suspended");
+            return fail("scheduler.suspend_erase.for_writes", "erases are not suspended");
         }
         if let Some(flin) = &s.flin {
             if flin.epoch.is_zero() {
@@ -626,7 +626,7 @@ impl Config {
                 let part = |requested| mode.is_some_and(|mode| mode.includes(requested));
                 if mode.is_none() || !requested.is_none_or(part) {
                     let problem = "the cache does not hold that: see its mode";
-                    return fail("namespace.caching", problem);
+                    return fail("namespace.cache", problem);
                 }
             }
             let planes = planes_in_order(self, namespace);
@@ -651,18 +651,18 @@ impl Config {
                 let stored =
                     cached.translation_entry_bytes.unwrap_or((address + sectors).div_ceil(8));
                 if entry == 0 || stored == 0 || stored > g.page_bytes {
-                    return fail("mapping.cached.entry_bytes", "an entry has at least one byte");
+                    return fail("mapping.cmt.entry", "an entry has at least one byte");
                 }
                 if cached.bytes < u64::from(g.page_bytes) {
                     return fail(
-                        "mapping.cached.bytes",
+                        "mapping.cmt.size",
                         format!("{} is less than one flash page ({})", cached.bytes, g.page_bytes),
                     );
                 }
-                within("mapping.cached.bytes", cached.bytes, 1..=1 << 40)?;
+                within("mapping.cmt.size", cached.bytes, 1..=1 << 40)?;
                 if cached.load_bytes == 0 || cached.load_bytes > g.page_bytes {
                     return fail(
-                        "mapping.cached.load_bytes",
+                        "mapping.cmt.load",
                         format!("{} is not within 1 to a page", cached.load_bytes),
                     );
                 }
@@ -674,7 +674,7 @@ impl Config {
     fn lay_out(&self) -> Result<Plan, ConfigError> {
         let g = &self.geometry;
         if self.namespaces.is_empty() || self.namespaces.len() > 1024 {
-            return fail("namespaces", "a drive has 1 to 1024 namespaces");
+            return fail("namespace", "a drive has 1 to 1024 namespaces");
         }
         let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
         let units_per_plane =
@@ -697,7 +697,7 @@ impl Config {
             let pages: u64 = planes.iter().map(|&plane| pages_of(plane)).sum();
             let units = namespace.units.unwrap_or(pages * units_per_page);
             if units == 0 {
-                return fail("namespaces", "a namespace has at least one mapping unit");
+                return fail("namespace", "a namespace has at least one mapping unit");
             }
             let groups = units.div_ceil(units_per_page);
             let stripe = groups.div_ceil(planes.len() as u64);
@@ -725,7 +725,7 @@ impl Config {
             }
             let numbered = pairs.as_ref().map_or(units, |(room, _)| room.cells.into());
             if base + numbered + translation_base + tables > UNITS_MAX {
-                return fail("namespaces", "the namespaces are larger than the drive");
+                return fail("namespace", "the namespaces are larger than the drive");
             }
             let mode = self.cache.map(|cache| cache.mode);
             let cached = match namespace.caching {
@@ -755,14 +755,14 @@ impl Config {
             translation_base += pages;
         }
         if base + translation_base > UNITS_MAX {
-            return fail("namespaces", "the namespaces are larger than the drive");
+            return fail("namespace", "the namespaces are larger than the drive");
         }
         let (spare_blocks, plane_room) =
             if let MappingScheme::Hybrid { log_blocks } = self.mapping.scheme {
                 (self.check_room_for_logs(&load, log_blocks)?, 0)
             } else if rewritable {
                 if load.iter().any(|&load| load > units_per_plane) {
-                    return fail("namespaces", "the namespaces are larger than the drive");
+                    return fail("namespace", "the namespaces are larger than the drive");
                 }
                 let none = vec![0; g.planes() as usize];
                 (none, 0)

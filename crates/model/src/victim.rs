@@ -106,8 +106,8 @@ impl VictimPolicy {
     /// plane of `blocks` blocks of `pages` pages.
     pub(crate) fn parameter(self, blocks: u32, pages: u32) -> Option<(&'static str, u32, u32)> {
         match self {
-            VictimPolicy::DChoices { d } => Some(("gc.victim.d", d, blocks)),
-            VictimPolicy::RandomP { pages: least } => Some(("gc.victim.pages", least, pages)),
+            VictimPolicy::DChoices { d } => Some(("gc.d", d, blocks)),
+            VictimPolicy::RandomP { pages: least } => Some(("gc.invalid_pages", least, pages)),
             _ => None,
         }
     }

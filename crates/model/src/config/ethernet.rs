@@ -227,35 +227,35 @@ impl Ethernet {
             true => Ok(()),
             false => fail(key, format!("{value} is not within {least} to {most}")),
         };
-        within("ethernet.rate", self.rate_bits_per_s, 1_000_000_000, 400_000_000_000)?;
-        within("ethernet.ports", self.ports.into(), 1, 2)?;
+        within("link.rate", self.rate_bits_per_s, 1_000_000_000, 400_000_000_000)?;
+        within("link.ports", self.ports.into(), 1, 2)?;
         let mtu = u64::from(self.mtu_bytes);
         match self.framing {
             Framing::RoceV2 { rdma_reads, .. } => {
                 if !(mtu.is_power_of_two() && (256..=4096).contains(&mtu)) {
                     let problem = format!("{mtu} is not 256, 512, 1024, 2048 or 4096");
-                    return fail("ethernet.mtu", problem);
+                    return fail("link.mtu", problem);
                 }
-                within("ethernet.rdma_reads", rdma_reads.into(), 1, 65_536)?;
+                within("link.rdma_reads", rdma_reads.into(), 1, 65_536)?;
             }
-            Framing::Tcp { .. } => within("ethernet.mtu", mtu, 576, 9216)?,
+            Framing::Tcp { .. } => within("link.mtu", mtu, 576, 9216)?,
         }
-        within("ethernet.in_capsule", self.in_capsule_bytes.into(), 0, 1 << 20)?;
-        within("ethernet.burst", self.burst_bytes.into(), 256, 1 << 20)?;
-        within("ethernet.max_transfer", self.max_transfer_bytes.into(), 512, 1 << 30)?;
+        within("link.in_capsule", self.in_capsule_bytes.into(), 0, 1 << 20)?;
+        within("link.burst", self.burst_bytes.into(), 256, 1 << 20)?;
+        within("link.max_transfer", self.max_transfer_bytes.into(), 512, 1 << 30)?;
         let a_second = |key, span: Span| within(key, span.as_ps(), 0, 1_000_000_000_000);
-        a_second("ethernet.gap", self.gap)?;
-        a_second("ethernet.nic.receive", self.nic.receive)?;
-        a_second("ethernet.nic.transmit", self.nic.transmit)?;
-        a_second("ethernet.nic.message", self.nic.message)?;
+        a_second("link.gap", self.gap)?;
+        a_second("link.nic.receive", self.nic.receive)?;
+        a_second("link.nic.transmit", self.nic.transmit)?;
+        a_second("link.nic.message", self.nic.message)?;
         if let Some(axi) = &self.axi {
-            within("ethernet.axi.width", axi.width_bytes.into(), 1, 128)?;
-            within("ethernet.axi.clock", axi.clock_hz, 1_000_000, 10_000_000_000)?;
-            a_second("ethernet.axi.arbitration", axi.arbitration)?;
+            within("link.axi.width_bits", u64::from(axi.width_bytes) * 8, 8, 1024)?;
+            within("link.axi.clock", axi.clock_hz, 1_000_000, 10_000_000_000)?;
+            a_second("link.axi.arbitration", axi.arbitration)?;
             if let AxiCounting::Bursts { beats, boundary_bytes, setup } = axi.counting {
-                within("ethernet.axi.beats", beats.into(), 1, 256)?;
-                within("ethernet.axi.boundary", boundary_bytes.unwrap_or(64).into(), 64, 1 << 20)?;
-                a_second("ethernet.axi.setup", setup)?;
+                within("link.axi.beats", beats.into(), 1, 256)?;
+                within("link.axi.boundary", boundary_bytes.unwrap_or(64).into(), 64, 1 << 20)?;
+                a_second("link.axi.setup", setup)?;
             }
         }
         self.target.check(self.max_transfer_bytes)
@@ -266,9 +266,9 @@ impl Target {
     fn check(&self, max_transfer: u32) -> Result<(), ConfigError> {
         let fail = |key, problem: String| Err(ConfigError { key, problem });
         let counts = [
-            ("ethernet.target.cores", self.cores, 1024),
-            ("ethernet.target.receive_buffers", self.receive_buffers, 1 << 20),
-            ("ethernet.target.data_buffers", self.data_buffers, 1 << 20),
+            ("link.target.cores", self.cores, 1024),
+            ("link.target.receive_buffers", self.receive_buffers, 1 << 20),
+            ("link.target.data_buffers", self.data_buffers, 1 << 20),
         ];
         for (key, count, most) in counts {
             if count.is_some_and(|count| !(1..=most).contains(&count)) {
@@ -277,17 +277,18 @@ impl Target {
         }
         for layer in self.layers.iter().flatten() {
             if layer.engines.is_some_and(|engines| !(1..=1024).contains(&engines)) {
-                return fail("ethernet.target.engines", "it is not within 1 to 1024".into());
+                return fail("link.target", "a layer has 1 to 1024 engines".into());
             }
             for cost in [&layer.input, &layer.output] {
                 let Cost::Table(table) = cost else { continue };
                 let ascends = table.windows(2).all(|pair| pair[0].0 < pair[1].0);
                 if table.is_empty() || !ascends {
-                    return fail("ethernet.target.table", "its bytes do not ascend".into());
+                    return fail("link.target", "the bytes of a cost do not ascend".into());
                 }
                 if table.last().is_some_and(|&(bytes, _)| bytes < max_transfer) {
-                    let problem = format!("it ends before the largest transfer, {max_transfer}");
-                    return fail("ethernet.target.table", problem);
+                    let problem =
+                        format!("a cost ends before the largest transfer, {max_transfer}");
+                    return fail("link.target", problem);
                 }
             }
         }

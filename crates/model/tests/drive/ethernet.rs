@@ -446,16 +446,16 @@ fn ports_are_taken_in_turn_or_as_said() {
 #[test]
 fn what_cannot_be() {
     let refused = |change: fn(&mut Ethernet)| drive(change).check().expect_err("refused").key;
-    assert_eq!(refused(|e| e.mtu_bytes = 1500), "ethernet.mtu");
-    assert_eq!(refused(|e| e.rate_bits_per_s = 999_999_999), "ethernet.rate");
-    assert_eq!(refused(|e| e.ports = 3), "ethernet.ports");
-    assert_eq!(refused(|e| e.target.cores = Some(0)), "ethernet.target.cores");
+    assert_eq!(refused(|e| e.mtu_bytes = 1500), "link.mtu");
+    assert_eq!(refused(|e| e.rate_bits_per_s = 999_999_999), "link.rate");
+    assert_eq!(refused(|e| e.ports = 3), "link.ports");
+    assert_eq!(refused(|e| e.target.cores = Some(0)), "link.target.cores");
     let short = |e: &mut Ethernet| {
         let cost = Cost::Table(vec![(512, ns(1)), (4096, ns(2))]);
         let output = Cost::NOTHING;
         e.target.layers[0] = Some(Layer { input: cost, output, engines: None, merged: false });
     };
-    assert_eq!(refused(short), "ethernet.target.table");
+    assert_eq!(refused(short), "link.target");
     // A transfer beyond the largest is refused on the way, and nothing else happens.
     let mut host = filled(drive(|e| e.max_transfer_bytes = 4096));
     let done = host.run_one(Operation::Read, 0, 16);

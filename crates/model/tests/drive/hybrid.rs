@@ -258,7 +258,7 @@ fn what_hybrid_mapping_excludes_is_refused() {
         change(&mut config);
         config.check().expect_err("it is refused").key
     };
-    assert_eq!(refused(|c| c.mapping.unit_bytes = 4096), "mapping.unit_bytes");
+    assert_eq!(refused(|c| c.mapping.unit_bytes = 4096), "mapping.unit");
     assert_eq!(
         refused(|c| c.mapping.table = MappingTable::Cached(cached_table(1 << 20))),
         "mapping.table"
@@ -267,7 +267,7 @@ fn what_hybrid_mapping_excludes_is_refused() {
         refused(|c| c.mapping.unmapped_reads = UnmappedReads::Allocate),
         "mapping.unmapped_reads"
     );
-    assert_eq!(refused(|c| c.placement = Placement::Striped), "placement");
+    assert_eq!(refused(|c| c.placement = Placement::Striped), "allocation.placement");
     assert_eq!(refused(|c| c.gc.paced = true), "gc");
     assert_eq!(refused(|c| c.gc.idle_after = Some(Span::from_ms(1))), "gc");
     assert_eq!(refused(|c| c.wear.static_threshold = Some(5)), "wear.static_threshold");

@@ -369,14 +369,14 @@ fn knobs() -> Vec<Knob> {
             0.1..=0.6,
         ),
         knob(
-            "geometry.page_bytes",
+            "geometry.page_size",
             nothing,
             |c| c.geometry.page_bytes = 16384,
             write_latency,
             1.015..=1.025,
         ),
         knob(
-            "geometry.page_spare_bytes",
+            "geometry.page_spare",
             |c| c.bus.transfer_spare = true,
             |c| c.geometry.page_spare_bytes = 8192,
             read_latency,
@@ -407,8 +407,8 @@ fn knobs() -> Vec<Knob> {
             1.8..=1.9,
         ),
         // Bus.
-        knob("bus.width_bytes", nothing, |c| c.bus.width_bytes = 2, read_latency, 0.94..=0.96),
-        knob("bus.rate_mts", nothing, |c| c.bus.rate_mts = 400, read_latency, 1.08..=1.10),
+        knob("bus.width_bits", nothing, |c| c.bus.width_bytes = 2, read_latency, 0.94..=0.96),
+        knob("bus.rate", nothing, |c| c.bus.rate_mts = 400, read_latency, 1.08..=1.10),
         knob("bus.cycles.t_cs", nothing, |c| c.bus.cycles.t_cs = us(50), read_latency, 1.8..=1.9),
         knob("bus.cycles.t_wc", nothing, |c| c.bus.cycles.t_wc = us(50), read_latency, 6.0..=6.5),
         knob("bus.cycles.t_wb", nothing, |c| c.bus.cycles.t_wb = us(50), read_latency, 1.8..=1.9),
@@ -471,7 +471,7 @@ fn knobs() -> Vec<Knob> {
         ),
         // Link.
         knob(
-            "link.bytes_per_s",
+            "link.bandwidth",
             slow_link,
             |c| c.link.bytes_per_s = 50_000_000,
             read_rate,
@@ -479,21 +479,21 @@ fn knobs() -> Vec<Knob> {
         ),
         knob("link.lanes", slow_link, |c| c.link.lanes = 32, read_latency, 1.001..=1.02),
         knob(
-            "link.max_payload_bytes",
+            "link.max_payload",
             slow_link,
             |c| c.link.max_payload_bytes = 512,
             read_rate,
             1.12..=1.18,
         ),
         knob(
-            "link.packet_overhead_bytes",
+            "link.packet_overhead",
             slow_link,
             |c| c.link.packet_overhead_bytes = 0,
             read_rate,
             1.20..=1.26,
         ),
         knob(
-            "link.submission_entry_bytes",
+            "link.submission_entry",
             slow_link,
             |c| c.link.submission_entry_bytes = 128,
             read_latency,
@@ -547,7 +547,7 @@ fn knobs() -> Vec<Knob> {
         // Cache.
         knob("cache", nothing, with_cache, write_latency, 0.005..=0.02),
         knob(
-            "cache.bytes",
+            "cache.size",
             with_cache,
             |c| edit_cache(c, |cache| cache.bytes = 64 << 10),
             burst_latency,
@@ -578,7 +578,7 @@ fn knobs() -> Vec<Knob> {
             2.0..=4.0,
         ),
         knob(
-            "cache.dram.row_bytes",
+            "cache.dram.row",
             |c| {
                 with_cache(c);
                 edit_cache(c, |cache| cache.dram.t_rcd = us(1));
@@ -588,14 +588,14 @@ fn knobs() -> Vec<Knob> {
             1.5..=3.0,
         ),
         knob(
-            "cache.dram.rate_mts",
+            "cache.dram.rate",
             with_cache,
             |c| edit_cache(c, |cache| cache.dram.rate_mts = 100),
             cached_read_latency,
             2.5..=6.0,
         ),
         knob(
-            "cache.dram.width_bytes",
+            "cache.dram.width_bits",
             with_cache,
             |c| edit_cache(c, |cache| cache.dram.width_bytes = 1),
             cached_read_latency,
@@ -675,7 +675,7 @@ fn knobs() -> Vec<Knob> {
             0.1..=0.4,
         ),
         knob(
-            "cache.dram.rows.banks",
+            "cache.dram.banks",
             |c| {
                 with_cache(c);
                 edit_cache(c, |cache| {
@@ -717,7 +717,7 @@ fn knobs() -> Vec<Knob> {
             10.0..=500.0,
         ),
         knob(
-            "cache.write_back.high",
+            "cache.high",
             |c| {
                 with_cache(c);
                 edit_cache(c, |cache| cache.write_back = WriteBack::Lru { high: 0.01 });
@@ -728,7 +728,7 @@ fn knobs() -> Vec<Knob> {
         ),
         // Mapping.
         knob(
-            "mapping.unit_bytes",
+            "mapping.unit",
             nothing,
             // Writes of 4 KiB are parts of it.
             |c| c.mapping.unit_bytes = 8192,
@@ -744,7 +744,7 @@ fn knobs() -> Vec<Knob> {
             20.0..=60.0,
         ),
         knob(
-            "mapping.cached.bytes",
+            "mapping.cmt.size",
             |c| table(c, |_| ()),
             |c| edit_table(c, |table| table.bytes = 1 << 20),
             mapping_reads,
@@ -758,21 +758,21 @@ fn knobs() -> Vec<Knob> {
             0.0..=0.9,
         ),
         knob(
-            "mapping.cached.entry_bytes",
+            "mapping.cmt.entry",
             |c| table(c, |_| ()),
             |c| edit_table(c, |table| table.entry_bytes = Some(1024)),
             mapping_reads,
             1.05..=3.0,
         ),
         knob(
-            "mapping.cached.translation_entry_bytes",
+            "mapping.cmt.translation_entry",
             |c| table(c, |table| table.granularity = CmtGranularity::Page),
             |c| edit_table(c, |table| table.translation_entry_bytes = Some(64)),
             mapping_reads,
             1.1..=100.0,
         ),
         knob(
-            "mapping.cached.load_bytes",
+            "mapping.cmt.load",
             |c| table(c, |_| ()),
             |c| edit_table(c, |table| table.load_bytes = 8192),
             miss_latency,
@@ -850,14 +850,14 @@ fn knobs() -> Vec<Knob> {
             1.02..=2.0,
         ),
         knob(
-            "gc.victim.d",
+            "gc.d",
             |c| c.gc.victim = VictimPolicy::DChoices { d: 2 },
             |c| c.gc.victim = VictimPolicy::DChoices { d: 8 },
             amplification,
             0.5..=0.97,
         ),
         knob(
-            "gc.victim.pages",
+            "gc.invalid_pages",
             |c| c.gc.victim = VictimPolicy::RandomP { pages: 1 },
             |c| c.gc.victim = VictimPolicy::RandomP { pages: 4 },
             amplification,
@@ -906,7 +906,7 @@ fn knobs() -> Vec<Knob> {
         ),
         knob("gc.reserve_blocks", no_free, |c| c.gc.reserve_blocks = 4, amplification, 1.015..=3.0),
         knob(
-            "gc.frontiers",
+            "gc.write_frontiers",
             nothing,
             |c| c.gc.frontiers = WriteFrontiers::One,
             amplification,

@@ -118,14 +118,14 @@ fn units_that_do_not_fit_a_die_are_refused() {
         change(&mut config);
         config.check().expect_err("it is refused").key
     };
-    assert_eq!(refused(|c| c.mapping.unit_bytes = 131_072), "mapping.unit_bytes");
-    assert_eq!(refused(|c| c.mapping.unit_bytes = 49152), "mapping.unit_bytes");
-    assert_eq!(refused(|c| c.mapping.unit_bytes = 16384 + 512), "mapping.unit_bytes");
-    assert_eq!(refused(|c| c.geometry.planes_per_die = 2), "mapping.unit_bytes");
+    assert_eq!(refused(|c| c.mapping.unit_bytes = 131_072), "mapping.unit");
+    assert_eq!(refused(|c| c.mapping.unit_bytes = 49152), "mapping.unit");
+    assert_eq!(refused(|c| c.mapping.unit_bytes = 16384 + 512), "mapping.unit");
+    assert_eq!(refused(|c| c.geometry.planes_per_die = 2), "mapping.unit");
     assert_eq!(refused(|c| c.scheduler.multi_plane = false), "scheduler.multi_plane");
     assert_eq!(refused(|c| c.namespaces[0].planes = vec![0, 1]), "namespace.planes");
     let hybrid = |c: &mut Config| c.mapping.scheme = MappingScheme::Hybrid { log_blocks: 2 };
-    assert_eq!(refused(hybrid), "mapping.unit_bytes");
+    assert_eq!(refused(hybrid), "mapping.unit");
 }
 
 /// What is programmed beside what hosts wrote, of writes of 4 KiB to units of 16 KiB, with a cache

@@ -84,7 +84,7 @@ fn what_cannot_be_in_place_is_refused() {
         change(&mut config);
         config.check().expect_err("refused").key
     };
-    assert_eq!(refused(|c| c.mapping.unit_bytes = 2048), "mapping.unit_bytes");
+    assert_eq!(refused(|c| c.mapping.unit_bytes = 2048), "mapping.unit");
     assert_eq!(
         refused(|c| c.mapping.table = MappingTable::Cached(cached_table(8192))),
         "mapping.table"

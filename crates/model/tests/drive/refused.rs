@@ -30,8 +30,8 @@ const CASES: &[Case] = &[
     (|c| c.geometry.blocks_per_plane = u32::MAX, "geometry.blocks_per_plane"),
     (|c| c.geometry.pages_per_block = 0, "geometry.pages_per_block"),
     (|c| c.geometry.pages_per_block = u32::MAX, "geometry.pages_per_block"),
-    (|c| c.geometry.page_bytes = 0, "geometry.page_bytes"),
-    (|c| c.geometry.page_bytes = 5000, "geometry.page_bytes"),
+    (|c| c.geometry.page_bytes = 0, "geometry.page_size"),
+    (|c| c.geometry.page_bytes = 5000, "geometry.page_size"),
     // 40 PB.
     (
         |c| {
@@ -44,13 +44,10 @@ const CASES: &[Case] = &[
         },
         "geometry",
     ),
-    (|c| c.mapping.unit_bytes = 0, "mapping.unit_bytes"),
-    (|c| c.mapping.unit_bytes = 32768, "mapping.unit_bytes"),
-    (|c| c.mapping.unit_bytes = 768, "mapping.unit_bytes"),
-    (
-        |c| (c.geometry.pages_per_block, c.mapping.unit_bytes) = (1 << 15, 4096),
-        "mapping.unit_bytes",
-    ),
+    (|c| c.mapping.unit_bytes = 0, "mapping.unit"),
+    (|c| c.mapping.unit_bytes = 32768, "mapping.unit"),
+    (|c| c.mapping.unit_bytes = 768, "mapping.unit"),
+    (|c| (c.geometry.pages_per_block, c.mapping.unit_bytes) = (1 << 15, 4096), "mapping.unit"),
     (
         |c| {
             c.gc.unit = CollectionUnit::Superblock;
@@ -75,7 +72,7 @@ const CASES: &[Case] = &[
             c.gc.frontiers = hot_cold(|_| ());
             c.mapping.scheme = MappingScheme::Hybrid { log_blocks: 4 };
         },
-        "gc.frontiers",
+        "gc.write_frontiers",
     ),
     (
         |c| {
@@ -89,16 +86,16 @@ const CASES: &[Case] = &[
                 divides_collection: true,
             });
         },
-        "gc.frontiers",
+        "gc.write_frontiers",
     ),
-    (|c| c.bus.width_bytes = 0, "bus.width_bytes"),
-    (|c| c.bus.rate_mts = 0, "bus.rate_mts"),
-    (|c| c.bus.rate_mts = 20_000, "bus.rate_mts"),
-    (|c| c.link.bytes_per_s = 0, "link.bytes_per_s"),
+    (|c| c.bus.width_bytes = 0, "bus.width_bits"),
+    (|c| c.bus.rate_mts = 0, "bus.rate"),
+    (|c| c.bus.rate_mts = 20_000, "bus.rate"),
+    (|c| c.link.bytes_per_s = 0, "link.bandwidth"),
     (|c| c.link.lanes = 0, "link.lanes"),
-    (|c| c.link.max_payload_bytes = 0, "link.max_payload_bytes"),
-    (|c| c.link.packet_overhead_bytes = 1000, "link.packet_overhead_bytes"),
-    (|c| c.link.submission_entry_bytes = 0, "link.submission_entry_bytes"),
+    (|c| c.link.max_payload_bytes = 0, "link.max_payload"),
+    (|c| c.link.packet_overhead_bytes = 1000, "link.packet_overhead"),
+    (|c| c.link.submission_entry_bytes = 0, "link.submission_entry"),
     (|c| c.queues.fetch_size = 0, "queues.fetch_size"),
     (|c| c.queues.entries = 1, "queues.entries"),
     (|c| c.queues.arbitration_burst = 0, "queues.arbitration_burst"),
@@ -111,9 +108,9 @@ const CASES: &[Case] = &[
     // Too small for its thresholds.
     (|c| c.over_provisioning = 0.01, "over_provisioning"),
     (|c| c.geometry.blocks_per_plane = 5, "over_provisioning"),
-    (|c| c.cache = Some(DataCache { bytes: 0, ..cache() }), "cache.bytes"),
-    (|c| c.cache = Some(DataCache { bytes: 4096, ..cache() }), "cache.bytes"),
-    (|c| c.cache = Some(DataCache { bytes: u64::MAX, ..cache() }), "cache.bytes"),
+    (|c| c.cache = Some(DataCache { bytes: 0, ..cache() }), "cache.size"),
+    (|c| c.cache = Some(DataCache { bytes: 4096, ..cache() }), "cache.size"),
+    (|c| c.cache = Some(DataCache { bytes: u64::MAX, ..cache() }), "cache.size"),
     (
         |c| {
             let mode = CacheMode::Read;
@@ -121,34 +118,34 @@ const CASES: &[Case] = &[
         },
         "cache.power_loss_protection",
     ),
-    (|c| c.namespaces[0].caching = Caching::Only(None), "namespace.caching"),
+    (|c| c.namespaces[0].caching = Caching::Only(None), "namespace.cache"),
     (
         |c| {
             c.cache = Some(cache());
             c.namespaces[0].caching = Caching::Only(Some(CacheMode::Both));
         },
-        "namespace.caching",
+        "namespace.cache",
     ),
     (
         |c| {
             let dram = Dram { rate_mts: 0, ..cache().dram };
             c.cache = Some(DataCache { dram, ..cache() });
         },
-        "cache.dram.rate_mts",
+        "cache.dram.rate",
     ),
     (
         |c| {
             let dram = Dram { row_bytes: 0, ..cache().dram };
             c.cache = Some(DataCache { dram, ..cache() });
         },
-        "cache.dram.row_bytes",
+        "cache.dram.row",
     ),
     (
         |c| {
             let dram = Dram { width_bytes: 0, ..cache().dram };
             c.cache = Some(DataCache { dram, ..cache() });
         },
-        "cache.dram.width_bytes",
+        "cache.dram.width_bits",
     ),
     (
         |c| {
@@ -162,7 +159,7 @@ const CASES: &[Case] = &[
             let dram = Dram { rows: RowPolicy::Open { banks: 0 }, ..cache().dram };
             c.cache = Some(DataCache { dram, ..cache() });
         },
-        "cache.dram.rows.banks",
+        "cache.dram.banks",
     ),
     (
         |c| c.cache = Some(DataCache { write_back_max: Some(511), ..cache() }),
@@ -177,32 +174,32 @@ const CASES: &[Case] = &[
     ),
     (
         |c| c.cache = Some(DataCache { write_back: WriteBack::Lru { high: 1.5 }, ..cache() }),
-        "cache.write_back.high",
+        "cache.high",
     ),
     (
         |c| c.cache = Some(DataCache { write_back: WriteBack::Lru { high: f64::NAN }, ..cache() }),
-        "cache.write_back.high",
+        "cache.high",
     ),
-    (|c| c.mapping.table = MappingTable::Cached(cached_table(0)), "mapping.cached.bytes"),
-    (|c| c.mapping.table = MappingTable::Cached(cached_table(u64::MAX)), "mapping.cached.bytes"),
+    (|c| c.mapping.table = MappingTable::Cached(cached_table(0)), "mapping.cmt.size"),
+    (|c| c.mapping.table = MappingTable::Cached(cached_table(u64::MAX)), "mapping.cmt.size"),
     (
         |c| {
             let table = CachedTable { load_bytes: 0, ..cached_table(1 << 20) };
             c.mapping.table = MappingTable::Cached(table);
         },
-        "mapping.cached.load_bytes",
+        "mapping.cmt.load",
     ),
     (
         |c| {
             let table = CachedTable { entry_bytes: Some(0), ..cached_table(1 << 20) };
             c.mapping.table = MappingTable::Cached(table);
         },
-        "mapping.cached.entry_bytes",
+        "mapping.cmt.entry",
     ),
-    (|c| c.gc.victim = VictimPolicy::DChoices { d: 0 }, "gc.victim.d"),
-    (|c| c.gc.victim = VictimPolicy::DChoices { d: u32::MAX }, "gc.victim.d"),
-    (|c| c.gc.victim = VictimPolicy::RandomP { pages: 0 }, "gc.victim.pages"),
-    (|c| c.gc.victim = VictimPolicy::RandomP { pages: 17 }, "gc.victim.pages"),
+    (|c| c.gc.victim = VictimPolicy::DChoices { d: 0 }, "gc.d"),
+    (|c| c.gc.victim = VictimPolicy::DChoices { d: u32::MAX }, "gc.d"),
+    (|c| c.gc.victim = VictimPolicy::RandomP { pages: 0 }, "gc.invalid_pages"),
+    (|c| c.gc.victim = VictimPolicy::RandomP { pages: 17 }, "gc.invalid_pages"),
     (|c| c.gc.reserve_blocks = 0, "gc.reserve_blocks"),
     (|c| c.gc.reserve_blocks = u32::MAX, "gc.reserve_blocks"),
     (|c| c.gc.start = 0.99, "gc.start"),
@@ -210,34 +207,34 @@ const CASES: &[Case] = &[
     (|c| c.gc.urgent = f64::INFINITY, "gc.urgent"),
     (|c| c.gc.idle_target = f64::NAN, "gc.idle_target"),
     (|c| c.wear.static_threshold = Some(1), "wear.static_threshold"),
-    (|c| c.wear.initial = u32::MAX, "wear.initial"),
+    (|c| c.wear.initial = u32::MAX, "wear.initial_cycles"),
     (|c| c.wear.endurance = Some(0), "wear.endurance"),
     (|c| c.wear.endurance_deviation = f64::NAN, "wear.endurance_deviation"),
-    (|c| c.wear.reads = Some(worn_reads(vec![(5, 0.0), (5, 1.0)])), "wear.reads.retries"),
-    (|c| c.wear.reads = Some(worn_reads(vec![(5, 1e9)])), "wear.reads.retries"),
+    (|c| c.wear.reads = Some(worn_reads(vec![(5, 0.0), (5, 1.0)])), "wear.retries"),
+    (|c| c.wear.reads = Some(worn_reads(vec![(5, 1e9)])), "wear.retries"),
     (
         |c| {
             let decode = vec![(9, Span::ZERO), (5, Span::ZERO)];
             c.wear.reads = Some(WornReads { decode, ..worn_reads(vec![]) });
         },
-        "wear.reads.decode",
+        "wear.decode",
     ),
     (
         |c| {
             let (read_nj, program_nj, erase_nj) = (u64::MAX, 0, 0);
             c.energy = Some(Energy { read_nj, program_nj, erase_nj, channel_mw: 0, idle_mw: 0 });
         },
-        "energy.read_nj",
+        "energy.read",
     ),
-    (|c| c.namespaces.clear(), "namespaces"),
-    (|c| c.namespaces[0].units = Some(0), "namespaces"),
-    (|c| c.namespaces[0].units = Some(u64::MAX), "namespaces"),
-    (|c| c.namespaces[0].units = Some(1 << 40), "namespaces"),
+    (|c| c.namespaces.clear(), "namespace"),
+    (|c| c.namespaces[0].units = Some(0), "namespace"),
+    (|c| c.namespaces[0].units = Some(u64::MAX), "namespace"),
+    (|c| c.namespaces[0].units = Some(1 << 40), "namespace"),
     (|c| c.namespaces[0].channels = vec![2], "namespace.channels"),
     (|c| c.namespaces[0].chips = vec![0, 0], "namespace.chips"),
     (|c| c.namespaces[0].dies = vec![u32::MAX], "namespace.dies"),
     (|c| c.namespaces[0].planes = vec![7], "namespace.planes"),
-    (|c| c.plane_order = PlaneOrder([Dimension::Channel; 4]), "plane_order"),
+    (|c| c.plane_order = PlaneOrder([Dimension::Channel; 4]), "allocation.order"),
     (|c| c.faults = vec![Fault::SlowDie { die: 4, factor: 2.0 }], "fault.die"),
     (|c| c.faults = vec![Fault::SlowDie { die: 0, factor: 0.5 }], "fault.factor"),
     (|c| c.faults = vec![Fault::SlowDie { die: 0, factor: f64::NAN }], "fault.factor"),
