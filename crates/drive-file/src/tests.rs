@@ -219,6 +219,8 @@ fn overrides_reach_every_kind_of_value() {
     let mixed = small(&["flash.read.lsb=30us", "flash.program.lsb=1ms"]);
     assert!(mixed.unwrap_err().messages().any(|m| m.contains("missing")));
     assert_eq!(small(&["flash.cell=mlc"]).unwrap().config.flash.read.msb.as_ps(), 60_000_000);
+    let pairs = ["kv={}".to_owned(), "allocation.placement=striped".to_owned()];
+    assert_eq!(load("mqsim", &pairs).unwrap().config.mapping.table, MappingTable::Ideal);
     let ideal = load("mqsim", &["mapping.table=ideal".into()]).unwrap().config;
     assert_eq!(
         ideal.mapping.table,

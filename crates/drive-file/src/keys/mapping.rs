@@ -61,7 +61,8 @@ section! {
             MappingScheme::Page => None,
         };
         /// Where the table lives. Default: cached if there is a `[mapping.cmt]`, else ideal.
-        table: Maybe<TableName>, when SMALL_TABLES if |it| *it == TableName::Cached,
+        table: Maybe<TableName>,
+            when SMALL_TABLES | ERASED | BLOCKS if |it| *it == TableName::Cached,
             writes |mapping, _| (mapping.scheme == MappingScheme::Page).then(|| {
                 quoted(match mapping.table {
                     MappingTable::Ideal => TableName::Ideal,
