@@ -230,6 +230,30 @@ fn overrides_reach_every_kind_of_value() {
 }
 
 #[test]
+fn an_override_takes_effects_of_what_stands_below_it() {
+    let with = |drive: &str, overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|&set| set.to_owned()).collect();
+        load(drive, &overrides).map_err(|error| shown(&error))
+    };
+    // All that the file says of a table, but not what is said of it above.
+    assert!(with("mqsim", &["mapping.table=ideal"]).is_ok());
+    let refused = with("mqsim", &["mapping.table=ideal", "mapping.cmt.size=4MiB"]).unwrap_err();
+    assert!(refused.contains("`mapping.cmt.size` has no effect: the whole table"), "{refused}");
+    assert!(refused.contains("--set:1"), "{refused}");
+    assert!(with("mqsim", &["mapping.cmt.size=4MiB", "mapping.table=ideal"]).is_ok());
+    // The unit of a file, too, but not one that stands above.
+    let rewritable = with("samsung-970-pro", &["flash.rewritable=true"]).unwrap().config;
+    assert_eq!(rewritable.mapping.unit_bytes, rewritable.geometry.page_bytes);
+    let refused = with("samsung-970-pro", &["flash.rewritable=true", "mapping.unit=4KiB"]);
+    assert!(refused.unwrap_err().contains("or use `mapping.unit = \"32KiB\"`"));
+    // The time of a word line is none of a page.
+    let refused = with("qlc-p4320", &["flash.rewritable=true"]).unwrap_err();
+    assert!(refused.contains("`flash.one_shot` has no effect: rewritable"), "{refused}");
+    let refused = with("optane-p4800x", &["wear.static_threshold=10"]).unwrap_err();
+    assert!(refused.contains("`wear.static_threshold` has no effect: rewritable"), "{refused}");
+}
+
+#[test]
 fn collection_is_as_the_file_says() {
     let gc = |overrides: &[&str]| {
         let loaded = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));

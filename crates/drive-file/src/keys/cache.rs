@@ -77,7 +77,8 @@ section! {
                 WriteBack::Eager => WriteBackName::Eager,
                 WriteBack::Lru { .. } => WriteBackName::Lru,
             }));
-        /// With `write_back = "lru"`: the dirty share above which data is written back.
+        /// With `write_back = "lru"`: the dirty share above which data is written back, between 0% and
+        /// 100%.
         high: Maybe<Fraction> = "80%", when CAPACITY | WRITES | LRU,
             shows |cache, _| match cache.write_back {
                 WriteBack::Lru { high } => Some(high),
@@ -85,7 +86,7 @@ section! {
             };
         /// With `write_back = "eager"`: how much of what was written may be on its way to the flash,
         /// of each part of the cache; then writes wait. Default: as much as fits.
-        write_back_max: Maybe<Bytes>, when CAPACITY | WRITES | EAGER, is write_back_max;
+        write_back_max: Maybe<Bytes>, in "512B" to "1023GiB", when CAPACITY | WRITES | EAGER, is write_back_max;
         /// The DRAM behind the cache.
         dram: Maybe<Dram>, when CAPACITY, inner |cache, _| Some(&cache.dram);
     }
@@ -107,8 +108,8 @@ section! {
     #[derive(Default)]
     Dram => mynah_model::config::Dram {
         /// Bytes in a row.
-        row: Maybe<Bytes> = "8KiB", is row_bytes;
-        /// Width of the data bus in bits, a multiple of 8.
+        row: Maybe<Bytes> = "8KiB", in "64B" to "1MiB", is row_bytes;
+        /// Width of the data bus in bits, a multiple of 8 up to 4096.
         width_bits: Maybe<Width> = "32", is width_bytes;
         /// Millions of transfers a second.
         rate: Maybe<TransferRate> = "1600MT/s", in "1MT/s" to "100000MT/s", is rate_mts;
@@ -167,8 +168,9 @@ impl Cache {
                 )),
             );
         }
-        if let Some(at) = self.high.as_ref().filter(|at| at.get().0 <= 0.0) {
-            check.wrong("`cache.high` must be more than 0", at, "out of range", None);
+        if let Some(at) = self.high.as_ref().filter(|at| at.get().0 <= 0.0 || at.get().0 >= 1.0) {
+            let message = format!("`cache.high` must be between 0% and 100%, not {}", at.get());
+            check.wrong(message, at, "out of range", None);
         }
         if let Some(dram) = &self.dram {
             dram.get().check(check);

@@ -274,10 +274,11 @@ pub(crate) fn take_without_effect(
 ) -> (bool, Vec<(Range<usize>, &'static Need)>) {
     let causes = file.clone();
     let (mut taken, mut refused) = (false, vec![]);
-    take(file, &[], &mut |place, needs| {
+    let layer = |span: &Range<usize>| document.layer(span);
+    take(file, &[], &mut |given, needs| {
         let Some(need) = needs.iter().find(|need| !(need.holds)(config)) else { return false };
+        let Some(place) = latest(given, &layer) else { return false };
         taken = true;
-        let layer = |span: &Range<usize>| document.layer(span);
         let is_later = |cause: Range<usize>| layer(&cause) > layer(&place);
         if !(need.cause)(&causes).is_some_and(is_later) {
             refused.push((place, *need));
@@ -288,12 +289,27 @@ pub(crate) fn take_without_effect(
 }
 
 /// Takes out the keys of which `is_idle` says so.
-fn take(given: &mut dyn Given, needs: Needs, is_idle: &mut dyn FnMut(Range<usize>, Needs) -> bool) {
-    if given.place().is_some_and(|place| is_idle(place, needs)) {
+fn take(
+    given: &mut dyn Given,
+    needs: Needs,
+    is_idle: &mut dyn FnMut(&mut dyn Given, Needs) -> bool,
+) {
+    if is_idle(given, needs) {
         given.clear();
     } else {
         given.keys(&mut |inner, needs| take(inner, needs, is_idle));
     }
+}
+
+/// Where a key was written, or what of its section was written after the rest of it.
+fn latest(given: &mut dyn Given, layer: &dyn Fn(&Range<usize>) -> usize) -> Option<Range<usize>> {
+    let mut place = given.place()?;
+    given.keys(&mut |inner, _| {
+        if let Some(inner) = latest(inner, layer).filter(|inner| layer(inner) > layer(&place)) {
+            place = inner;
+        }
+    });
+    Some(place)
 }
 
 /// Declares a section; see the module.

@@ -58,7 +58,8 @@ static SHARED_CORES: Need = Need {
     cause: |file| {
         let target = file.link.get().target.as_ref()?.get();
         let layers = target.layers().into_iter().filter_map(|(_, layer)| layer.as_ref());
-        layers.filter_map(|at| at.get().bypass.as_ref()).map(At::span).max_by_key(|it| it.start)
+        let bypass = layers.filter_map(|at| at.get().bypass.as_ref()).filter(|at| *at.get());
+        bypass.map(At::span).max_by_key(|it| it.start)
     },
     why: "no layer runs on them",
     help: "remove it, or give a layer without `engines`",
@@ -69,11 +70,11 @@ section! {
     #[derive(Default)]
     Nic => config::Nic {
         /// For each packet that comes.
-        receive: Maybe<Duration> = "0", is receive;
+        receive: Maybe<Duration> = "0", in "0" to "1s", is receive;
         /// For each packet that goes.
-        transmit: Maybe<Duration> = "0", is transmit;
+        transmit: Maybe<Duration> = "0", in "0" to "1s", is transmit;
         /// The control plane's cost of each message, either way.
-        message: Maybe<Duration> = "0", is message;
+        message: Maybe<Duration> = "0", in "0" to "1s", is message;
         /// Whether a packet's cost and its time on the wire overlap with those of the packets around
         /// it, or follow one another.
         pipelining: Maybe<PipeliningName> = "overlapped", when NIC_COSTS,
@@ -101,13 +102,14 @@ section! {
         /// With `counting = "bursts"`: beats of a burst, at most.
         beats: Maybe<u32> = "256", in "1" to "256", when BURSTS,
             shows |axi, _| bursts(axi).map(|it| it.0);
-        /// The same: what bursts do not cross, or 0 if they may. The default is AXI4's rule.
+        /// The same: what bursts do not cross, at least 64B, or 0 if they may. The default is AXI4's
+        /// rule.
         boundary: Maybe<Bytes> = "4KiB", in "0B" to "1MiB", when BURSTS,
             shows |axi, _| bursts(axi).map(|it| it.1.unwrap_or(0));
         /// The same: for each burst.
-        setup: Maybe<Duration> = "0", when BURSTS, shows |axi, _| bursts(axi).map(|it| it.2);
+        setup: Maybe<Duration> = "0", in "0" to "1s", when BURSTS, shows |axi, _| bursts(axi).map(|it| it.2);
         /// For each transfer.
-        arbitration: Maybe<Duration> = "0", is arbitration;
+        arbitration: Maybe<Duration> = "0", in "0" to "1s", is arbitration;
     }
     with |axi, check, _file| { counting: axi.counted(check) }
 }

@@ -6,7 +6,7 @@ use super::value::quoted;
 use super::{CellName, File};
 use crate::at::{At, Maybe};
 use crate::check::{Check, MAX_STEP, or};
-use crate::units::Duration;
+use crate::units::{Bytes, Duration};
 use mynah_model::config::{self, CellType, FlashTiming};
 use mynah_stamp::Span;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -25,10 +25,18 @@ static ERASES: Need = Need {
 };
 
 static WORD_LINES: Need = Need {
-    holds: |config| !config.flash.rewritable && config.flash.cell != CellType::Slc,
+    holds: |config| config.flash.cell != CellType::Slc,
     cause: |file| Some(file.flash.get().cell.span()),
     why: "a word line is one page",
     help: "remove it, or choose another `flash.cell`",
+};
+
+// Not taken away by an override: `flash.program` is the time of a word line.
+static ERASED_WORD_LINES: Need = Need {
+    holds: |config| !config.flash.rewritable,
+    cause: |_| None,
+    why: "rewritable memory is overwritten page by page",
+    help: "use `flash.one_shot = false`, and a `flash.program` of a page",
 };
 
 section! {
@@ -46,7 +54,7 @@ section! {
         /// and other memory that is never erased.
         rewritable: Maybe<bool> = "false", shows |flash, _| flash.rewritable.then_some(true);
         /// Whether one program takes a whole word line, a page for each bit of a cell.
-        one_shot: Maybe<bool> = "false", when WORD_LINES if |it| *it,
+        one_shot: Maybe<bool> = "false", when ERASED_WORD_LINES | WORD_LINES if |it| *it,
             shows |flash, _| flash.one_shot.then_some(true);
         /// Added to every read between the array and the ready signal.
         read_ready_delay: Maybe<Duration> = "0", is read_ready_delay;
@@ -76,11 +84,11 @@ impl Flash {
         }
         let page = file.geometry.get().page_size.get().0;
         if let Some(unit) = file.mapping.unit.as_ref().filter(|unit| unit.get().0 != page) {
-            check.wrong(
+            check.without_effect(
+                unit.span(),
+                rewritable(file),
                 "rewritable memory has mapping units of a page",
-                unit,
-                "not the page",
-                Some("remove it".to_owned()),
+                &format!("remove it, or use `mapping.unit = \"{}\"`", Bytes(page)),
             );
         }
     }

@@ -24,12 +24,12 @@ section! {
         dies_per_chip: At<u32>, in "1", is dies_per_chip;
         /// Planes in each die.
         planes_per_die: At<u32>, in "1" to "8", is planes_per_die;
-        /// Blocks in each plane.
-        blocks_per_plane: At<u32>, in "1", is blocks_per_plane;
-        /// Pages in each block.
+        /// Blocks in each plane, up to 1048576.
+        blocks_per_plane: At<u32>, in "4", is blocks_per_plane;
+        /// Pages in each block, up to 32768.
         pages_per_block: At<u32>, in "1", is pages_per_block;
         /// User bytes in a page; a multiple of 512.
-        page_size: At<Bytes>, is page_bytes;
+        page_size: At<Bytes>, in "512B" to "1MiB", is page_bytes;
         /// Spare bytes in a page (ECC, metadata).
         page_spare: Maybe<Bytes> = "0B", is page_spare_bytes;
     }
@@ -47,7 +47,10 @@ impl Geometry {
                     "{on_channel} dies on a channel ({chips} chips of {dies} dies), but at most \
                      {MAX_DIES_PER_CHANNEL} can share one"
                 ),
-                &self.dies_per_chip,
+                [&self.chips_per_channel, &self.dies_per_chip]
+                    .into_iter()
+                    .max_by_key(|at| check.document.layer(&at.span()))
+                    .unwrap_or(&self.dies_per_chip),
                 "too many",
                 Some("use more channels, or fewer chips or dies".to_owned()),
             );

@@ -99,7 +99,7 @@ section! {
             }));
         /// How long fetching a key takes beside what it occupies the link: a read request's way to
         /// the host's memory and back, 0.6 to 1 us on PCIe.
-        key_round_trip: Maybe<Duration> = "800ns", when LONG_KEYS, is key_round_trip;
+        key_round_trip: Maybe<Duration> = "800ns", in "0" to "1s", when LONG_KEYS, is key_round_trip;
         /// How long a manager takes for a command.
         #[serde(default)]
         time: KeyTimes, inner |kv, _| Some(&kv.times);

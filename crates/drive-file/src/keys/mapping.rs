@@ -96,7 +96,8 @@ section! {
         /// Size of an entry in a translation page. Default: from the number of pages, as MQSim
         /// computes it.
         translation_entry: Maybe<Bytes>, in "1B" to "1KiB", is translation_entry_bytes;
-        /// Bytes read from flash to load an entry, with `granularity = "entry"`.
+        /// Bytes read from flash to load an entry, with `granularity = "entry"`: a multiple of 512B up to
+        /// the page.
         load: Maybe<Bytes> = "512B", when BY_ENTRY, is load_bytes;
         /// Whether evicted dirty entries are written to flash.
         write_back: Maybe<bool> = "true", is write_back;
@@ -127,6 +128,9 @@ impl Mapping {
             return if whole { geometry.page_bytes } else { usual_unit(geometry.page_bytes) };
         };
         let bytes = unit.get().0;
+        if or(&file.flash.get().rewritable, false) {
+            return geometry.page_bytes;
+        }
         if is_hybrid {
             if bytes != page {
                 check.without_effect(

@@ -69,8 +69,8 @@ section! {
         /// What drive this is, in a sentence or two.
         #[serde(default)]
         description: String;
-        /// Share of the physical pages that the host does not see. Default: 7%, or 0 with
-        /// `flash.rewritable`.
+        /// Share of the physical pages that the host does not see, between 0% and 100%. Default: 7%, or
+        /// 0 with `flash.rewritable`.
         over_provisioning: Maybe<Fraction>;
         /// Seed of every random choice the drive makes.
         seed: Maybe<u64> = "1";

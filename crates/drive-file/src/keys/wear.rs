@@ -1,7 +1,7 @@
 //! The section `[wear]`: what wear does, and how it is levelled.
 
 use super::declare::{Need, no_keys, section};
-use super::needs::page_mapped;
+use super::needs::{page_mapped, rewritable};
 use super::value::quoted;
 use crate::at::{At, Maybe};
 use crate::check::Check;
@@ -14,6 +14,13 @@ use std::ops::Range;
 
 static MOVES_BLOCKS: Need =
     page_mapped("data blocks of hybrid mapping are not moved to level wear");
+
+static ERASES: Need = Need {
+    holds: |config| !config.flash.rewritable,
+    cause: rewritable,
+    why: "rewritable memory is never erased",
+    help: "remove it",
+};
 
 static ENDURANCE: Need = Need {
     holds: |config| config.wear.endurance.is_some(),
@@ -35,11 +42,11 @@ section! {
     Wear => config::Wear {
         /// Whether the block that is opened is the free one with the fewest erases (dynamic
         /// levelling), or the one that has been free longest.
-        dynamic: Maybe<bool> = "false", is dynamic;
+        dynamic: Maybe<bool> = "false", when ERASES, is dynamic;
         /// Static levelling: before the erase counts of a plane's blocks differ by more than this,
-        /// the data of its least worn block moves to its most worn free one; at least 2.
+        /// the data of its least worn block moves to its most worn free one.
         /// Default: never.
-        static_threshold: Maybe<u32>, in "2" to "2147483647", when MOVES_BLOCKS,
+        static_threshold: Maybe<u32>, in "2" to "2147483647", when ERASES | MOVES_BLOCKS,
             is static_threshold;
         /// Erases of every block when the drive is built.
         initial_cycles: Maybe<u32> = "0", in "0" to "2147483647", is initial;
@@ -47,7 +54,7 @@ section! {
         /// blocks the drive takes no more writes; nor when so many blocks of a plane have worn out one
         /// after the other that what the cache holds would find no free one. From then on worn-out
         /// blocks are used on, so that all that it has taken finds a place. Default: no end.
-        endurance: Maybe<u32>, in "1" to "2147483647", is endurance;
+        endurance: Maybe<u32>, in "1" to "2147483647", when ERASES, is endurance;
         /// With `endurance`: its relative standard deviation from block to block.
         endurance_deviation: Maybe<Fraction> = "0%", in "0%" to "20%", when ENDURANCE,
             is endurance_deviation;
