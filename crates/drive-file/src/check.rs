@@ -7,7 +7,7 @@ use mynah_stamp::Span;
 use std::ops::{Range, RangeInclusive};
 
 /// The longest time that any one step of the drive may take.
-pub const MAX_STEP: Span = Span::from_secs(10);
+pub(crate) const MAX_STEP: Span = Span::from_secs(10);
 
 /// The value, or the default if it was left out.
 pub(crate) fn or<T: Clone>(value: &Maybe<T>, default: T) -> T {

@@ -35,16 +35,12 @@ use mynah_model::config::Config;
 use crate::fault::FaultError;
 
 pub use caution::Caution;
-pub use check::MAX_STEP;
 pub use difference::{Difference, Differences, Remark, differences};
 pub use document::DriveError;
 use document::{Document, Problem};
 pub use document::{choices, nearest, override_text};
 pub use identity::drive_hash;
-pub use keys::{
-    FLIN, MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, NV_DDR2_CYCLES,
-    default_key_value, parse_order, print_order, takes_pairs,
-};
+pub use keys::{FLIN, default_key_value, parse_order, print_order, takes_pairs};
 pub use library::{DEFAULT_DRIVE, DEFAULT_KEY_VALUE_DRIVE, Shipped, shipped};
 pub use lower::MAX_UNITS;
 pub use render::to_toml;

@@ -28,8 +28,10 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
     let mut refused = vec![];
     loop {
         let mut check = Check { document, problems: Vec::new() };
-        let config = check.config(&file);
-        let Some(config) = config else { return Err(check.problems) };
+        let Some(config) = check.config(&file) else {
+            check.problems.append(&mut refused);
+            return Err(check.problems);
+        };
         let (taken, idle) = take_without_effect(document, &mut file, &config);
         for (place, need) in idle {
             let message = format!("`{}` has no effect: {}", document.path_at(&place), need.why);

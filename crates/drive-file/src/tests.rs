@@ -1,6 +1,6 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_model::config::{
-    CmtSharing, CollectionUnit, Fault, Flin, HotData, KeyIndexKind, KeyTime, KeyTimes,
+    BusCycles, CmtSharing, CollectionUnit, Fault, Flin, HotData, KeyIndexKind, KeyTime, KeyTimes,
     MappingScheme, MappingTable, MediaOperation, NamespaceKind, Placement, VictimPolicy,
     WriteFrontiers,
 };
@@ -8,6 +8,19 @@ use mynah_stamp::Span;
 use proptest::prelude::*;
 
 use super::*;
+
+/// NV-DDR2 command and address cycles in MQSim (ONFI_Channel_NVDDR2.h).
+const NV_DDR2_CYCLES: BusCycles = BusCycles {
+    t_cs: Span::from_ns(20),
+    t_wc: Span::from_ns(25),
+    t_wb: Span::from_ns(100),
+    t_rr: Span::from_ns(20),
+    t_adl: Span::from_ns(70),
+    t_dbsy: Span::from_ns(500),
+    t_cals: Span::from_ns(15),
+    t_wpst: Span::from_ns(6),
+    t_wpsth: Span::from_ns(15),
+};
 
 /// A snapshot named after the test, without the expression.
 macro_rules! snapshot {
@@ -117,6 +130,7 @@ fn shipped_drives_are_what_their_sources_say() {
     assert_eq!(mqsim.geometry.dies(), 64);
     assert_eq!(mqsim.flash.erase.as_ps(), 3_800_000_000);
     assert_eq!(mqsim.bus.cycles, NV_DDR2_CYCLES);
+    assert_eq!(small(&[]).unwrap().config.bus.cycles, NV_DDR2_CYCLES);
     assert_eq!(mqsim.gc.victim, VictimPolicy::DChoices { d: 11 });
     let MappingTable::Cached(cmt) = mqsim.mapping.table else { panic!("it has a CMT") };
     assert_eq!((cmt.bytes, cmt.sharing), (2 << 20, CmtSharing::Shared));

@@ -7,20 +7,6 @@ use crate::at::{At, Maybe};
 use crate::check::{Check, or};
 use crate::units::{Duration, TransferRate};
 use mynah_model::config::{self, BusCycles, BusRounding};
-use mynah_stamp::Span;
-
-/// NV-DDR2 command and address cycles, with the values that MQSim uses.
-pub const NV_DDR2_CYCLES: BusCycles = BusCycles {
-    t_cs: Span::from_ns(20),
-    t_wc: Span::from_ns(25),
-    t_wb: Span::from_ns(100),
-    t_rr: Span::from_ns(20),
-    t_adl: Span::from_ns(70),
-    t_dbsy: Span::from_ns(500),
-    t_cals: Span::from_ns(15),
-    t_wpst: Span::from_ns(6),
-    t_wpsth: Span::from_ns(15),
-};
 
 static SPARE: Need = Need {
     holds: |config| config.geometry.page_spare_bytes > 0,

@@ -1,7 +1,7 @@
 //! The section `[flash]`: how long the flash array takes.
 
 use super::declare::{Need, no_keys, section};
-use super::needs::rewritable;
+use super::needs::{ERASES, rewritable};
 use super::value::quoted;
 use super::{CellName, File};
 use crate::at::{At, Maybe};
@@ -16,13 +16,6 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
-
-static ERASES: Need = Need {
-    holds: |config| !config.flash.rewritable,
-    cause: rewritable,
-    why: "rewritable memory is never erased",
-    help: "remove it",
-};
 
 static WORD_LINES: Need = Need {
     holds: |config| config.flash.cell != CellType::Slc,

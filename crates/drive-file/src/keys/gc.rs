@@ -1,7 +1,7 @@
 //! The section `[gc]`: garbage collection.
 
 use super::declare::{Need, section};
-use super::needs::{COLLECTS, ERASED, is_hybrid, preemptible};
+use super::needs::{COLLECTS, ERASED, is_hybrid, is_page_mapped, preemptible};
 use super::value::quoted;
 use super::{CollectionUnitName, File, FrontiersName, SPARE, VictimName};
 use crate::at::{At, Maybe};
@@ -80,7 +80,7 @@ section! {
         /// Whether pages that are valid as a whole are moved within their plane without crossing
         /// the channel.
         copyback: Maybe<bool> = "false", when ERASED,
-            shows |gc, config| (gc.copyback || !config_is_hybrid(config)).then_some(gc.copyback);
+            shows |gc, config| (gc.copyback || is_page_mapped(config)).then_some(gc.copyback);
         /// Whether page moves go before host writes in proportion to them, so that a block is won
         /// back when the host has filled as many pages as it yields. Default: true, if collection is
         /// preemptible and starts at least two blocks before it is urgent.
@@ -124,10 +124,6 @@ section! {
         threshold: Maybe<u32> = "4", in "1" to "15", is threshold;
     }
     with |hot, check, _file| {}
-}
-
-fn config_is_hybrid(config: &config::Config) -> bool {
-    config.mapping.scheme != config::MappingScheme::Page
 }
 
 fn victim_name(victim: VictimPolicy) -> VictimName {

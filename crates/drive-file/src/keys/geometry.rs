@@ -6,12 +6,8 @@ use crate::check::Check;
 use crate::units::Bytes;
 use mynah_model::config;
 
-/// Channels that a drive may have.
-pub const MAX_CHANNELS: u32 = 1024;
 /// Dies that may share a channel.
-pub const MAX_DIES_PER_CHANNEL: u32 = 64;
-/// Planes that a die may have.
-pub const MAX_PLANES_PER_DIE: u32 = 8;
+const MAX_DIES_PER_CHANNEL: u32 = 64;
 
 section! {
     /// The flash array's shape.
@@ -56,7 +52,7 @@ impl Geometry {
             );
         }
         let Bytes(page) = *self.page_size.get();
-        if page == 0 || !page.is_multiple_of(512) {
+        if !page.is_multiple_of(512) {
             let below = Bytes(page / 512 * 512);
             let above = Bytes((page / 512 + 1).saturating_mul(512));
             let help = match below.0 {

@@ -1,7 +1,7 @@
 //! The sections `[mapping]` and `[allocation]`: where data may be on flash.
 
 use super::declare::{Need, section};
-use super::needs::{BLOCKS, ERASED, HYBRID, page_mapped};
+use super::needs::{BLOCKS, ERASED, HYBRID, is_page_mapped, page_mapped};
 use super::value::quoted;
 use super::{
     File, GranularityName, MappingName, PlacementName, SharingName, TableName, UnmappedReadsName,
@@ -37,7 +37,7 @@ static BY_ENTRY: Need = Need {
 };
 
 fn is_page_mapped_flash(config: &Config) -> bool {
-    !config.flash.rewritable && config.mapping.scheme == MappingScheme::Page
+    !config.flash.rewritable && is_page_mapped(config)
 }
 
 section! {

@@ -32,7 +32,6 @@ use std::collections::BTreeMap;
 use value::Value;
 
 use bus::Bus;
-pub use bus::NV_DDR2_CYCLES;
 use cache::Cache;
 use energy::EnergyCosts;
 use ethernet::{Axi, Nic, Target};
@@ -41,7 +40,6 @@ use flash::Flash;
 use gc::Gc;
 pub(crate) use gc::UNPACED_START;
 use geometry::Geometry;
-pub use geometry::{MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE};
 use key_value::KeyValue;
 pub use key_value::{default_key_value, takes_pairs};
 use link::Link;

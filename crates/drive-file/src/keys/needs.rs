@@ -67,7 +67,7 @@ pub(super) static NVME_TCP: Need = Need {
     help: "remove it",
 };
 
-fn is_page_mapped(config: &Config) -> bool {
+pub(super) fn is_page_mapped(config: &Config) -> bool {
     config.mapping.scheme == MappingScheme::Page
 }
 
@@ -101,6 +101,14 @@ pub(super) static ERASED: Need = Need {
     holds: |config| !config.flash.rewritable,
     cause: rewritable,
     why: "rewritable memory needs no table, no collection and no erase",
+    help: "remove it",
+};
+
+/// For what acts on erases, or by them.
+pub(super) static ERASES: Need = Need {
+    holds: |config| !config.flash.rewritable,
+    cause: rewritable,
+    why: "rewritable memory is never erased",
     help: "remove it",
 };
 

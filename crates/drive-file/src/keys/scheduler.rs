@@ -1,7 +1,7 @@
 //! The section `[scheduler]`: flash transaction scheduling.
 
 use super::declare::{Need, section};
-use super::needs::{page_mapped, preemptible, rewritable};
+use super::needs::{ERASES, page_mapped, preemptible, rewritable};
 use super::{File, PrecedenceName};
 use crate::at::{At, Maybe};
 use crate::check::{Check, or};
@@ -37,13 +37,6 @@ static NO_FLIN: Need = Need {
     cause: |file| file.scheduler.flin.as_ref().map(At::span),
     why: "FLIN weighs reads and programs itself",
     help: "remove it, or `[scheduler.flin]`",
-};
-
-static ERASES: Need = Need {
-    holds: |config| !config.flash.rewritable,
-    cause: rewritable,
-    why: "rewritable memory is never erased",
-    help: "remove it",
 };
 
 static INTERRUPTED_ERASES: Need = Need {

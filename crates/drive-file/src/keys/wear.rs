@@ -1,7 +1,7 @@
 //! The section `[wear]`: what wear does, and how it is levelled.
 
 use super::declare::{Need, no_keys, section};
-use super::needs::{page_mapped, rewritable};
+use super::needs::{ERASES, page_mapped};
 use super::value::quoted;
 use crate::at::{At, Maybe};
 use crate::check::Check;
@@ -14,13 +14,6 @@ use std::ops::Range;
 
 static MOVES_BLOCKS: Need =
     page_mapped("data blocks of hybrid mapping are not moved to level wear");
-
-static ERASES: Need = Need {
-    holds: |config| !config.flash.rewritable,
-    cause: rewritable,
-    why: "rewritable memory is never erased",
-    help: "remove it",
-};
 
 static ENDURANCE: Need = Need {
     holds: |config| config.wear.endurance.is_some(),
