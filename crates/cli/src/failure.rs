@@ -6,6 +6,7 @@ use mynah_lab::SimulationError;
 use mynah_lab::runner::RunError;
 use mynah_result::output::OutputError;
 use mynah_study::ledger::LedgerError;
+use mynah_workload::FlowOptions;
 use std::io;
 use std::process::ExitCode;
 
@@ -75,9 +76,13 @@ impl From<SimulationError> for Failure {
         if let SimulationError::Option(error) = &error {
             // On the command line options have dashes.
             let option = crate::args::flag(error.option);
-            let given = match error.option {
-                "time_based" => option,
-                _ => format!("{option} {}", error.value),
+            let declared = FlowOptions::DECLARED.iter().find(|it| it.name == error.option);
+            // Those that stand alone have a value only behind `=`.
+            let given = match (declared.is_some_and(|it| it.value == "BOOL"), error.value.as_str())
+            {
+                (true, "true") => option,
+                (true, value) => format!("{option}={value}"),
+                (false, value) => format!("{option} {value}"),
             };
             return Failure::usage(format!("{given}: {}", error.problem), None);
         }

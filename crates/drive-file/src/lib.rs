@@ -40,9 +40,8 @@ pub use document::DriveError;
 use document::{Document, Problem};
 pub use document::{choices, nearest, override_text};
 pub use identity::drive_hash;
-pub use keys::{FLIN, default_key_value, parse_order, print_order, takes_pairs};
+pub use keys::{FLIN, default_key_value, takes_pairs};
 pub use library::{DEFAULT_DRIVE, DEFAULT_KEY_VALUE_DRIVE, Shipped, shipped};
-pub use lower::MAX_UNITS;
 pub use render::to_toml;
 
 /// A drive that was read, checked and found possible.

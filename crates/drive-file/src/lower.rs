@@ -20,7 +20,7 @@ use crate::keys::{File, SPARE, is_hybrid, key_value, namespace};
 use crate::units::{Bytes, Fraction};
 
 /// Mapping units of raw flash that the model can hold.
-pub const MAX_UNITS: u64 = (1 << 32) - 2;
+pub(crate) const MAX_UNITS: u64 = (1 << 32) - 2;
 
 /// The configuration that `file` describes, or everything that is wrong with it.
 pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<Problem>> {

@@ -1,7 +1,7 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_model::config::{
-    BusCycles, CmtSharing, CollectionUnit, Fault, Flin, HotData, KeyIndexKind, KeyTime, KeyTimes,
-    MappingScheme, MappingTable, MediaOperation, NamespaceKind, Placement, VictimPolicy,
+    BusCycles, CmtSharing, CollectionUnit, Dimension, Fault, Flin, HotData, KeyIndexKind, KeyTime,
+    KeyTimes, MappingScheme, MappingTable, MediaOperation, NamespaceKind, Placement, VictimPolicy,
     WriteFrontiers,
 };
 use mynah_stamp::Span;
@@ -223,7 +223,8 @@ fn overrides_reach_every_kind_of_value() {
     assert_eq!(config.geometry.channels, 8, "the later one wins");
     assert_eq!(config.flash.read.csb.as_ps(), 75_000_000);
     assert_eq!(config.over_provisioning, 0.25);
-    assert_eq!(print_order(config.plane_order), "PDWC");
+    let order = config.plane_order.0;
+    assert_eq!(order, [Dimension::Plane, Dimension::Die, Dimension::Chip, Dimension::Channel]);
     assert!(!config.scheduler.multi_plane);
     assert!(matches!(config.mapping.table, MappingTable::Cached(t) if t.bytes == 65_536));
     assert_eq!(config.cache, None);

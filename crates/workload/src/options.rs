@@ -650,8 +650,12 @@ impl FlowOptions {
     }
 
     fn flag(&self, option: &'static str) -> Result<bool, OptionError> {
-        let choices = [("true", true), ("1", true), ("", true), ("false", false), ("0", false)];
-        Ok(self.choice(option, &choices)?.unwrap_or(false))
+        let read = |text: &str| match text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err("valid are true, false, 1 and 0".to_owned()),
+        };
+        Ok(self.read(option, read)?.unwrap_or(false))
     }
 
     /// An error if `option` was given.

@@ -313,7 +313,7 @@ const CWDP: PlaneOrder =
     PlaneOrder([Dimension::Channel, Dimension::Chip, Dimension::Die, Dimension::Plane]);
 
 /// Reads a plane order such as `CWDP`; `None` if it is not a permutation.
-pub fn parse_order(text: &str) -> Option<PlaneOrder> {
+fn parse_order(text: &str) -> Option<PlaneOrder> {
     let letters: Vec<Dimension> = text
         .chars()
         .map(|letter| match letter.to_ascii_uppercase() {
@@ -330,7 +330,7 @@ pub fn parse_order(text: &str) -> Option<PlaneOrder> {
 }
 
 /// Prints a plane order as [`parse_order`] reads it.
-pub fn print_order(order: PlaneOrder) -> String {
+fn print_order(order: PlaneOrder) -> String {
     order
         .0
         .into_iter()

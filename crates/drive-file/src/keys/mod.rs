@@ -44,7 +44,6 @@ use key_value::KeyValue;
 pub use key_value::{default_key_value, takes_pairs};
 use link::Link;
 use mapping::{Allocation, Mapping};
-pub use mapping::{parse_order, print_order};
 use namespace::{FaultEntry, Namespace};
 use needs::PAIRS;
 pub(crate) use needs::is_hybrid;
