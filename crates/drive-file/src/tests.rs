@@ -264,6 +264,8 @@ fn an_override_takes_effects_of_what_stands_below_it() {
     // The time of a word line is none of a page.
     let refused = with("qlc-p4320", &["flash.rewritable=true"]).unwrap_err();
     assert!(refused.contains("`flash.one_shot` has no effect: rewritable"), "{refused}");
+    // Recordings carry what earlier versions wrote of a drive.
+    assert!(with("optane-p4800x", &["wear.dynamic=false"]).is_ok());
     let refused = with("optane-p4800x", &["wear.static_threshold=10"]).unwrap_err();
     assert!(refused.contains("`wear.static_threshold` has no effect: rewritable"), "{refused}");
 }

@@ -35,7 +35,7 @@ section! {
     Wear => config::Wear {
         /// Whether the block that is opened is the free one with the fewest erases (dynamic
         /// levelling), or the one that has been free longest.
-        dynamic: Maybe<bool> = "false", when ERASES, is dynamic;
+        dynamic: Maybe<bool> = "false", is dynamic;
         /// Static levelling: before the erase counts of a plane's blocks differ by more than this,
         /// the data of its least worn block moves to its most worn free one.
         /// Default: never.
@@ -47,7 +47,7 @@ section! {
         /// blocks the drive takes no more writes; nor when so many blocks of a plane have worn out one
         /// after the other that what the cache holds would find no free one. From then on worn-out
         /// blocks are used on, so that all that it has taken finds a place. Default: no end.
-        endurance: Maybe<u32>, in "1" to "2147483647", when ERASES, is endurance;
+        endurance: Maybe<u32>, in "1" to "2147483647", is endurance;
         /// With `endurance`: its relative standard deviation from block to block.
         endurance_deviation: Maybe<Fraction> = "0%", in "0%" to "20%", when ENDURANCE,
             is endurance_deviation;
