@@ -66,6 +66,9 @@ pub(crate) fn run(args: &Guest) -> Result<ExitCode, Failure> {
         result.failures.push(format!("the guest ended before its command did (QEMU: {status})"));
     }
     show(args, json, &result)?;
+    for warning in machine::warnings(&errors) {
+        say(format_args!("warning: {warning}"));
+    }
     for failure in &result.failures {
         say(format_args!("error: {failure}"));
     }

@@ -42,6 +42,12 @@ fn install(plugin: &Plugin, arguments: &[String]) -> Result<(), String> {
     let Some(path) = socket else {
         return Err("socket=PATH is missing: where `mynah serve --clock guest` listens".to_owned());
     };
+    if !qemu::calendar_stands_still() {
+        eprintln!(
+            "mynah-guest-clock: warning: QEMU has the host's calendar, by which runs may differ; start it with \
+             LD_PRELOAD=libmynah_guest_calendar.so"
+        );
+    }
     let meter = meter::Meter::new(plugin.processors())?;
     let link = link::Link::connect(path, plugin.processors())?;
     if CLOCK.set(Clock { meter, link }).is_err() {

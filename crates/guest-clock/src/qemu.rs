@@ -124,6 +124,18 @@ impl Counter {
     }
 }
 
+/// What the program or one of its libraries has by this name.
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: it may always be called; the null pointer means the program and all its libraries.
+    let symbol = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
+    (!symbol.is_null()).then_some(symbol)
+}
+
+/// Whether QEMU was started with the calendar of `crates/guest-calendar`.
+pub(crate) fn calendar_stands_still() -> bool {
+    symbol(c"mynah_guest_calendar").is_some()
+}
+
 /// What a processor is to QEMU; 0 is none.
 pub(crate) type Identity = usize;
 
@@ -146,11 +158,6 @@ unsafe impl Sync for Round {}
 impl Round {
     /// That of the calling thread; `None` if this QEMU tells processors apart otherwise.
     pub(crate) fn of_this_thread() -> Option<Round> {
-        let symbol = |name: &CStr| {
-            // SAFETY: it may always be called; the null pointer means the program and all its libraries.
-            let symbol = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
-            (!symbol.is_null()).then_some(symbol)
-        };
         let current = symbol(c"current_cpu")?.cast_const().cast();
         let (find, leave) = (symbol(c"qemu_get_cpu")?, symbol(c"cpu_exit")?);
         // SAFETY: functions of these names are of these types, processors being pointers.

@@ -12,6 +12,8 @@ use std::process::{Child, Command, Stdio};
 
 /// The guest's clock, as its library is called.
 const PLUGIN: &str = "libmynah_guest_clock.so";
+/// QEMU's calendar, which stands still.
+const CALENDAR: &str = "libmynah_guest_calendar.so";
 /// What QEMU is given so that time is what is executed and nothing else: an instruction takes 4 ns;
 /// processors that sleep are not waited for; the calendar goes by the guest's time, too; and random
 /// numbers are the same every time. 4-level page tables are less for the emulator to walk.
@@ -40,16 +42,28 @@ const HOW_TO_BUILD: &str = "`--suite sid` makes them of Debian's packages, witho
                             tests/guest/build; --files DIR names others, --kernel and --initrd \
                             single ones";
 
-/// Where the guest's clock is.
-fn plugin() -> Result<PathBuf, Failure> {
-    let of_user = std::env::var_os("MYNAH_GUEST_CLOCK").map(PathBuf::from);
+/// Where a library that QEMU loads is.
+fn library(name: &str) -> Result<PathBuf, Failure> {
+    let of_user = std::env::var_os("MYNAH_GUEST_LIBRARIES").map(PathBuf::from);
     let here = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
-    let places = here.into_iter().flat_map(|it| [it.join(PLUGIN), it.join("../lib").join(PLUGIN)]);
-    of_user.into_iter().chain(places).find(|path| path.is_file()).ok_or_else(|| {
-        let help = "build it with `cargo build --release -p mynah-guest-clock`; it is looked for beside \
-                    this program, in ../lib, and where MYNAH_GUEST_CLOCK says";
-        Failure::usage(format!("the guest's clock ({PLUGIN}) is not there"), Some(help))
+    let beside = here.into_iter().flat_map(|it| [it.clone(), it.join("../lib")]);
+    let mut places = of_user.into_iter().chain(beside).map(|folder| folder.join(name));
+    places.find(|path| path.is_file()).ok_or_else(|| {
+        let help = "build it with `cargo build --release -p mynah-guest-clock -p mynah-guest-calendar`; it is \
+                    looked for in the folder MYNAH_GUEST_LIBRARIES, beside this program, and in ../lib";
+        Failure::usage(format!("a library that QEMU needs ({name}) is not there"), Some(help))
     })
+}
+
+/// The calendar, as `LD_PRELOAD` takes it.
+fn calendar() -> Result<String, Failure> {
+    let path = library(CALENDAR)?.display().to_string();
+    if path.contains([' ', ':']) {
+        let help = "the dynamic loader takes no path with a space or a colon; copy libmynah_guest_calendar.so \
+                    and libmynah_guest_clock.so elsewhere, and have MYNAH_GUEST_LIBRARIES name the folder";
+        return Err(Failure::usage(format!("{path} cannot be loaded before QEMU"), Some(help)));
+    }
+    Ok(path)
 }
 
 /// The function, as QEMU's `-device` takes it.
@@ -66,16 +80,17 @@ fn device(socket: &str) -> String {
 /// The clock, as QEMU's `-plugin` takes it.
 fn clock(socket: &str) -> Result<String, Failure> {
     // A comma in a path is doubled for QEMU.
-    let plugin = plugin()?.display().to_string().replace(',', ",,");
+    let plugin = library(PLUGIN)?.display().to_string().replace(',', ",,");
     Ok(format!("{plugin},socket={}", socket.replace(',', ",,")))
 }
 
 /// The QEMU options for a guest in lock-step, to be printed.
 pub(crate) fn line(socket: &str, clock_socket: &str) -> Result<String, Failure> {
     Ok(format!(
-        "for QEMU 11.1, with 1 GiB of memory, and `{STEADY}` on the kernel's command line:\n  -m 1G -object \
-         memory-backend-memfd,id=mem,size=1G,share=on -machine q35,memory-backend=mem {} -plugin '{}' \
-         -device '{}'",
+        "for QEMU 11.1, with LD_PRELOAD='{}', 1 GiB of memory, and `{STEADY}` on the kernel's command line:\n  \
+         -m 1G -object memory-backend-memfd,id=mem,size=1G,share=on -machine q35,memory-backend=mem {} \
+         -plugin '{}' -device '{}'",
+        calendar()?,
         TIME.join(" "),
         clock(clock_socket)?,
         device(socket)
@@ -220,6 +235,7 @@ impl Machine {
             command.args(["-chardev", &format!("file,id={id},{}", file(id))]);
         }
         command.args(["-plugin", &clock(&path("clock"))?, "-device", &device(&path("cntrl"))]);
+        command.env("LD_PRELOAD", calendar()?);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         Ok(Machine { command })
     }
@@ -233,6 +249,11 @@ impl Machine {
             Failure::failed(format!("{program} cannot be started: {error}"), Some(help))
         })
     }
+}
+
+/// What the guest's clock says of how QEMU was started.
+pub(super) fn warnings(errors: &str) -> impl Iterator<Item = &str> {
+    errors.lines().filter_map(|line| line.strip_prefix("mynah-guest-clock: warning: "))
 }
 
 /// What is to be said of a QEMU that did not start, and what may help.
