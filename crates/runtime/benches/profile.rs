@@ -29,7 +29,7 @@ const FEW: u64 = 4_000;
 const MANY: u64 = 24_000;
 
 /// Modes, and what each may cost an I/O beyond none at all: some 5 % above what was last measured.
-/// Lower it after an improvement; docs/profiling.md says what is aimed at.
+/// Lower it after an improvement; docs/notes/profiling.md says what is aimed at.
 const MODES: [(&str, f64); 6] = [
     ("target-every", 636.0),
     ("target-sampled", 315.0),
