@@ -10,6 +10,7 @@ mod key_value;
 mod lints;
 mod moke;
 mod mqsim_files;
+mod mqsim_paper;
 mod observed;
 mod pftrace;
 mod recorded_pairs;

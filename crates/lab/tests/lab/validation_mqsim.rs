@@ -255,10 +255,15 @@ fn with_tags<'a>(case: &str, tags: impl Iterator<Item = (&'a str, &'a str)>) -> 
 }
 
 /// Requests of each flow of these files, and the sum of their latencies in us.
-fn requests([drive, workload]: &[String; 2], seed: u64) -> Vec<(u64, f64)> {
+fn requests(files: &[String; 2], seed: u64) -> Vec<(u64, f64)> {
+    requests_of(files, 0, seed)
+}
+
+/// The same of one of the scenarios.
+fn requests_of([drive, workload]: &[String; 2], number: usize, seed: u64) -> Vec<(u64, f64)> {
     let files = (("ssdconfig.xml", drive.as_bytes()), ("workload.xml", workload.as_bytes()));
     let import = mqsim::parse(files.0, files.1, true).unwrap();
-    let scenario = &import.scenarios[0];
+    let scenario = &import.scenarios[number];
     let options = RunOptions { seed, precondition: scenario.precondition, ..RunOptions::default() };
     let runner = Runner::new(scenario.config.clone(), &scenario.flows, &options).unwrap();
     let Outcome { recorder, .. } = runner.run(|_| true).unwrap();
@@ -343,6 +348,56 @@ fn misses_and_mixes() {
         let theirs = row["mean_us"].parse::<f64>().unwrap() + 0.5;
         let name = format!("{}, flow {flow}", row["run"]);
         comparison.close(&name, means[flow - 1], theirs, TOLERANCE);
+    }
+    comparison.finish();
+}
+
+/// Mean read and write latencies of the flows of one scenario, in us, over so many seeds.
+fn of_scenario(files: &[String; 2], number: usize, seeds: u64) -> Vec<f64> {
+    let mut means: Vec<f64> = vec![];
+    for seed in 1..=seeds {
+        let flows = requests_of(files, number, seed);
+        means.resize(flows.len(), 0.0);
+        for (mean, (ios, sum_us)) in means.iter_mut().zip(flows) {
+            *mean += sum_us / ios as f64 / seeds as f64;
+        }
+    }
+    means
+}
+
+/// Figures 6, 7 and 8 of the paper at the greatest depth of flow 2, as this MQSim computes them: the
+/// files' scenarios are flow 1 alone, flow 2 alone, and both.
+///
+/// Writes take up to 3 % longer here: MQSim gives them their page when queued, and joins more of them.
+#[test]
+fn contention_figures_of_the_paper() {
+    let mut comparison = Comparison::default();
+    for row in table("contention.csv") {
+        let case = row["config"].as_str();
+        let writes = case.starts_with("fig6");
+        let files = with_tags(case, [].into_iter());
+        let shared = of_scenario(&files, 2, 3);
+        let alone = [0, 1].map(|number| of_scenario(&files, number, if writes { 3 } else { 1 })[0]);
+        let theirs = |column: &str| row[column].parse::<f64>().unwrap();
+        let slowdowns = [0, 1].map(|flow| shared[flow] / alone[flow]);
+        let columns = [0, 1].map(|flow| {
+            ["alone", "shared"].map(|run| theirs(&format!("f{}_{run}_rt_us", flow + 1)))
+        });
+        let their_slowdowns = columns.map(|[alone, shared]| shared / alone);
+        let mut close = |what: &str, ours: f64, theirs: f64, tolerance: f64| {
+            comparison.close(&format!("{case}: {what}"), ours, theirs, tolerance);
+        };
+        for flow in [0, 1] {
+            let means = if writes { 0.03 } else { TOLERANCE };
+            let f = flow + 1;
+            close(&format!("f{f} alone"), alone[flow], columns[flow][0], means);
+            close(&format!("f{f} shared"), shared[flow], columns[flow][1], means);
+            close(&format!("f{f} slowdown"), slowdowns[flow], their_slowdowns[flow], TOLERANCE);
+        }
+        for (what, of) in [("fairness", fairness as fn(&[f64]) -> _), ("speedup", weighted_speedup)]
+        {
+            close(what, of(&slowdowns).unwrap(), of(&their_slowdowns).unwrap(), TOLERANCE);
+        }
     }
     comparison.finish();
 }
