@@ -52,6 +52,9 @@ pub use mynah_drive_file::fault::FaultError;
 pub use mynah_drive_file::{DriveError, DriveFile};
 pub use mynah_model::config::Config;
 pub use mynah_model::io::{Completion, Operation};
+pub use mynah_model::pair_index::{
+    LANES, OwnIndex, PageCounts, PageJob, PairIndex, PairIndexKind, Place, Probes, Room,
+};
 pub use mynah_model::{ConfigError, Drive};
 pub use mynah_report::comparison::Comparison;
 pub use mynah_report::html::ReportCurves;

@@ -5,6 +5,7 @@
 //! gives the same result. This module reads no clock: what a run cost the machine is for
 //! the caller to fill in ([`mynah_result::Run`]), by the [`Step`]s it is told.
 
+mod own_index;
 mod unused;
 
 use crate::enclosure::Enclosure;
@@ -128,6 +129,10 @@ pub enum SimulationError {
          with --precondition fill or none"
     ))]
     Scattered,
+    /// An index of keys for a drive of blocks.
+    #[error("the index `{0}`: the drive has no key-value namespace")]
+    #[diagnostic(help("valid are drives with a section [kv], such as kv-tlc"))]
+    NoPairs(String),
     /// Something that files cannot say.
     #[error("{0}")]
     NoFile(String),
@@ -485,6 +490,9 @@ impl Simulation {
         experiment: &Path,
     ) -> Result<SimulationFiles, SimulationError> {
         let no_file = |problem: &str| SimulationError::NoFile(problem.to_owned());
+        if let Some(name) = own_index::name(&self.config) {
+            return Err(no_file(&format!("the index `{name}` is none that a drive file can name")));
+        }
         let drive_text = drive::to_toml(&self.name, remark, &self.config, &[]);
         let read = drive::parse(&drive.display().to_string(), &drive_text, &[])?;
         if read.config != self.config {

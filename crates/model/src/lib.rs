@@ -31,6 +31,7 @@ mod kernel;
 pub mod keys;
 mod number;
 mod observe;
+pub mod pair_index;
 mod renewal;
 mod space;
 mod state;

@@ -1,6 +1,8 @@
 //! Small drives for tests, here and in the crates around this one.
 
 use crate::config::*;
+use crate::ftl::pairs::index::Index;
+use crate::pair_index::{OwnIndex, PageCounts, PairIndex, PairIndexKind, Room};
 use mynah_stamp::Span;
 
 /// How long the page types of a wordline take, in microseconds.
@@ -141,6 +143,47 @@ fn plain_scheduler() -> Scheduler {
         cache_program: false,
         flin: None,
     }
+}
+
+/// A built-in kind of index behind the interface for kinds of others.
+struct BuiltIn {
+    name: String,
+    index: KeyIndex,
+}
+
+impl PairIndexKind for BuiltIn {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn pages(&self, room: Room) -> PageCounts {
+        let (most, expected) = Index::pages_max(&self.index, room.keys, room.entries);
+        PageCounts { most, expected }
+    }
+
+    fn build(&self, room: Room) -> Box<dyn PairIndex> {
+        Index::new(&self.index, room.keys, room.entries).boxed()
+    }
+
+    fn is_hashed(&self) -> bool {
+        Index::new(&self.index, 1, 16).is_hashed()
+    }
+
+    fn has_jobs(&self) -> bool {
+        Index::new(&self.index, 1, 16).has_jobs()
+    }
+}
+
+/// The same index, as if it were not one of Mynah's. Stays in memory.
+pub fn as_own(index: &KeyIndex) -> KeyIndexKind {
+    let name = match index.kind {
+        KeyIndexKind::DynamicHash => "own-dynamic-hash".to_owned(),
+        KeyIndexKind::Hash { pages } => format!("own-hash-{pages}"),
+        KeyIndexKind::Lsm { .. } => "own-lsm".to_owned(),
+        KeyIndexKind::Own(own) => format!("own-{}", own.0.name()),
+    };
+    let kind: &'static BuiltIn = Box::leak(Box::new(BuiltIn { name, index: index.clone() }));
+    KeyIndexKind::Own(OwnIndex(kind))
 }
 
 /// Pairs of up to 64 KiB under keys of up to 16 bytes: one manager that takes 3 us for every command,

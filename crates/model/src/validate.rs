@@ -3,14 +3,15 @@
 
 use crate::config::{
     Arbitration, CacheMode, Caching, CollectionUnit, Config, ConfigError, Fault, FaultExtent,
-    HotData, KeyIndexKind, MappingScheme, MappingTable, MediaOperation, Namespace, NamespaceKind,
-    Placement, RowPolicy, UnmappedReads, WriteBack, WriteFrontiers,
+    HotData, KeyIndex, KeyIndexKind, MappingScheme, MappingTable, MediaOperation, Namespace,
+    NamespaceKind, Placement, RowPolicy, UnmappedReads, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
 use crate::ftl::hotness::COUNTERS_PER_WORD;
 use crate::ftl::pairs::index::Index;
 use crate::number::{Lpn, Mvpn, Plane};
+use crate::pair_index::OwnIndex;
 use crate::space::{NamespaceSpace, PairRoom, Plan, pages_per_program, planes_in_order};
 
 /// Units of raw flash and of mapping that fit the tables' 32-bit entries.
@@ -18,6 +19,25 @@ const UNITS_MAX: u64 = (1 << 32) - 2;
 
 fn fail<T>(key: &'static str, problem: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError { key, problem: problem.into() })
+}
+
+/// Indices of others have names that are none of Mynah's, and settings that have an effect.
+fn validate_own_index(own: OwnIndex, index: &KeyIndex) -> Result<(), ConfigError> {
+    let name = own.0.name();
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(is_word) {
+        let problem = format!("`{name}`: up to 64 of a to z, 0 to 9 and `-` make a name");
+        return fail("kv.index.kind", problem);
+    }
+    if ["dynamic-hash", "hash", "lsm"].contains(&name) {
+        let problem = format!("`{name}` is the name of an index of Mynah's; take another");
+        return fail("kv.index.kind", problem);
+    }
+    if index.signature_bits > 0 && !own.0.is_hashed() {
+        let problem = format!("the pages of `{name}` are not hashed: 0 is valid");
+        return fail("kv.index.signature", problem);
+    }
+    Ok(())
 }
 
 fn within(
@@ -434,6 +454,9 @@ impl Config {
         if let KeyIndexKind::Hash { pages } = kv.index.kind {
             within("kv.index.pages", pages.into(), 1..=1 << 30)?;
         }
+        if let KeyIndexKind::Own(own) = kv.index.kind {
+            validate_own_index(own, &kv.index)?;
+        }
         if matches!(kv.index.kind, KeyIndexKind::Lsm { .. }) && kv.index.signature_bits > 0 {
             let problem = "runs are in the order of their keys, and hold whole keys";
             return fail("kv.index.signature", problem);
@@ -472,8 +495,12 @@ impl Config {
         let pairs = self.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs);
         pairs
             && self.key_value.as_ref().is_some_and(|kv| {
-                let lsm = matches!(kv.index.kind, KeyIndexKind::Lsm { .. });
-                kv.index.dram_bytes.is_some() || lsm
+                let has_jobs = match kv.index.kind {
+                    KeyIndexKind::DynamicHash | KeyIndexKind::Hash { .. } => false,
+                    KeyIndexKind::Lsm { .. } => true,
+                    KeyIndexKind::Own(own) => own.0.has_jobs(),
+                };
+                kv.index.dram_bytes.is_some() || has_jobs
             })
     }
 
@@ -511,7 +538,7 @@ impl Config {
         let entries = self.geometry.page_bytes.max(self.mapping.unit_bytes) / kv.index.entry_bytes;
         let keys = kv.index.keys_max.unwrap_or(u64::MAX).min(units);
         let pages = Index::pages_max(&kv.index, keys, entries);
-        if cells + pages.0 > UNITS_MAX {
+        if cells.saturating_add(pages.0) > UNITS_MAX {
             return fail("namespace", "the namespaces are larger than the drive");
         }
         Ok((PairRoom { capacity: units as u32, cells: cells as u32, keys }, pages))

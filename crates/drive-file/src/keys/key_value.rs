@@ -145,11 +145,12 @@ section! {
     #[derive(Default)]
     KeyIndex => config::KeyIndex {
         /// How it is organised.
-        kind: Maybe<KeyIndexName> = "dynamic-hash", writes |index, _| Some(quoted(match index.kind {
-            KeyIndexKind::DynamicHash => KeyIndexName::DynamicHash,
-            KeyIndexKind::Hash { .. } => KeyIndexName::Hash,
-            KeyIndexKind::Lsm { .. } => KeyIndexName::Lsm,
-        }));
+        kind: Maybe<KeyIndexName> = "dynamic-hash", writes |index, _| Some(match index.kind {
+            KeyIndexKind::DynamicHash => quoted(KeyIndexName::DynamicHash),
+            KeyIndexKind::Hash { .. } => quoted(KeyIndexName::Hash),
+            KeyIndexKind::Lsm { .. } => quoted(KeyIndexName::Lsm),
+            KeyIndexKind::Own(own) => quoted(own.0.name()),
+        });
         /// DRAM for its pages: a size, or `all`. Default: a thousandth of the flash's capacity, in
         /// whole pages.
         dram: Maybe<DramSize>, writes |index, _| Some(match index.dram_bytes {

@@ -12,6 +12,7 @@ mod moke;
 mod mqsim_files;
 mod mqsim_paper;
 mod observed;
+mod own_index;
 mod pftrace;
 mod recorded_pairs;
 mod run_length;

@@ -1,5 +1,6 @@
 //! Key-value namespaces: how pairs are laid down, found and handled.
 
+use crate::pair_index::OwnIndex;
 use mynah_stamp::Span;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,4 +142,6 @@ pub enum KeyIndexKind {
         /// Levels, from the first, whose pages stay in DRAM, beside `dram_bytes`.
         pinned_levels: u32,
     },
+    /// One of your own; drive files cannot say which.
+    Own(OwnIndex),
 }

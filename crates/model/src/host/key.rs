@@ -7,7 +7,6 @@
 use super::managers::Managers;
 use crate::config::{Config, KeyTimes};
 use crate::drive::{Drive, InputError};
-use crate::ftl::pairs::index::Probes;
 use crate::ftl::pairs::{Cell, Change};
 use crate::host::command::Piece;
 use crate::io::{Brief, Direction, Operation, QueueId, Request, Status, Tag};
@@ -17,6 +16,7 @@ use crate::keys::{Decision, KeyOperation, KeyRequest};
 use crate::number::{CommandIndex, KeyCommandIndex};
 use crate::observe::blame::{COMPACTION, HolderIndex, INDEX};
 use crate::observe::stats::Resource;
+use crate::pair_index::Probes;
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Stage, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -117,6 +117,11 @@ impl Reader<'_> {
         enough(numbers, what, count)
     }
 
+    /// At most `most` numbers of any value.
+    pub(crate) fn any(&mut self, what: &'static str, most: usize) -> Result<Vec<u32>, StateError> {
+        self.numbers_that(what, most, |_| true)
+    }
+
     /// Exactly `count` numbers of any value.
     pub(crate) fn words(
         &mut self,

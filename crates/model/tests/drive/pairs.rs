@@ -5,7 +5,9 @@ use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
 use mynah_model::keys::*;
+use mynah_model::pair_index::{OwnIndex, PageCounts, PairIndex, PairIndexKind, Room};
 use mynah_model::stats::{Holder, Resource};
+use mynah_model::testing;
 use mynah_stamp::{Span, Stage, Time};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -746,7 +748,10 @@ fn a_saved_drive_goes_on_as_the_first() {
 }
 
 fn saves_and_goes_on(kind: KeyIndexKind) {
-    let config = churned(kind);
+    saves_and_goes_on_with(churned(kind));
+}
+
+fn saves_and_goes_on_with(config: Config) {
     let mut first = Host::new(config.clone(), QueueKind::Memory);
     churn(&mut first, &mut Random(1), 3000, 250, 16);
     first.run();
@@ -802,7 +807,11 @@ fn formatting_removes_all_pairs() {
 }
 
 fn formats(kind: KeyIndexKind) {
-    let mut host = Host::new(churned(kind), QueueKind::Memory);
+    formats_with(churned(kind));
+}
+
+fn formats_with(config: Config) {
+    let mut host = Host::new(config, QueueKind::Memory);
     churn(&mut host, &mut Random(1), 2000, 250, 16);
     host.run();
     host.drive.control(host.drive.now(), Control::Format(NAMESPACE)).expect("a control");
@@ -860,5 +869,93 @@ fn a_drive_of_pairs_starts_in_its_steady_state() {
         let expected = found.expected_waf.expect("a steady state");
         assert!((expected / settled - 1.0).abs() < 0.15, "{units}: {waf:?}, expected {expected}");
         host.run();
+    }
+}
+
+/// A built-in index, given to the drive as one of others, does the same to the picosecond: all that
+/// the built-in ones can do is behind the interface.
+#[test]
+fn an_index_of_ones_own_is_as_good_as_a_built_in_one() {
+    for (kind, filter_bits, signature_bits) in [
+        (KINDS[0], 0, 0),
+        (KINDS[0], 4, 6),
+        (KINDS[1], 0, 0),
+        (KINDS[1], 6, 5),
+        (KINDS[2], 0, 0),
+        (KINDS[2], 8, 0),
+    ] {
+        let mut built_in = churned(kind);
+        key_value(&mut built_in).index.filter_bits = filter_bits;
+        key_value(&mut built_in).index.signature_bits = signature_bits;
+        let mut own = built_in.clone();
+        let index = mynah_model::testing::as_own(&key_value(&mut own).index);
+        key_value(&mut own).index.kind = index;
+        let run = |config: Config| {
+            let mut host = Host::new(config, QueueKind::Memory);
+            churn(&mut host, &mut Random(3), 8000, 1200, 16);
+            for key in 0..50 {
+                host.send(KeyOperation::Exist, 5000 + key, 0);
+            }
+            let done = host.run();
+            host.drive.check_quiet().expect("nothing left");
+            let times: Vec<_> = done.iter().map(|it| (it.tag, it.at, it.status)).collect();
+            (times, host.drive.counters().clone(), host.drive.pair_counts(NAMESPACE))
+        };
+        let (first, second) = (run(built_in.clone()), run(own.clone()));
+        assert!(first.0.len() > 8000 && first.1.index_lookups > 1000, "{:?}", first.1);
+        assert!(first == second, "{kind:?}, filter {filter_bits}, signature {signature_bits}");
+        saves_and_goes_on_with(own.clone());
+        formats_with(own);
+    }
+}
+
+struct Named(&'static str, u64);
+
+impl PairIndexKind for Named {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn pages(&self, _: Room) -> PageCounts {
+        PageCounts { most: self.1, expected: self.1 }
+    }
+
+    fn build(&self, room: Room) -> Box<dyn PairIndex> {
+        let index = KeyIndex { kind: KeyIndexKind::DynamicHash, ..testing::key_value().index };
+        let KeyIndexKind::Own(own) = testing::as_own(&index) else { unreachable!() };
+        own.0.build(room)
+    }
+}
+
+static NO_NAME: Named = Named("", 100);
+static NOT_A_WORD: Named = Named("Two Choice", 100);
+static TAKEN: Named = Named("lsm", 100);
+static HUGE: Named = Named("huge", u64::MAX);
+static SMALL: Named = Named("small", 1);
+
+#[test]
+fn names_and_settings_of_indices_are_checked() {
+    let with = |own: &'static Named, signature_bits| {
+        let config = config(|c| {
+            key_value(c).index.kind = KeyIndexKind::Own(OwnIndex(own));
+            key_value(c).index.signature_bits = signature_bits;
+        });
+        config.check().map_err(|error| error.key)
+    };
+    for own in [&NO_NAME, &NOT_A_WORD, &TAKEN] {
+        assert_eq!(with(own, 0), Err("kv.index.kind"), "{}", own.0);
+    }
+    assert_eq!(with(&HUGE, 0), Err("namespace"));
+    assert_eq!(with(&SMALL, 8), Err("kv.index.signature"));
+    assert_eq!(with(&SMALL, 0), Ok(()));
+}
+
+#[test]
+#[should_panic(expected = "index small: page 1, but it has 1 at most")]
+fn pages_that_an_index_has_not_are_not_read() {
+    let config = config(|c| key_value(c).index.kind = KeyIndexKind::Own(OwnIndex(&SMALL)));
+    let mut host = Host::new(config, QueueKind::Memory);
+    for key in 0..1000 {
+        host.one(KeyOperation::Store, key, 100);
     }
 }

@@ -3,10 +3,10 @@
 
 use super::Pairs;
 use super::dram::PageWaiter;
-use super::lsm::{Job, LANES};
 use crate::drive::Drive;
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Mvpn};
+use crate::pair_index::{LANES, PageJob};
 
 /// Whose page is being read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub(super) struct Errand {
 }
 
 impl Pairs {
-    fn next_errand(&mut self, namespace: usize, lane: usize) -> Option<(Errand, Job)> {
-        let index = self.space_mut(namespace)?.index.lsm_mut()?;
+    fn next_errand(&mut self, namespace: usize, lane: usize) -> Option<(Errand, PageJob)> {
+        let index = &mut self.space_mut(namespace)?.index;
         let job = index.next_job(lane)?;
         let epoch = index.epoch();
         Some((Errand { namespace: namespace as u16, lane: lane as u8, epoch }, job))
@@ -28,10 +28,10 @@ impl Pairs {
     fn errand_done(&mut self, errand: Errand) -> Vec<u32> {
         let mut dropped = vec![];
         let namespace = usize::from(errand.namespace);
-        if let Some(index) = self.space_mut(namespace).and_then(|space| space.index.lsm_mut())
-            && index.epoch() == errand.epoch
+        if let Some(space) = self.space_mut(namespace)
+            && space.index.epoch() == errand.epoch
         {
-            index.job_done(errand.lane.into(), &mut dropped);
+            space.index.job_done(errand.lane.into(), &mut dropped);
         }
         dropped
     }
@@ -39,7 +39,7 @@ impl Pairs {
     /// Whether a command that writes has to wait until an index has caught up.
     pub(super) fn stall(&mut self, namespace: usize, command: CommandIndex) -> bool {
         let Some(space) = self.space_mut(namespace) else { return false };
-        let full = space.index.lsm().is_some_and(|index| index.is_full());
+        let full = space.index.is_full();
         if full {
             space.stalled.push_back(command);
         }
@@ -49,7 +49,7 @@ impl Pairs {
     /// A command that has waited, if it need not wait any more.
     fn next_unstalled(&mut self, namespace: usize) -> Option<CommandIndex> {
         let space = self.space_mut(namespace)?;
-        let full = space.index.lsm().is_some_and(|index| index.is_full());
+        let full = space.index.is_full();
         if full { None } else { space.stalled.pop_front() }
     }
 }
@@ -87,16 +87,16 @@ impl Drive {
         }
     }
 
-    fn begin_errand(&mut self, namespace: usize, errand: Errand, job: Job) {
+    fn begin_errand(&mut self, namespace: usize, errand: Errand, job: PageJob) {
         let page = |pairs: &Pairs, page| pairs.page(namespace, page);
         match job {
-            Job::Read(at) => {
+            PageJob::Read(at) => {
                 let Some(page) = self.ftl.pairs().and_then(|pairs| page(pairs, at)) else { return };
                 if self.index_page_known(page, PageWaiter::Errand(errand)) {
                     self.end_errand(errand);
                 }
             }
-            Job::Write(at) => {
+            PageJob::Write(at) => {
                 let Some(page) = self.ftl.pairs().and_then(|pairs| page(pairs, at)) else { return };
                 self.write_run_page(page, errand);
             }

@@ -71,7 +71,7 @@ impl Pairs {
         })?;
         hold(live == space.live, || format!("{live} cells are live, {} are counted", space.live))?;
         let there = space.pairs.iter().filter(|entry| !entry.is_vacant());
-        let keys = there.map(|entry| (entry.token, entry.place()));
-        space.index.check(keys).map_err(BrokenInvariant)
+        let mut keys = there.map(|entry| (entry.token, entry.place()));
+        space.index.check(&mut keys).map_err(BrokenInvariant)
     }
 }

@@ -6,10 +6,10 @@
 //! token and the page, so that it is the same each time, as often as it would be.
 
 use super::filter::false_positives;
-use super::index::{Index, Place, Probes};
 use super::space::Space;
 use crate::config::KeyIndex;
 use crate::number::Lpn;
+use crate::pair_index::{Place, Probes};
 
 /// What entries and filters of hashed pages are like.
 #[derive(Clone, Copy, Debug)]
@@ -83,9 +83,7 @@ impl Space {
     /// to be read.
     pub(super) fn compare(&self, token: u64, own: Option<Own>, probes: &mut Probes) {
         let likeness = self.likeness;
-        if matches!(self.index, Index::Lsm(_))
-            || likeness.filter_bits == 0 && likeness.signature_bits == 0
-        {
+        if !self.index.is_hashed() || likeness.filter_bits == 0 && likeness.signature_bits == 0 {
             return;
         }
         let home = own.and_then(|own| self.index.page_of(token, own.place));

@@ -6,10 +6,11 @@
 //! The model does not hold the entries of a page. So that a split knows how many go where, keys are
 //! counted by more bits of their token than any page is told apart by.
 
-use super::index::{Place, Probes};
+use super::numbers;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
+use crate::pair_index::{PairIndex, Place, Probes};
 
 /// Keys for which there is one counter, on average, when there are as many as can be: an eighth of
 /// a page, so that pages can be told apart, but no more than this.
@@ -61,22 +62,6 @@ impl DynamicHash {
         2 * keys_max.div_ceil(u64::from(entries)) + 64
     }
 
-    pub(crate) fn pages(&self) -> u32 {
-        self.pages.len() as u32
-    }
-
-    pub(crate) fn keys(&self) -> u64 {
-        self.keys
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.counts.fill(0);
-        self.depth = 0;
-        self.directory = vec![0];
-        self.pages = vec![(0, 0)];
-        self.keys = 0;
-    }
-
     /// The first `bits` bits of a token.
     #[inline]
     fn first_bits(token: u64, bits: u32) -> usize {
@@ -85,40 +70,8 @@ impl DynamicHash {
     }
 
     #[inline]
-    pub(crate) fn page_of(&self, token: u64) -> u32 {
+    pub(crate) fn home(&self, token: u64) -> u32 {
         self.directory[DynamicHash::first_bits(token, self.depth)]
-    }
-
-    pub(crate) fn keys_of(&self, page: u32) -> u32 {
-        self.pages[page as usize].1
-    }
-
-    pub(crate) fn insert(&mut self, token: u64, probes: &mut Probes) -> Option<Place> {
-        let counter = DynamicHash::first_bits(token, self.bits);
-        if self.keys >= self.keys_max || self.counts[counter] == u16::MAX {
-            return None;
-        }
-        let first = self.page_of(token);
-        let mut page = first;
-        while self.pages[page as usize].1 >= self.entries {
-            if !self.split(page, token, probes) {
-                return None;
-            }
-            page = self.page_of(token);
-        }
-        self.counts[counter] += 1;
-        self.pages[page as usize].1 += 1;
-        self.keys += 1;
-        probes.changed.push(page);
-        Some(0)
-    }
-
-    pub(crate) fn remove(&mut self, token: u64, probes: &mut Probes) {
-        let page = self.page_of(token);
-        self.counts[DynamicHash::first_bits(token, self.bits)] -= 1;
-        self.pages[page as usize].1 -= 1;
-        self.keys -= 1;
-        probes.changed.push(page);
     }
 
     /// Splits a page, in which the token belongs; false if it cannot be.
@@ -148,41 +101,21 @@ impl DynamicHash {
         true
     }
 
-    pub(crate) fn check(&self, keys: impl Iterator<Item = (u64, Place)>) -> Result<(), String> {
-        let mut counts = vec![0u16; self.counts.len()];
-        let mut pages = vec![0u32; self.pages.len()];
-        let mut all = 0;
-        for (token, _) in keys {
-            counts[DynamicHash::first_bits(token, self.bits)] += 1;
-            pages[self.page_of(token) as usize] += 1;
-            all += 1;
-        }
-        if counts != self.counts || all != self.keys {
-            return Err(format!("the index counts {} keys, not {all}", self.keys));
-        }
-        for (page, (&counted, &(_, recorded))) in pages.iter().zip(&self.pages).enumerate() {
-            if counted != recorded || recorded > self.entries {
-                return Err(format!("index page {page} has {counted} keys, but counts {recorded}"));
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn hash(&self, hash: &mut StateHash) {
         self.directory.iter().for_each(|&page| hash.add(page));
         self.pages.iter().for_each(|page| hash.add(page.1));
     }
 
-    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
         out.number(self.depth.into());
         out.numbers(self.directory.iter().copied());
         out.numbers(self.pages.iter().map(|page| page.0));
     }
 
-    pub(crate) fn restore(
+    pub(crate) fn read(
         &mut self,
         input: &mut Reader<'_>,
-        keys: impl Iterator<Item = (u64, Place)>,
+        keys: &mut dyn Iterator<Item = (u64, Place)>,
     ) -> Result<(), StateError> {
         let damaged = || StateError::Damaged("the directory of keys".into());
         self.clear();
@@ -212,7 +145,7 @@ impl DynamicHash {
         }
         self.pages = bits.into_iter().map(|bits| (bits, 0)).collect();
         for (token, _) in keys {
-            let page = self.page_of(token) as usize;
+            let page = self.home(token) as usize;
             let count = &mut self.counts[DynamicHash::first_bits(token, self.bits)];
             *count = count.checked_add(1).ok_or_else(damaged)?;
             self.pages[page].1 += 1;
@@ -222,6 +155,98 @@ impl DynamicHash {
             }
         }
         Ok(())
+    }
+}
+
+impl PairIndex for DynamicHash {
+    fn pages(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    #[inline]
+    fn find(&self, token: u64, _place: Option<Place>, probes: &mut Probes) {
+        probes.pages.push(self.home(token));
+    }
+
+    #[inline]
+    fn page_of(&self, token: u64, _place: Place) -> Option<u32> {
+        Some(self.home(token))
+    }
+
+    fn keys_of(&self, page: u32) -> u32 {
+        self.pages[page as usize].1
+    }
+
+    fn insert(&mut self, token: u64, probes: &mut Probes) -> Option<Place> {
+        let counter = DynamicHash::first_bits(token, self.bits);
+        if self.keys >= self.keys_max || self.counts[counter] == u16::MAX {
+            return None;
+        }
+        let first = self.home(token);
+        let mut page = first;
+        while self.pages[page as usize].1 >= self.entries {
+            if !self.split(page, token, probes) {
+                return None;
+            }
+            page = self.home(token);
+        }
+        self.counts[counter] += 1;
+        self.pages[page as usize].1 += 1;
+        self.keys += 1;
+        probes.changed.push(page);
+        Some(0)
+    }
+
+    fn remove(&mut self, token: u64, _place: Place, probes: &mut Probes) {
+        let page = self.home(token);
+        self.counts[DynamicHash::first_bits(token, self.bits)] -= 1;
+        self.pages[page as usize].1 -= 1;
+        self.keys -= 1;
+        probes.changed.push(page);
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(0);
+        self.depth = 0;
+        self.directory = vec![0];
+        self.pages = vec![(0, 0)];
+        self.keys = 0;
+    }
+
+    fn check(&self, keys: &mut dyn Iterator<Item = (u64, Place)>) -> Result<(), String> {
+        let mut counts = vec![0u16; self.counts.len()];
+        let mut pages = vec![0u32; self.pages.len()];
+        let mut all = 0;
+        for (token, _) in keys {
+            counts[DynamicHash::first_bits(token, self.bits)] += 1;
+            pages[self.home(token) as usize] += 1;
+            all += 1;
+        }
+        if counts != self.counts || all != self.keys {
+            return Err(format!("the index counts {} keys, not {all}", self.keys));
+        }
+        for (page, (&counted, &(_, recorded))) in pages.iter().zip(&self.pages).enumerate() {
+            if counted != recorded || recorded > self.entries {
+                return Err(format!("index page {page} has {counted} keys, but counts {recorded}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn save(&self) -> Vec<u32> {
+        numbers::written(|out| self.write(out))
+    }
+
+    fn restore(
+        &mut self,
+        saved: &[u32],
+        keys: &mut dyn Iterator<Item = (u64, Place)>,
+    ) -> Result<(), String> {
+        numbers::read(saved, |input| self.read(input, keys))
     }
 }
 
@@ -247,24 +272,24 @@ mod tests {
             let mut keys: BTreeMap<u64, u32> = BTreeMap::new();
             for (key, gone) in steps {
                 let mut probes = Probes::default();
-                let before = index.page_of(token(key));
+                let before = index.home(token(key));
                 if gone {
                     if keys.remove(&key).is_some() {
-                        index.remove(token(key), &mut probes);
+                        index.remove(token(key), 0, &mut probes);
                     }
                 } else if !keys.contains_key(&key) {
                     prop_assert!(index.insert(token(key), &mut probes).is_some());
-                    let at = index.page_of(token(key));
+                    let at = index.home(token(key));
                     prop_assert!(probes.changed.contains(&at));
                     for (&other, page) in &mut keys {
-                        let now = index.page_of(token(other));
+                        let now = index.home(token(other));
                         prop_assert!(now == *page || (*page == before && probes.pages.contains(&now)));
                         *page = now;
                     }
                     keys.insert(key, at);
                 }
             }
-            index.check(keys.keys().map(|&key| (token(key), 0))).map_err(TestCaseError::fail)?;
+            index.check(&mut keys.keys().map(|&key| (token(key), 0))).map_err(TestCaseError::fail)?;
             prop_assert_eq!(index.keys(), keys.len() as u64);
         }
     }

@@ -1,7 +1,7 @@
 //! A pair as the model knows it, and the cells that it has.
 
-use super::index::Place;
 use crate::number::Lpn;
+use crate::pair_index::Place;
 
 /// Stands for no cells.
 const NOWHERE: u32 = u32::MAX;

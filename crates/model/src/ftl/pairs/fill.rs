@@ -139,7 +139,7 @@ impl Pairs {
         let all_in_dram = self.pages.capacity().is_none();
         let Some(space) = self.space_mut(namespace) else { return vec![] };
         let pages = space.index.settle();
-        if all_in_dram && space.index.lsm().is_none() {
+        if all_in_dram && !space.index.has_jobs() {
             return vec![];
         }
         pages.into_iter().map(|page| space.index_base + page).collect()

@@ -6,30 +6,23 @@
 //! A Store is not looked up: its entry stands for all older ones. What is on its way to flash is in
 //! DRAM until it is there.
 
-use super::index::Probes;
+use super::numbers;
 use super::run::Run;
 use crate::kernel::bytes::{Reader, StateError, Writer};
 use crate::kernel::hash::StateHash;
+use crate::pair_index::{LANES, PageJob, PairIndex, Place, Probes};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Something to be done with a page of the index, besides what commands do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Job {
-    Read(u32),
-    Write(u32),
-}
 
 /// Work that goes on beside commands: a flush of the table in DRAM, or a merge.
 #[derive(Default)]
 pub(crate) struct Work {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<PageJob>,
     under_way: u32,
     /// The pages that become free when it is done.
     drops: Vec<u32>,
 }
 
 /// Flushes and merges have a lane each, so that a merge does not hold up a flush.
-pub(crate) const LANES: usize = 2;
 const FLUSH: usize = 0;
 const MERGE: usize = 1;
 /// Pages of each lane that are read or written at a time: enough to keep up with hosts, few enough
@@ -108,115 +101,14 @@ impl Lsm {
         5 * keys_max.div_ceil(per_page.into()) / 2 + flush * (2 * u64::from(form.fanout) + 2)
     }
 
-    pub(crate) fn pages(&self) -> u32 {
-        self.unused - self.free.len() as u32
-    }
-
-    pub(crate) fn keys(&self) -> u64 {
-        self.keys
-    }
-
-    pub(crate) fn clear(&mut self) {
-        let epoch = self.epoch.wrapping_add(1);
-        *self = Lsm { epoch, ..Lsm::new(self.form, self.keys_max, self.per_page) };
-    }
-
-    /// Jobs of another epoch are nobody's any more.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
-    /// The pages to be looked at to find out what is known of a token, from the newest run to the
-    /// one that knows it.
-    pub(crate) fn find(&self, token: u64, probes: &mut Probes) {
-        if self.memtable.contains_key(&token) {
-            return;
-        }
-        for run in self.levels.iter().flat_map(|level| level.iter().rev()) {
-            let known = run.says(token).is_some();
-            if !run.resident {
-                probes.pages.extend(run.page_to_look_at(token, self.per_page));
-            }
-            if known {
-                return;
-            }
-        }
-    }
-
-    /// The page with the newest entry of a token, if it is not in DRAM.
-    pub(crate) fn page_of(&self, token: u64) -> Option<u32> {
-        let mut probes = Probes::default();
-        self.find(token, &mut probes);
-        probes.pages.pop()
-    }
-
-    /// A key is added; whether it could be.
-    pub(crate) fn insert(&mut self, token: u64) -> bool {
-        let flush = (self.form.memtable as u32).div_ceil(self.per_page);
-        let room = self.pages_max - self.unused + self.free.len() as u32;
-        // All of it may have to be merged.
-        if self.keys >= self.keys_max || room < self.pages() + 2 * flush {
-            return false;
-        }
-        self.keys += 1;
-        self.put(token, false);
-        true
-    }
-
-    /// An entry says something new.
-    pub(crate) fn update(&mut self, token: u64) {
-        self.put(token, false);
-    }
-
-    pub(crate) fn remove(&mut self, token: u64) {
-        self.keys -= 1;
-        self.put(token, true);
-    }
-
     fn put(&mut self, token: u64, gone: bool) {
         self.memtable.insert(token, gone);
         self.flush_if_full();
     }
 
-    /// Whether writes have to wait for merges.
-    pub(crate) fn is_full(&self) -> bool {
-        self.levels[0].len() > self.runs_max() || self.memtable.len() > 2 * self.form.memtable
-    }
-
     /// Runs that level 0 has at most before writes wait.
     fn runs_max(&self) -> usize {
         2 * self.form.fanout as usize
-    }
-
-    /// Whether anything is being written or merged.
-    pub(crate) fn has_work(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.under_way > 0 || !lane.jobs.is_empty())
-    }
-
-    /// The next page of a lane, if one may be read or written now.
-    pub(crate) fn next_job(&mut self, lane: usize) -> Option<Job> {
-        let work = &mut self.lanes[lane];
-        if work.under_way >= PAGES_AT_ONCE[lane] {
-            return None;
-        }
-        let job = work.jobs.pop_front()?;
-        work.under_way += 1;
-        Some(job)
-    }
-
-    /// A page of a lane has been read or written. Pages that are free now go to `dropped`.
-    pub(crate) fn job_done(&mut self, lane: usize, dropped: &mut Vec<u32>) {
-        let work = &mut self.lanes[lane];
-        work.under_way -= 1;
-        if work.under_way > 0 || !work.jobs.is_empty() {
-            return;
-        }
-        dropped.append(&mut work.drops);
-        self.free.extend(dropped.iter());
-        match lane {
-            FLUSH => self.flushed(),
-            _ => self.merged(),
-        }
     }
 
     fn take_pages(&mut self, entries: usize) -> Vec<u32> {
@@ -245,7 +137,7 @@ impl Lsm {
         let entries = std::mem::replace(&mut self.memtable, rest);
         let mut run = Run::new(entries.into_iter(), self.form.filter_bits);
         run.pages = self.take_pages(run.len());
-        self.lanes[FLUSH].jobs = run.pages.iter().map(|&page| Job::Write(page)).collect();
+        self.lanes[FLUSH].jobs = run.pages.iter().map(|&page| PageJob::Write(page)).collect();
         self.levels[0].push(run);
     }
 
@@ -297,16 +189,16 @@ impl Lsm {
         let above = self.levels[level][..runs].iter().rev();
         let inputs: Vec<&Run> = above.chain(&self.levels[level + 1]).collect();
         let merged = Run::merge(&inputs, last);
-        let reads: Vec<Job> = inputs
+        let reads: Vec<PageJob> = inputs
             .iter()
             .filter(|run| !run.resident)
-            .flat_map(|run| run.pages.iter().map(|&page| Job::Read(page)))
+            .flat_map(|run| run.pages.iter().map(|&page| PageJob::Read(page)))
             .collect();
         let drops: Vec<u32> = inputs.iter().flat_map(|run| run.pages.iter().copied()).collect();
         let mut output = Run::new(merged.into_iter(), self.form.filter_bits);
         output.pages = self.take_pages(output.len());
         output.resident = level + 1 < self.form.pinned as usize;
-        let writes = output.pages.iter().map(|&page| Job::Write(page));
+        let writes = output.pages.iter().map(|&page| PageJob::Write(page));
         let work = &mut self.lanes[MERGE];
         work.jobs = reads.into_iter().chain(writes).collect();
         work.drops = drops;
@@ -331,72 +223,6 @@ impl Lsm {
         self.merge_if_needed();
     }
 
-    /// All that is known becomes one run, on pages that have been written; which they are.
-    pub(crate) fn settle(&mut self) -> Vec<u32> {
-        let keys_max = std::mem::take(&mut self.keys);
-        let memtable = Run::new(std::mem::take(&mut self.memtable).into_iter(), 0);
-        let runs = self.levels.iter().flat_map(|level| level.iter().rev());
-        let all: Vec<&Run> = std::iter::once(&memtable).chain(runs).collect();
-        let mut run = Run::new(Run::merge(&all, true).into_iter(), self.form.filter_bits);
-        self.clear();
-        self.keys = keys_max;
-        run.pages = self.take_pages(run.len());
-        let mut level = 1;
-        while run.len() > self.level_max(level) {
-            level += 1;
-        }
-        run.resident = level < self.form.pinned as usize;
-        let pages = run.pages.clone();
-        self.levels.resize(level + 1, vec![]);
-        self.levels[level].push(run);
-        pages
-    }
-
-    /// Everything under way was dropped: it begins again. Pages that were to be written are to be
-    /// written once more.
-    pub(crate) fn restart(&mut self) {
-        let flushing = !self.is_idle(FLUSH);
-        self.epoch = self.epoch.wrapping_add(1);
-        self.lanes = Default::default();
-        if let Some(Merge { output, .. }) = self.merge.take() {
-            self.free.extend(output.pages);
-        }
-        if flushing && let Some(run) = self.levels[0].last() {
-            self.lanes[FLUSH].jobs = run.pages.iter().map(|&page| Job::Write(page)).collect();
-        }
-        self.merge_if_needed();
-    }
-
-    pub(crate) fn check(&self, keys: impl Iterator<Item = u64>) -> Result<(), String> {
-        let mut count = 0;
-        for token in keys {
-            let runs = self.levels.iter().flat_map(|level| level.iter().rev());
-            let said = runs.map(|run| run.says(token)).find_map(|said| said);
-            if self.memtable.get(&token).copied().or(said) != Some(false) {
-                return Err(format!("the index does not know {token:x}"));
-            }
-            count += 1;
-        }
-        if count != self.keys {
-            return Err(format!("the index counts {} keys, not {count}", self.keys));
-        }
-        let memtable = Run::new(self.memtable.iter().map(|(&token, &gone)| (token, gone)), 0);
-        let runs = self.levels.iter().flat_map(|level| level.iter().rev());
-        let all: Vec<&Run> = std::iter::once(&memtable).chain(runs).collect();
-        let known = Run::merge(&all, true).len() as u64;
-        if known != count {
-            return Err(format!("the index knows {known} keys, there are {count}"));
-        }
-        let outputs = self.merge.iter().flat_map(|merge| &merge.output.pages);
-        let runs = self.levels.iter().flatten().flat_map(|run| &run.pages);
-        let mut used: Vec<u32> = runs.chain(outputs).chain(&self.free).copied().collect();
-        used.sort_unstable();
-        match used.into_iter().eq(0..self.unused) {
-            true => Ok(()),
-            false => Err("a page of the index is of no run, or of two".into()),
-        }
-    }
-
     pub(crate) fn hash(&self, hash: &mut StateHash) {
         hash.add(self.memtable.len() as u32);
         for run in self.levels.iter().flatten() {
@@ -406,7 +232,7 @@ impl Lsm {
     }
 
     /// Writes it, with nothing under way.
-    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
         out.number(self.keys);
         out.number(self.unused.into());
         out.numbers(self.free.iter().copied());
@@ -419,8 +245,12 @@ impl Lsm {
         }
     }
 
-    /// Takes what [`Lsm::save`] wrote.
-    pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+    /// Takes what [`Lsm::write`] wrote.
+    pub(crate) fn read(
+        &mut self,
+        input: &mut Reader<'_>,
+        _keys: &mut dyn Iterator<Item = (u64, Place)>,
+    ) -> Result<(), StateError> {
         let damaged = || StateError::Damaged("the runs of the index".into());
         self.clear();
         self.keys = input.number()?;
@@ -484,6 +314,194 @@ impl Lsm {
     }
 }
 
+impl PairIndex for Lsm {
+    fn pages(&self) -> u32 {
+        self.unused - self.free.len() as u32
+    }
+
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// The pages to be looked at to find out what is known of a token, from the newest run to the
+    /// one that knows it.
+    fn find(&self, token: u64, _place: Option<Place>, probes: &mut Probes) {
+        if self.memtable.contains_key(&token) {
+            return;
+        }
+        for run in self.levels.iter().flat_map(|level| level.iter().rev()) {
+            let known = run.says(token).is_some();
+            if !run.resident {
+                probes.pages.extend(run.page_to_look_at(token, self.per_page));
+            }
+            if known {
+                return;
+            }
+        }
+    }
+
+    /// A new entry stands for all older ones.
+    fn find_to_store(&self, _token: u64, _place: Option<Place>, _probes: &mut Probes) {}
+
+    /// The page with the newest entry of a token, if it is not in DRAM.
+    fn page_of(&self, token: u64, _place: Place) -> Option<u32> {
+        let mut probes = Probes::default();
+        self.find(token, None, &mut probes);
+        probes.pages.pop()
+    }
+
+    fn insert(&mut self, token: u64, _probes: &mut Probes) -> Option<Place> {
+        let flush = (self.form.memtable as u32).div_ceil(self.per_page);
+        let room = self.pages_max - self.unused + self.free.len() as u32;
+        // All of it may have to be merged.
+        if self.keys >= self.keys_max || room < self.pages() + 2 * flush {
+            return None;
+        }
+        self.keys += 1;
+        self.put(token, false);
+        Some(0)
+    }
+
+    /// An entry says something new.
+    fn update(&mut self, token: u64, _place: Place, _changed: &mut Vec<u32>) {
+        self.put(token, false);
+    }
+
+    /// It was still in DRAM.
+    fn settle_entry(&self, _token: u64, _place: Place) -> Option<u32> {
+        None
+    }
+
+    fn remove(&mut self, token: u64, _place: Place, _probes: &mut Probes) {
+        self.keys -= 1;
+        self.put(token, true);
+    }
+
+    fn clear(&mut self) {
+        let epoch = self.epoch.wrapping_add(1);
+        *self = Lsm { epoch, ..Lsm::new(self.form, self.keys_max, self.per_page) };
+    }
+
+    /// All that is known becomes one run, on pages that have been written; which they are.
+    fn settle(&mut self) -> Vec<u32> {
+        let keys_max = std::mem::take(&mut self.keys);
+        let memtable = Run::new(std::mem::take(&mut self.memtable).into_iter(), 0);
+        let runs = self.levels.iter().flat_map(|level| level.iter().rev());
+        let all: Vec<&Run> = std::iter::once(&memtable).chain(runs).collect();
+        let mut run = Run::new(Run::merge(&all, true).into_iter(), self.form.filter_bits);
+        self.clear();
+        self.keys = keys_max;
+        run.pages = self.take_pages(run.len());
+        let mut level = 1;
+        while run.len() > self.level_max(level) {
+            level += 1;
+        }
+        run.resident = level < self.form.pinned as usize;
+        let pages = run.pages.clone();
+        self.levels.resize(level + 1, vec![]);
+        self.levels[level].push(run);
+        pages
+    }
+
+    /// The next page of a lane, if one may be read or written now.
+    fn next_job(&mut self, lane: usize) -> Option<PageJob> {
+        let work = &mut self.lanes[lane];
+        if work.under_way >= PAGES_AT_ONCE[lane] {
+            return None;
+        }
+        let job = work.jobs.pop_front()?;
+        work.under_way += 1;
+        Some(job)
+    }
+
+    /// A page of a lane has been read or written. Pages that are free now go to `dropped`.
+    fn job_done(&mut self, lane: usize, dropped: &mut Vec<u32>) {
+        let work = &mut self.lanes[lane];
+        work.under_way -= 1;
+        if work.under_way > 0 || !work.jobs.is_empty() {
+            return;
+        }
+        dropped.append(&mut work.drops);
+        self.free.extend(dropped.iter());
+        match lane {
+            FLUSH => self.flushed(),
+            _ => self.merged(),
+        }
+    }
+
+    /// Whether anything is being written or merged.
+    fn has_work(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.under_way > 0 || !lane.jobs.is_empty())
+    }
+
+    /// Whether writes have to wait for merges.
+    fn is_full(&self) -> bool {
+        self.levels[0].len() > self.runs_max() || self.memtable.len() > 2 * self.form.memtable
+    }
+
+    /// Jobs of another epoch are nobody's any more.
+    fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Everything under way was dropped: it begins again. Pages that were to be written are to be
+    /// written once more.
+    fn restart(&mut self) {
+        let flushing = !self.is_idle(FLUSH);
+        self.epoch = self.epoch.wrapping_add(1);
+        self.lanes = Default::default();
+        if let Some(Merge { output, .. }) = self.merge.take() {
+            self.free.extend(output.pages);
+        }
+        if flushing && let Some(run) = self.levels[0].last() {
+            self.lanes[FLUSH].jobs = run.pages.iter().map(|&page| PageJob::Write(page)).collect();
+        }
+        self.merge_if_needed();
+    }
+
+    fn check(&self, keys: &mut dyn Iterator<Item = (u64, Place)>) -> Result<(), String> {
+        let mut count = 0;
+        for (token, _) in keys {
+            let runs = self.levels.iter().flat_map(|level| level.iter().rev());
+            let said = runs.map(|run| run.says(token)).find_map(|said| said);
+            if self.memtable.get(&token).copied().or(said) != Some(false) {
+                return Err(format!("the index does not know {token:x}"));
+            }
+            count += 1;
+        }
+        if count != self.keys {
+            return Err(format!("the index counts {} keys, not {count}", self.keys));
+        }
+        let memtable = Run::new(self.memtable.iter().map(|(&token, &gone)| (token, gone)), 0);
+        let runs = self.levels.iter().flat_map(|level| level.iter().rev());
+        let all: Vec<&Run> = std::iter::once(&memtable).chain(runs).collect();
+        let known = Run::merge(&all, true).len() as u64;
+        if known != count {
+            return Err(format!("the index knows {known} keys, there are {count}"));
+        }
+        let outputs = self.merge.iter().flat_map(|merge| &merge.output.pages);
+        let runs = self.levels.iter().flatten().flat_map(|run| &run.pages);
+        let mut used: Vec<u32> = runs.chain(outputs).chain(&self.free).copied().collect();
+        used.sort_unstable();
+        match used.into_iter().eq(0..self.unused) {
+            true => Ok(()),
+            false => Err("a page of the index is of no run, or of two".into()),
+        }
+    }
+
+    fn save(&self) -> Vec<u32> {
+        numbers::written(|out| self.write(out))
+    }
+
+    fn restore(
+        &mut self,
+        saved: &[u32],
+        keys: &mut dyn Iterator<Item = (u64, Place)>,
+    ) -> Result<(), String> {
+        numbers::read(saved, |input| self.read(input, keys))
+    }
+}
+
 fn save_run(run: &Run, out: &mut Writer<'_>) {
     let entries: Vec<(u64, bool)> = run.entries().collect();
     out.number(entries.len() as u64);
@@ -512,8 +530,8 @@ mod tests {
             }
             for lane in [turn % 2, (turn + 1) % 2] {
                 match index.next_job(lane) {
-                    Some(Job::Read(_)) => reads += 1,
-                    Some(Job::Write(_)) => writes += 1,
+                    Some(PageJob::Read(_)) => reads += 1,
+                    Some(PageJob::Write(_)) => writes += 1,
                     None => continue,
                 }
                 index.job_done(lane, &mut vec![]);
@@ -539,22 +557,24 @@ mod tests {
             let mut keys = BTreeSet::new();
             for (key, action, jobs) in steps {
                 match action {
-                    0..6 if keys.insert(key) => prop_assert!(index.insert(token(key))),
-                    0..6 => index.update(token(key)),
+                    0..6 if keys.insert(key) => {
+                        prop_assert!(index.insert(token(key), &mut Probes::default()).is_some());
+                    },
+                    0..6 => index.update(token(key), 0, &mut vec![]),
                     6..9 => if keys.remove(&key) {
-                        index.remove(token(key));
+                        index.remove(token(key), 0, &mut Probes::default());
                     },
                     _ => index.restart(),
                 }
                 work(&mut index, jobs);
             }
-            let tokens = || keys.iter().map(|&key| token(key));
-            index.check(tokens()).map_err(TestCaseError::fail)?;
+            let tokens = || keys.iter().map(|&key| (token(key), 0));
+            index.check(&mut tokens()).map_err(TestCaseError::fail)?;
             work(&mut index, 100_000);
             prop_assert!(!index.has_work());
-            index.check(tokens()).map_err(TestCaseError::fail)?;
+            index.check(&mut tokens()).map_err(TestCaseError::fail)?;
             index.settle();
-            index.check(tokens()).map_err(TestCaseError::fail)?;
+            index.check(&mut tokens()).map_err(TestCaseError::fail)?;
         }
     }
 
@@ -600,8 +620,8 @@ mod tests {
                 let key = token(n) % 20_000;
                 keys.push(token(key));
                 match known.insert(key) {
-                    true => assert!(index.insert(token(key))),
-                    false => index.update(token(key)),
+                    true => assert!(index.insert(token(key), &mut Probes::default()).is_some()),
+                    false => index.update(token(key), 0, &mut vec![]),
                 }
                 written += work(&mut index, usize::MAX).1;
             }

@@ -24,6 +24,8 @@ mod filter;
 mod hash;
 pub(crate) mod index;
 mod lsm;
+mod numbers;
+mod own;
 mod pages;
 mod run;
 mod space;
@@ -33,13 +35,14 @@ use crate::config::{Config, KeyValue};
 use crate::io::NamespaceId;
 use crate::keys::{LostPair, PairCounts, PairId};
 use crate::number::{Lpn, Mvpn};
+use crate::pair_index::Probes;
 use crate::space::Plan;
 use cells::Cells;
 use compare::Likeness;
 use dram::Pages;
 pub(crate) use entry::Cell;
 use entry::Entry;
-use index::{Index, Probes};
+use index::Index;
 use space::{HOLD_BITS, Space};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -203,9 +206,7 @@ impl Pairs {
             space.doomed.clear();
             space.stalled.clear();
             space.leaving = 0;
-            if let Some(index) = space.index.lsm_mut() {
-                index.restart();
-            }
+            space.index.restart();
             let mut in_use = vec![false; space.owner.len()];
             let pairs = space.pairs.iter().copied().filter(|entry| !entry.is_vacant());
             for entry in pairs.chain(space.kept_runs()) {
@@ -222,8 +223,8 @@ impl Pairs {
 
     /// Index pages that are being loaded or written.
     pub(crate) fn flights(&self) -> usize {
-        let lsm = self.spaces.iter().flatten().filter_map(|space| space.index.lsm());
-        self.pages.flights() + lsm.filter(|index| index.has_work()).count()
+        let spaces = self.spaces.iter().flatten();
+        self.pages.flights() + spaces.filter(|space| space.index.has_work()).count()
     }
 
     /// An index page says nothing any more.

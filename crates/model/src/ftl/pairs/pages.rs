@@ -5,13 +5,14 @@
 use super::Pairs;
 use super::background::Errand;
 use super::dram::PageWaiter;
-use super::index::Probes;
+
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::flash::work::{Extent, WorkKind};
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
 use crate::observe::blame::{COMPACTION, INDEX};
+use crate::pair_index::Probes;
 use crate::token::Token;
 
 impl Drive {

@@ -82,7 +82,8 @@ impl Pairs {
             space.restore_fresh(input)?;
             space.cells.seek(cursor.ok_or_else(|| damaged("where cells are searched"))?);
             let there = space.pairs.iter().filter(|entry| !entry.is_vacant());
-            space.index.restore(input, there.map(|entry| (entry.token, entry.place())))?;
+            let mut keys = there.map(|entry| (entry.token, entry.place()));
+            space.index.restore(input, &mut keys)?;
             pages = space.index_base.0 + space.pages_max;
         }
         self.pages.restore(input, pages)
