@@ -14,11 +14,11 @@ use mynah_lab::{
 };
 
 /// The kind. Pages are filled to this share when there are as many keys as can be.
-pub struct TwoChoice {
-    pub filled: f64,
+pub(crate) struct TwoChoice {
+    pub(crate) filled: f64,
 }
 
-pub static TWO_CHOICE: TwoChoice = TwoChoice { filled: 0.95 };
+pub(crate) static TWO_CHOICE: TwoChoice = TwoChoice { filled: 0.95 };
 
 impl PairIndexKind for TwoChoice {
     fn name(&self) -> &str {
@@ -148,13 +148,13 @@ impl PairIndex for Index {
 
 /// What a kind of index does under a load.
 #[derive(Clone, Debug)]
-pub struct Row {
-    pub kind: &'static str,
-    pub pages: u64,
-    pub lookups: u64,
-    pub hit_ratio: f64,
-    pub reads_per_retrieve: f64,
-    pub mean_us: f64,
+pub(crate) struct Row {
+    pub(crate) kind: &'static str,
+    pub(crate) pages: u64,
+    pub(crate) lookups: u64,
+    pub(crate) hit_ratio: f64,
+    pub(crate) reads_per_retrieve: f64,
+    pub(crate) mean_us: f64,
 }
 
 /// The drive and the load: a quarter of a million keys on a small drive, whose index has DRAM for 32
@@ -179,7 +179,7 @@ fn on(kind: &'static str) -> Result<Simulation, SimulationError> {
 ///
 /// # Errors
 /// If the drive or the flow is not possible.
-pub fn compare(flow: &str) -> Result<Vec<Row>, SimulationError> {
+pub(crate) fn compare(flow: &str) -> Result<Vec<Row>, SimulationError> {
     let mut rows = vec![];
     for kind in ["dynamic-hash", "hash", "lsm", "two-choice"] {
         let result = on(kind)?.flow("keys", flow)?.run()?.result;
