@@ -50,7 +50,11 @@ impl Index {
                 let form = form(config, memtable_bytes, fanout, pinned_levels);
                 Index::Lsm(Box::new(Lsm::new(form, keys, entries)))
             }
-            KeyIndexKind::Own(kind) => Index::Own(Own::new(kind, room(config, keys, entries))),
+            KeyIndexKind::Own(kind) => {
+                let room = room(config, keys, entries);
+                let pages_max = kind.0.pages(room).most;
+                Index::Own(Own { kind, index: kind.0.build(room), keys_max: keys, pages_max })
+            }
         }
     }
 

@@ -2,39 +2,25 @@
 
 use crate::kernel::bytes::{Reader, StateError, Writer};
 use crate::kernel::hash::StateHash;
-use crate::pair_index::{OwnIndex, PageJob, PairIndex, Place, Probes, Room};
+use crate::pair_index::{OwnIndex, PageJob, PairIndex, Place, Probes};
 
 /// Most numbers of a saved state, so that a damaged one takes no memory without end.
 const SAVED_MAX: usize = 1 << 30;
 
 pub(crate) struct Own {
-    kind: OwnIndex,
-    index: Box<dyn PairIndex>,
-    keys_max: u64,
-    pages_max: u64,
-    has_jobs: bool,
-    is_hashed: bool,
+    pub(super) kind: OwnIndex,
+    pub(super) index: Box<dyn PairIndex>,
+    pub(super) keys_max: u64,
+    pub(super) pages_max: u64,
 }
 
 impl Own {
-    pub(crate) fn new(kind: OwnIndex, room: Room) -> Own {
-        let OwnIndex(it) = kind;
-        Own {
-            kind,
-            index: it.build(room),
-            keys_max: room.keys,
-            pages_max: it.pages(room).most,
-            has_jobs: it.has_jobs(),
-            is_hashed: it.is_hashed(),
-        }
-    }
-
     pub(crate) fn has_jobs(&self) -> bool {
-        self.has_jobs
+        self.kind.0.has_jobs()
     }
 
     pub(crate) fn is_hashed(&self) -> bool {
-        self.is_hashed
+        self.kind.0.is_hashed()
     }
 
     /// Pages beyond its own are others'.
@@ -82,7 +68,7 @@ impl PairIndex for Own {
     }
 
     fn find_to_store(&self, token: u64, place: Option<Place>, probes: &mut Probes) {
-        PairIndex::find_to_store(&*self.index, token, place, probes);
+        self.index.find_to_store(token, place, probes);
         self.check_pages(&probes.pages);
     }
 
