@@ -22,7 +22,7 @@ pub use control::{Control, Distributions, Snapshot, SnapshotRequest};
 pub use socket::Protocol;
 
 use crate::clock::{self, Clock};
-use crate::hub::{Hub, Id, Measure, Parts, PathCredit};
+use crate::hub::{Hub, Id, Measure, Parts, PathCredit, PathMeter};
 use crate::pacing::{Pacing, Poll, Wait};
 use crate::vfio_user::{Port, Say};
 use mynah_device::{Now, Subsystem, Timing, Transport};
@@ -110,8 +110,10 @@ pub struct Engine {
     starved: Vec<u64>,
     fed_at: Option<Time>,
     starvations: u64,
-    /// Whether answers leave early by what the connections' round trips take.
-    measures_path: bool,
+    /// If answers leave early by what the hosts' paths take: what those are known to take, and when
+    /// they are looked at next.
+    path: Option<PathMeter>,
+    next_path: Time,
     scratch: Vec<u8>,
     control_buffer: Vec<u8>,
     ports: Vec<Port>,
@@ -178,7 +180,8 @@ impl Engine {
             starved: Vec::new(),
             fed_at: None,
             starvations: 0,
-            measures_path: false,
+            path: None,
+            next_path: Time::MAX,
             scratch: vec![0; 16 << 10],
             control_buffer: crate::stamped::control_buffer(),
             ports: Vec::new(),
@@ -229,7 +232,8 @@ impl Engine {
 
     /// What of the modelled time the real path is credited with.
     pub fn set_path_credit(&mut self, credit: PathCredit) {
-        self.measures_path = credit == PathCredit::Auto;
+        self.path = (credit == PathCredit::Auto).then(PathMeter::default);
+        self.next_path = self.path.as_ref().map_or(Time::MAX, |_| Time::ZERO);
         self.hub.set_credit(match credit {
             PathCredit::Fixed(credit) => credit,
             PathCredit::Auto | PathCredit::Off => Span::ZERO,
@@ -288,6 +292,9 @@ impl Engine {
         }
         if now.wall >= self.next_sweep {
             self.sweep(now.wall);
+        }
+        if now.wall >= self.next_path {
+            self.measure_path(now.wall);
         }
         if self.fed_at.is_some_and(|at| at <= now.wall) {
             self.feed();
@@ -451,7 +458,7 @@ impl Engine {
         let mut deadline = self.hub.next_at();
         let mut no_later = |at: Time| deadline = Some(deadline.map_or(at, |before| before.min(at)));
         if self.hub.connections() > 0 {
-            no_later(self.next_sweep);
+            no_later(self.next_sweep.min(self.next_path));
         }
         for at in self.ports.iter().filter_map(Port::next_at) {
             no_later(at);

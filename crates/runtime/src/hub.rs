@@ -12,10 +12,12 @@ mod credit;
 mod elsewhere;
 mod measure;
 mod nbd;
+mod path;
 mod stall;
 
 pub use credit::{Credited, PathCredit};
 pub use measure::{Measure, Totals};
+pub use path::{Found, PathMeter, RoundTrips};
 pub use stall::{Stall, Stalls, waiting};
 
 use crate::authenticator::Authenticator;
@@ -913,6 +915,12 @@ impl Hub {
             peer.queue_id.is_some()
                 && peer.queue.is_none_or(|queue| self.subsystem.is_in_use(queue))
         })
+    }
+
+    /// Whether this is the connection of an admin queue.
+    pub fn is_admin(&self, id: Id) -> bool {
+        let peer = self.peers.get(id as usize).and_then(Option::as_deref);
+        peer.is_some_and(|peer| peer.queue_id == Some(0))
     }
 
     /// Whether a host has connected to a controller on this connection, and has yet to prove who

@@ -1,5 +1,6 @@
 //! What the kernel says of a TCP connection (TCP_INFO).
 
+use crate::hub::RoundTrips;
 use mynah_stamp::Span;
 use nix::libc;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,6 +10,9 @@ use std::os::fd::{AsFd, AsRawFd};
 const INFO_BYTES: usize = 228;
 /// Where the least round trip stands; all bits set: there was none.
 const MIN_RTT: usize = 148;
+/// Where segments are counted that came, and those that were sent and acknowledged (Linux 4.18).
+const SEGMENTS_IN: usize = 140;
+const DELIVERED: usize = 192;
 
 /// The beginning of a connection's `struct tcp_info`.
 pub(crate) struct TcpInfo([u8; INFO_BYTES]);
@@ -49,12 +53,15 @@ impl TcpInfo {
     }
 }
 
-/// The least round trip that the kernel has seen on a connection lately (5 minutes, unless
-/// `tcp_min_rtt_wlen` says otherwise): of segments and their acknowledgements, which the kernel makes,
-/// so that no process has to wake up for it.
-pub(crate) fn least_round_trip(socket: &impl AsFd) -> Option<Span> {
-    let least = TcpInfo::of(socket)?.word(MIN_RTT);
-    (least != 0 && least != u32::MAX).then(|| Span::from_us(least.into()))
+/// The round trips that the kernel has seen on a connection: how many at most, and the least lately (5
+/// minutes, unless `tcp_min_rtt_wlen` says otherwise). They are of segments and their acknowledgements,
+/// which the kernel makes, so that no process has to wake up for it. Nothing if it is none of TCP.
+pub(crate) fn round_trips(socket: &impl AsFd) -> Option<RoundTrips> {
+    let info = TcpInfo::of(socket)?;
+    let least = info.word(MIN_RTT);
+    let least = (least != 0 && least != u32::MAX).then(|| Span::from_us(least.into()));
+    // One acknowledgement may be for several segments.
+    Some(RoundTrips { least, count: info.word(DELIVERED).min(info.word(SEGMENTS_IN)).into() })
 }
 
 #[cfg(test)]
@@ -75,9 +82,12 @@ mod tests {
             far.write_all(&[2]).unwrap();
             near.read_exact(&mut byte).unwrap();
         }
-        let least = least_round_trip(&far).expect("bytes were acknowledged");
+        let RoundTrips { least, count } = round_trips(&far).expect("it is one of TCP");
+        let least = least.expect("bytes were acknowledged");
         assert!(least < Span::from_secs(1), "{least}");
+        // The last answer may have yet to be acknowledged.
+        assert!((99..=300).contains(&count), "{count}");
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert_eq!(least_round_trip(&one), None);
+        assert_eq!(round_trips(&one), None);
     }
 }

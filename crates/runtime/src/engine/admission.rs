@@ -7,7 +7,7 @@
 
 use super::socket::{Accepted, Protocol};
 use super::{Engine, LISTENERS, PORTS, Socket};
-use crate::hub::Id;
+use crate::hub::{Found, Id};
 use crate::quota::{Bounds, Peer, Refused, Share, whom_to_drop};
 use mynah_device::Transport;
 use mynah_stamp::{Span, Time};
@@ -19,6 +19,8 @@ use std::net::{IpAddr, SocketAddr};
 const ACCEPTS_A_TURN: usize = 16;
 /// Between two checks of timeouts.
 const SWEEP: Span = Span::from_secs(1);
+/// How often the round trips of connections are asked for.
+const PATH_LOOK: Span = Span::from_ms(100);
 /// Nobody is let in for so long where the system has nothing left for a connection.
 const STARVED: Span = Span::from_ms(100);
 /// Printed once, when connections have to wait for descriptors or memory.
@@ -166,10 +168,14 @@ impl Engine {
         if self.sockets.len() <= id as usize {
             self.sockets.resize_with(id as usize + 1, || None);
         }
-        let mut socket = Socket::new(socket, self.stamped, now.wall, self.serial);
+        let mut socket = Socket::new(socket, who, self.stamped, now.wall, self.serial);
         socket.half_open = half_open;
         self.sockets[id as usize] = Some(socket);
-        self.measure_path();
+        if let Some(path) = &mut self.path {
+            path.meet(who);
+            let credit = path.credit();
+            self.hub.set_credit(credit);
+        }
         self.queue(id);
     }
 
@@ -185,15 +191,23 @@ impl Engine {
         }
     }
 
-    /// Credits what the nearest host's path takes at least.
-    fn measure_path(&mut self) {
-        if !self.measures_path {
-            return;
-        }
-        let sockets = self.sockets.iter().flatten();
-        if let Some(least) = sockets.filter_map(Socket::least_round_trip).min() {
-            self.hub.set_credit(least);
-        }
+    /// Looks what the paths of hosts take at least, which is credited.
+    pub(super) fn measure_path(&mut self, now: Time) {
+        self.next_path = now + PATH_LOOK;
+        let Some(path) = &mut self.path else { return };
+        let hub = &self.hub;
+        let sockets = self.sockets.iter().enumerate();
+        path.look(sockets.filter_map(|(id, socket)| {
+            let socket = socket.as_ref()?;
+            Some(Found {
+                serial: socket.serial,
+                host: socket.host,
+                is_admin: hub.is_admin(id as Id),
+                trips: socket.round_trips(),
+            })
+        }));
+        let credit = path.credit();
+        self.hub.set_credit(credit);
     }
 
     /// Drops connections from the list of half-open ones that are so no longer.
@@ -258,7 +272,6 @@ impl Engine {
             }
         }
         self.hub.shrink_pool();
-        self.measure_path();
         let now = self.clock.now();
         for id in over {
             self.close(now, id);

@@ -1,7 +1,8 @@
 //! Sockets and what the engine knows of them.
 
+use crate::hub::RoundTrips;
 use crate::local_socket::LocalListener;
-use crate::quota::{Share, is_starved};
+use crate::quota::{Peer, Share, is_starved};
 use crate::stamped;
 use mynah_stamp::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -102,6 +103,7 @@ pub(super) struct Socket {
     /// Whether the kernel notes when bytes come.
     stamped: bool,
     pub(super) serial: u64,
+    pub(super) host: Peer,
     pub(super) opened: Time,
     /// When bytes last came.
     pub(super) active: Time,
@@ -123,7 +125,13 @@ pub(super) struct Socket {
 
 impl Socket {
     /// A socket; `stamped`: the kernel is asked to note when bytes come.
-    pub(super) fn new(descriptor: OwnedFd, stamped: bool, now: Time, serial: u64) -> Socket {
+    pub(super) fn new(
+        descriptor: OwnedFd,
+        host: Peer,
+        stamped: bool,
+        now: Time,
+        serial: u64,
+    ) -> Socket {
         // Local sockets, behind which TLS is done, have no such stamps.
         let is_local = sockopt::socket_domain(&descriptor)
             .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX);
@@ -132,6 +140,7 @@ impl Socket {
             descriptor,
             stamped,
             serial,
+            host,
             opened: now,
             active: now,
             readable: true,
@@ -144,9 +153,9 @@ impl Socket {
         }
     }
 
-    /// What the kernel has seen a round trip take at least.
-    pub(super) fn least_round_trip(&self) -> Option<Span> {
-        crate::tcp_info::least_round_trip(&self.descriptor)
+    /// What the kernel has seen of round trips.
+    pub(super) fn round_trips(&self) -> Option<RoundTrips> {
+        crate::tcp_info::round_trips(&self.descriptor)
     }
 
     /// When bytes came that were received just now, and of which the kernel says that they are so old.
@@ -195,7 +204,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut peer = TcpStream::connect(listener.local_addr().expect("an address")).unwrap();
         let (accepted, _) = listener.accept().expect("a connection");
-        let socket = Socket::new(accepted.into(), true, Time::ZERO, 0);
+        let socket = Socket::new(accepted.into(), Peer::LOCAL, true, Time::ZERO, 0);
         let (mut buffer, mut control) = ([0; 64], control_buffer());
         let waiting = Duration::from_millis(30);
         // The system begins a little after it was asked to.
@@ -221,7 +230,7 @@ mod tests {
         assert_eq!(held_up.came(now, age), None);
         let socket = held_up;
         // Without stamps there are none.
-        let plain = Socket::new(peer.into(), false, Time::ZERO, 1);
+        let plain = Socket::new(peer.into(), Peer::LOCAL, false, Time::ZERO, 1);
         rustix::net::send(&socket, &buffer[..5], rustix::net::SendFlags::empty()).unwrap();
         sleep(waiting);
         assert_eq!(plain.receive(&mut buffer, &mut control), Ok((5, None)));

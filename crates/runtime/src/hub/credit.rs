@@ -19,7 +19,7 @@ const SHORT_MAX: u64 = 100;
 /// What of the modelled time the real path is credited with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathCredit {
-    /// The kernel's least round trip of all connections: it takes so long at least.
+    /// What the nearest host's path has been seen to take at least ([`super::PathMeter`]).
     Auto,
     /// The same span for every command.
     Fixed(Span),

@@ -4,7 +4,7 @@ use crate::client::{HOST, NQN, blocks_of, drive, ethernet_drive, fabrics};
 use mynah_device::{Now, RamStore, Subsystem, SubsystemConfig, Transport};
 use mynah_lab::emulation::Prepared;
 use mynah_runtime::clock::Rate;
-use mynah_runtime::hub::{Arrival, Hub, Id};
+use mynah_runtime::hub::{Arrival, Found, Hub, Id, PathMeter, RoundTrips};
 use mynah_runtime::quota::{Peer, Quotas};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::ConnectData;
@@ -392,6 +392,68 @@ proptest! {
         prop_assert_eq!(&modelled, &seen);
         let on_top = seen_by_a_host(&requests, &thinks, (there, back), Span::ZERO);
         prop_assert!(on_top.iter().zip(&modelled).all(|(of, without)| of > without));
+    }
+}
+
+/// What a host sees of reads, one at a time, over a path that takes so long for each of them, there and
+/// back; credited is what the kernel's least round trip proves. And the credit at the end.
+fn seen_over(paths: &[(Span, Span)], handshake: Span) -> (Vec<Span>, Span) {
+    let mut world = World::on(ethernet_drive(), Rate::REAL);
+    let queue = world.queue();
+    let mut meter = PathMeter::default();
+    meter.meet(Peer::LOCAL);
+    world.hub.set_credit(meter.credit());
+    // In whole microseconds, as the kernel has them, and as much too long as they can be.
+    let kernel = |took: Span| Span::from_us(took.as_ps().div_ceil(Span::from_us(1).as_ps()));
+    let mut trips = RoundTrips { least: Some(kernel(handshake)), count: 1 };
+    let mut sent = Time::from_ns(2_000_000);
+    let mut seen = vec![];
+    for (number, &(there, back)) in paths.iter().enumerate() {
+        if number % 50 == 0 {
+            let (serial, host) = (1, Peer::LOCAL);
+            meter.look([Found { serial, host, is_admin: false, trips: Some(trips) }].into_iter());
+            world.hub.set_credit(meter.credit());
+        }
+        world.wall = sent + there;
+        world.command(queue, blocks_of(opcode::nvm::READ, 0, 8), number as u16, &[]);
+        while world.hub.outstanding() > 0 {
+            world.wall = world.wall.max(world.hub.next_at().expect("something is under way"));
+            world.look();
+        }
+        let came = world.wall + back;
+        seen.push(came.since(sent));
+        trips.least = trips.least.min(Some(kernel(there + back)));
+        trips.count += 1;
+        sent = came + Span::from_ns(700);
+    }
+    (seen, meter.credit())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Whatever the path takes of each command, and however slow its first round trips are, no answer
+    /// comes before its modelled time; in the end all is credited that the path always takes.
+    #[test]
+    fn a_measured_path_is_never_credited_with_more_than_it_takes(
+        least in (0..4_000u64, 1..4_000u64),
+        further in prop::collection::vec((0..9_000u64, 0..9_000u64), 1..60),
+        cold in (0..300usize, 0..20_000u64),
+    ) {
+        let (first, slower) = cold;
+        let path = |number: usize| {
+            let (there, back) = further[number % further.len()];
+            let cold = if number < first { slower } else { 0 };
+            (Span::from_ns(least.0 + there + cold), Span::from_ns(least.1 + back))
+        };
+        let paths: Vec<_> = (0..1_600).map(path).collect();
+        let modelled = seen_over(&[(Span::ZERO, Span::ZERO)], Span::from_us(50)).0[0];
+        let (seen, credit) = seen_over(&paths, Span::from_us(50));
+        for (number, seen) in seen.iter().enumerate() {
+            prop_assert!(*seen >= modelled, "read {} took {}, modelled {}", number, seen, modelled);
+        }
+        let shortest = paths.iter().map(|(there, back)| *there + *back).min().unwrap();
+        prop_assert!(credit <= shortest && shortest.saturating_sub(credit) <= Span::from_us(1));
     }
 }
 
