@@ -5,6 +5,7 @@
 //! other axes.
 
 pub mod runs;
+mod shown;
 mod table;
 
 use mynah_report::html::COLOURS;
@@ -216,8 +217,10 @@ impl Sweep {
         if self.axes.is_empty() {
             return self.list();
         }
-        let names: Vec<&String> = self.names.iter().filter(|name| !is_detail(name)).collect();
-        let first = names.first().copied();
+        let names: Vec<&str> =
+            self.names.iter().map(String::as_str).filter(|name| !is_detail(name)).collect();
+        let shown = shown::shown(&names, &self.rows, |row, name| row.metric(name).is_some());
+        let metric = |row: &Row, of: &[&str]| of.iter().find_map(|name| row.metric(name).cloned());
         let mut columns: Vec<table::Column> = Vec::new();
         let mut column = |header: String, cells: Vec<String>, needed: bool| {
             columns.push(table::Column { header, cells, needed });
@@ -226,15 +229,16 @@ impl Sweep {
             let cells = self.rows.iter().map(|row| row.values[at].clone());
             column(axis.clone(), cells.collect(), true);
         }
-        for name in &names {
-            let cells = self.rows.iter().map(|row| match row.metric(name) {
+        for (at, shown) in shown.iter().enumerate() {
+            let name = &shown.name;
+            let cells = self.rows.iter().map(|row| match metric(row, &shown.of) {
                 None => "-".to_owned(),
                 Some(Metric { mean, half_width: Some(half), .. }) => {
-                    format!("{} ±{}", written(name, *mean), written(name, *half))
+                    format!("{} ±{}", written(name, mean), written(name, half))
                 }
                 Some(metric) => written(name, metric.mean),
             });
-            column(named(name), cells.collect(), Some(*name) == first);
+            column(named(name), cells.collect(), at == 0);
         }
         // What is the same of all is said once, below.
         let steadiness: Vec<String> = self.rows.iter().map(Row::steadiness).collect();
@@ -246,7 +250,8 @@ impl Sweep {
         if self.is_judged() && !same {
             column("steadiness".to_owned(), steadiness, true);
         }
-        let mean = |row: &Row| first.and_then(|name| row.metric(name)).map_or(0.0, |m| m.mean);
+        let first = shown.first().map_or(&[][..], |shown| &shown.of);
+        let mean = |row: &Row| metric(row, first).map_or(0.0, |m| m.mean);
         let most = self.rows.iter().map(mean).fold(0.0, f64::max);
         let bars = self.rows.iter().map(|row| match most > 0.0 {
             true => bar(mean(row) / most, BAR),
