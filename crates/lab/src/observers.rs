@@ -5,6 +5,7 @@ use crate::profile_log::ProfileLog;
 use crate::run_error::RunError;
 use mynah_model::Drive;
 use mynah_model::io::{Completion, Request, Status};
+use mynah_model::stats::Blame;
 use mynah_report::capture::Capture;
 use mynah_result::output::OutputError;
 use mynah_result::request_log::RequestLog;
@@ -53,6 +54,16 @@ impl Observers {
             capture.reached(drive)?;
         }
         Ok(())
+    }
+
+    /// What completes next is of this drive, of several.
+    pub(crate) fn on_drive(&mut self, drive: u32) {
+        if let Some(profile) = &mut self.profile {
+            profile.set_drive(drive);
+        }
+        if let Some(log) = &mut self.log {
+            log.set_drive(drive);
+        }
     }
 
     /// A command of `flow` was issued.
@@ -133,17 +144,23 @@ impl Observers {
         }
     }
 
-    /// Completes all outputs at the end of the run.
-    pub(crate) fn finish(self, drive: &mut Drive) -> Result<Option<Series>, RunError> {
-        if let Some(log) = self.log {
+    /// Completes what is written of commands alone; `blame` is for whom they waited.
+    pub(crate) fn finish_logs(&mut self, blame: &[Blame]) -> Result<(), RunError> {
+        if let Some(log) = self.log.take() {
             log.finish()?;
         }
-        if let Some(rows) = self.rows {
+        if let Some(rows) = self.rows.take() {
             rows.finish();
         }
-        if let Some(profile) = self.profile {
-            profile.finish(&drive.blame())?;
+        if let Some(profile) = self.profile.take() {
+            profile.finish(blame)?;
         }
+        Ok(())
+    }
+
+    /// Completes all outputs at the end of the run.
+    pub(crate) fn finish(mut self, drive: &mut Drive) -> Result<Option<Series>, RunError> {
+        self.finish_logs(&drive.blame())?;
         if let Some(timeline) = self.timeline {
             timeline.finish(drive)?;
         }

@@ -27,36 +27,59 @@ pub(crate) struct ProfileLog {
     writer: Writer<BufWriter<File>>,
     /// Whether the drive's link is Ethernet, which has stages of its own.
     has_link: bool,
-    /// Which command of its flow comes next.
+    /// How many flows a drive has.
+    flows: usize,
+    /// Of several drives: whose records come next.
+    drive: Option<u32>,
+    /// Which command of its flow, on its drive, comes next.
     next: Vec<u32>,
 }
 
 impl ProfileLog {
     /// Begins `file`, for a drive of this name, which has an Ethernet link or not, and flows of
-    /// these.
+    /// these. Several `drives` are behind a switch: a flow is a session on each of them.
     pub(crate) fn create(
         file: &PendingFile,
         drive: &str,
         flows: &[FlowSpec],
         has_link: bool,
+        drives: Option<u32>,
     ) -> Result<ProfileLog, OutputError> {
         let mut header = Header::new(Side::Simulation, drive, TimeBase::Virtual);
         header.kinds = Kind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
         let of_link = Stage::OF_LINK.into_iter().filter(|_| has_link);
-        let stages = std::iter::once(Stage::HostQueue).chain(Stage::OF_DRIVE).chain(of_link);
+        let switch = |stage| drives.map(|_| stage);
+        let stages = std::iter::once(Stage::HostQueue)
+            .chain(switch(Stage::NetworkRequest))
+            .chain(Stage::OF_DRIVE)
+            .chain(of_link)
+            .chain(switch(Stage::NetworkResponse));
         header.stages = stages.map(|stage| stage.name().to_owned()).collect();
-        header.sessions = flows.iter().map(|flow| flow.name.clone()).collect();
+        let names = flows.iter().map(|flow| flow.name.clone());
+        header.sessions = match drives {
+            None => names.collect(),
+            Some(drives) => (0..drives)
+                .flat_map(|drive| names.clone().map(move |name| format!("{name} of drive {drive}")))
+                .collect(),
+        };
         header.closed_loop = Some(flows.iter().all(|flow| flow.depth().is_some()));
         let begun = file.file().and_then(|out| {
             let writer = Writer::new(BufWriter::with_capacity(1 << 18, out), header)?;
             Ok(ProfileLog {
                 path: file.path().to_owned(),
                 writer,
+                flows: flows.len(),
+                drive: drives.map(|_| 0),
                 next: vec![0; flows.len()],
                 has_link,
             })
         });
         begun.map_err(|error| file.error(error))
+    }
+
+    /// Which of several drives the next records are of, from 0.
+    pub(crate) fn set_drive(&mut self, drive: u32) {
+        self.drive = Some(drive);
     }
 
     /// Appends the record of a completed I/O that transferred `bytes`.
@@ -69,6 +92,7 @@ impl ProfileLog {
         created: Time,
         (completion, link): Completed<'_>,
     ) -> Result<(), OutputError> {
+        let flow = flow + self.flows * self.drive.unwrap_or(0) as usize;
         if flow >= self.next.len() {
             self.next.resize(flow + 1, 0);
         }
@@ -92,7 +116,12 @@ impl ProfileLog {
         let of_drive = Stage::OF_DRIVE.into_iter().map(|stage| completion.stages.get(stage));
         let of_link = Stage::OF_LINK.into_iter().filter(|_| self.has_link);
         let of_link = of_link.map(|stage| link.map_or(Span::ZERO, |link| link.get(stage)));
-        let stages = std::iter::once(waited).chain(of_drive).chain(of_link);
+        let switch = |stage| self.drive.map(|_| completion.stages.get(stage));
+        let stages = std::iter::once(waited)
+            .chain(switch(Stage::NetworkRequest))
+            .chain(of_drive)
+            .chain(of_link)
+            .chain(switch(Stage::NetworkResponse));
         let path = &self.path;
         let fail = |error| OutputError { path: path.clone(), error, at_start: false };
         self.writer.record(head, stages, &[]).map_err(fail)

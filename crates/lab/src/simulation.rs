@@ -628,9 +628,7 @@ impl Simulation {
     ) -> Result<Measured, SimulationError> {
         let looked_at = [
             (self.alone, "each flow alone"),
-            (self.request_log.is_some(), "a request log"),
             (self.rows.is_some(), "a table of requests"),
-            (self.profile.is_some(), "a profile"),
             (self.record.is_some(), "a recording"),
             (self.intervals.is_some() || self.over_time, "intervals"),
             (self.timeline.is_some(), "a timeline"),
@@ -641,15 +639,26 @@ impl Simulation {
         if let Some((_, what)) = looked_at.iter().find(|it| it.0) {
             return Err(RunError::Enclosure(format!("{what} is of one drive")).into());
         }
+        let mut pending = Vec::new();
+        let observers = self.observe_drives(enclosure.drives, &mut pending)?;
         watch(Step::Started);
-        let ran = enclosure::run(&self.config, &self.flows, &self.options, enclosure, |phase| {
-            watch(match phase {
-                Phase::Before(before) => before.into(),
-                Phase::Running(progress) => Step::Running(progress),
-            })
-        });
+        let ran = enclosure::run(
+            &self.config,
+            &self.flows,
+            &self.options,
+            (enclosure, observers),
+            |phase| {
+                watch(match phase {
+                    Phase::Before(before) => before.into(),
+                    Phase::Running(progress) => Step::Running(progress),
+                })
+            },
+        );
         let (outcome, notes) = ran?;
         watch(Step::Finished);
+        for file in pending {
+            file.keep()?;
+        }
         let mut measured = self.measured(outcome, None);
         measured.result.device = None;
         measured.result.notes.extend(notes);
@@ -657,6 +666,28 @@ impl Simulation {
             measured.result.note_interruption();
         }
         Ok(measured)
+    }
+
+    /// Opens the outputs that were asked for of several drives.
+    fn observe_drives(
+        &self,
+        drives: u32,
+        pending: &mut Vec<PendingFile>,
+    ) -> Result<Observers, SimulationError> {
+        let mut observers = Observers::default();
+        if let Some(path) = &self.request_log {
+            let file = PendingFile::create(path)?;
+            let names: Vec<String> = self.flows.iter().map(|flow| flow.name.clone()).collect();
+            observers.log = Some(RequestLog::create_of_drives(&file, &names).map_err(log_error)?);
+            pending.push(file);
+        }
+        if let Some(path) = &self.profile {
+            let file = PendingFile::create_private(path)?;
+            let profile = ProfileLog::create(&file, &self.name, &self.flows, true, Some(drives))?;
+            observers.profile = Some(profile);
+            pending.push(file);
+        }
+        Ok(observers)
     }
 
     /// Opens the outputs that were asked for, and attaches them to the run.
@@ -683,7 +714,8 @@ impl Simulation {
         }
         if let Some(path) = &self.profile {
             let file = PendingFile::create_private(path)?;
-            observers.profile = Some(ProfileLog::create(&file, &self.name, &self.flows, has_link)?);
+            let profile = ProfileLog::create(&file, &self.name, &self.flows, has_link, None)?;
+            observers.profile = Some(profile);
             pending.push(file);
             any = true;
         }

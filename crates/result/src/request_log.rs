@@ -6,7 +6,7 @@
 //! stage columns after `host_queue_ns` add up to exactly that. `host_queue_ns` is the time
 //! from creation to insertion, so that all stage columns add up to the time from
 //! `created_ns` to `completed_ns`. The columns are always the same, also where a stage
-//! cannot occur.
+//! cannot occur; of several drives behind a switch the last says which one it was.
 
 use crate::output::PendingFile;
 use crate::{
@@ -40,6 +40,8 @@ pub struct RequestLog<W: Write = BufWriter<File>> {
     flows: Vec<String>,
     next_id: u64,
     has_link: bool,
+    /// Of several drives: whose rows come next.
+    drive: Option<u32>,
 }
 
 impl RequestLog {
@@ -55,6 +57,17 @@ impl RequestLog {
             file.file().map_err(|source| RequestLogError { path: path.to_owned(), source })?;
         RequestLog::new(BufWriter::with_capacity(1 << 18, out), path, flows, has_link)
     }
+
+    /// The same for several drives behind a switch, with a column that says which.
+    pub fn create_of_drives(
+        file: &PendingFile,
+        flows: &[String],
+    ) -> Result<RequestLog, RequestLogError> {
+        let path = file.path();
+        let out =
+            file.file().map_err(|source| RequestLogError { path: path.to_owned(), source })?;
+        RequestLog::of_drives(BufWriter::with_capacity(1 << 18, out), path, flows)
+    }
 }
 
 impl<W: Write> RequestLog<W> {
@@ -65,6 +78,21 @@ impl<W: Write> RequestLog<W> {
         flows: &[String],
         has_link: bool,
     ) -> Result<Self, RequestLogError> {
+        RequestLog::begin(out, path, flows, has_link, None)
+    }
+
+    /// The same for several drives behind a switch, with a column that says which.
+    pub fn of_drives(out: W, path: &Path, flows: &[String]) -> Result<Self, RequestLogError> {
+        RequestLog::begin(out, path, flows, true, Some(0))
+    }
+
+    fn begin(
+        out: W,
+        path: &Path,
+        flows: &[String],
+        has_link: bool,
+        drive: Option<u32>,
+    ) -> Result<Self, RequestLogError> {
         let mut log = RequestLog {
             path: path.to_owned(),
             out,
@@ -72,10 +100,19 @@ impl<W: Write> RequestLog<W> {
             flows: flows.iter().map(|name| quoted(name)).collect(),
             next_id: 0,
             has_link,
+            drive,
         };
         log.row.extend_from_slice(header(has_link).as_bytes());
+        if drive.is_some() {
+            log.row.extend_from_slice(b",drive");
+        }
         log.flush_row()?;
         Ok(log)
+    }
+
+    /// Which of several drives the next rows are of, from 0.
+    pub fn set_drive(&mut self, drive: u32) {
+        self.drive = Some(drive);
     }
 
     /// Adds a flow; it has the next number.
@@ -145,6 +182,10 @@ impl<W: Write> RequestLog<W> {
         }
         for stage in Stage::OF_LINK.into_iter().filter(|_| self.has_link) {
             push_ns(row, link.map_or(Span::ZERO, |link| link.get(stage)).as_ps());
+        }
+        if let Some(drive) = self.drive {
+            row.push(b',');
+            push_number(row, drive.into());
         }
         self.flush_row()
     }

@@ -7,6 +7,7 @@
 use super::job::{Arrivals, Job};
 use super::{Outcome, Phase, Progress, RunError, RunOptions, Runner};
 use crate::enclosure::{Direction, Enclosure, Uplink};
+use crate::observers::Observers;
 use mynah_model::Drive;
 use mynah_model::ceilings::{Asked, WireBytes, wire_bytes};
 use mynah_model::config::{Config, Ethernet};
@@ -72,6 +73,7 @@ struct Run {
     /// Breaks ties: what was scheduled first comes first.
     order: u64,
     recorder: Recorder,
+    observers: Observers,
     completed: u64,
     now: Time,
     ramp_until: Time,
@@ -79,7 +81,7 @@ struct Run {
     sizes: BTreeMap<(bool, u32), WireBytes>,
 }
 
-/// Runs `flows` on each drive of an enclosure.
+/// Runs `flows` on each drive of an enclosure, at which observers of commands look.
 ///
 /// # Errors
 /// If there is no enclosure of such drives, or not with such flows.
@@ -87,7 +89,7 @@ pub(crate) fn run(
     config: &Config,
     flows: &[FlowSpec],
     options: &RunOptions,
-    enclosure: Enclosure,
+    (enclosure, observers): (Enclosure, Observers),
     mut watch: impl FnMut(Phase) -> bool,
 ) -> Result<(Outcome, Vec<String>), RunError> {
     let Some(ethernet) = config.ethernet.clone() else {
@@ -115,6 +117,7 @@ pub(crate) fn run(
         next: BinaryHeap::new(),
         order: 0,
         recorder: Recorder::new(flows.iter().map(|flow| flow.name.clone()).collect()),
+        observers,
         completed: 0,
         now: Time::ZERO,
         ramp_until: match options.ramp_time {
@@ -126,7 +129,7 @@ pub(crate) fn run(
     };
     run.start(flows)?;
     let interrupted = run.go(flows, &mut |progress| watch(Phase::Running(progress)))?;
-    Ok(run.outcome(interrupted))
+    run.outcome(interrupted)
 }
 
 /// Refuses flows and options that an enclosure does not support.
@@ -324,13 +327,13 @@ impl Run {
     }
 
     /// Called when a completion has arrived at its host, which issues the next request.
-    fn answered(&mut self, at: usize, tag: u32) {
+    fn answered(&mut self, at: usize, tag: u32) -> Result<(), RunError> {
         let now = self.now;
         let node = &mut self.nodes[at];
         node.answers.pop();
-        let Some(pending) = node.pending[tag as usize].take() else { return };
+        let Some(pending) = node.pending[tag as usize].take() else { return Ok(()) };
         node.free.push(tag);
-        let Some((mut completion, link)) = pending.done else { return };
+        let Some((mut completion, link)) = pending.done else { return Ok(()) };
         // The way from the host to the port, and back.
         completion.stages.add(Stage::NetworkRequest, pending.arrived.since(pending.issued));
         completion.stages.add(Stage::NetworkResponse, now.since(completion.at));
@@ -347,8 +350,12 @@ impl Run {
             let completed = (&completion, Some(&link));
             self.recorder.record_slow(what, pending.issued, completed, std::iter::empty());
         }
+        self.observers.on_drive(at as u32);
+        let completed = (&completion, Some(&link));
+        self.observers.completed(flow, &pending.request, pending.issued, completed)?;
         self.completed += 1;
         self.issue(at, pending.job);
+        Ok(())
     }
 
     /// Runs until nothing more happens; true if `watch` has interrupted it.
@@ -369,7 +376,7 @@ impl Run {
             match what {
                 Event::Outputs => self.take_outputs(at),
                 Event::Asked { tag } => self.send_data(at, tag),
-                Event::Answered { tag } => self.answered(at, tag),
+                Event::Answered { tag } => self.answered(at, tag)?,
             }
             self.run_on(at)?;
             if self.completed >= next_progress {
@@ -396,7 +403,7 @@ impl Run {
     }
 
     /// The measurements, and a remark about the switch's load.
-    fn outcome(self, interrupted: bool) -> (Outcome, Vec<String>) {
+    fn outcome(mut self, interrupted: bool) -> Result<(Outcome, Vec<String>), RunError> {
         let of_uplink = self.uplink.busy().map(|busy| {
             let all = self.now.as_secs_f64().max(f64::MIN_POSITIVE);
             100.0 * busy.as_secs_f64() / all
@@ -416,6 +423,7 @@ impl Run {
         };
         let before = blame(&mut self.blame_before.iter().cloned());
         let after = blame(&mut self.nodes.iter().map(|node| node.drive.blame()));
+        self.observers.finish_logs(&after)?;
         let drives = self.nodes.len();
         let notes = vec![
             format!("{drives} drives; each flow runs on every one, with all of its jobs"),
@@ -424,6 +432,6 @@ impl Run {
                 of_uplink[0], of_uplink[1]
             ),
         ];
-        (Outcome::of_many(self.recorder, before, after, self.now, interrupted), notes)
+        Ok((Outcome::of_many(self.recorder, before, after, self.now, interrupted), notes))
     }
 }

@@ -77,6 +77,60 @@ fn the_switch_is_passed_each_way() {
     }
 }
 
+/// Every command of every drive has a row in the request log and a record in the profile, which say the
+/// same; and what each says of its stages adds up to its latency.
+#[test]
+fn each_command_is_logged_with_its_drive() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, profile) = (folder.path().join("log.csv"), folder.path().join("run.profile"));
+    let smaller = ["geometry.blocks_per_plane=16", "over_provisioning=50%"].map(str::to_owned);
+    let mut simulation = Simulation::on_changed("samsung-ethernet", &smaller)
+        .unwrap()
+        .precondition(Precondition::Fill)
+        .flow("small", "rw=randread bs=4k iodepth=2 number_ios=100")
+        .unwrap()
+        .flow("large", "rw=randwrite bs=32k iodepth=1 number_ios=50")
+        .unwrap();
+    simulation.enclosure = of(3, Some(50), 700);
+    (simulation.request_log, simulation.profile) = (Some(log.clone()), Some(profile.clone()));
+    let result = simulation.run().unwrap().result;
+
+    let text = std::fs::read_to_string(log).unwrap();
+    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let place = |name: &str| head.iter().position(|column| *column == name).unwrap();
+    let ps = |cell: &str| (cell.parse::<f64>().unwrap() * 1000.0).round() as u64;
+    let (first, last) = (place("latency_ns") + 1, place("drive"));
+    let mut logged = std::collections::BTreeMap::new();
+    for row in rows {
+        let latency = ps(row[place("latency_ns")]);
+        let stages = row[first..last].iter().map(|cell| ps(cell)).sum::<u64>();
+        assert_eq!(latency, stages, "{row:?}");
+        let session = format!("{} of drive {}", row[place("flow")], row[last]);
+        logged.entry(session).or_insert_with(Vec::new).push(latency);
+    }
+    let means = |flow: &str| {
+        let of_flow = logged.iter().filter(|(session, _)| session.starts_with(flow));
+        let all: Vec<u64> = of_flow.flat_map(|(_, all)| all.iter().copied()).collect();
+        all.iter().sum::<u64>() as f64 / all.len() as f64 / 1000.0
+    };
+    near("small", means("small"), result.flows[0].read.lat_ns.unwrap().mean, 1e-9);
+    near("large", means("large"), result.flows[1].write.lat_ns.unwrap().mean, 1e-9);
+
+    let profile = mynah_profile::Profile::open(&profile).unwrap();
+    let header = profile.header().clone();
+    let mut recorded = std::collections::BTreeMap::new();
+    let mut records = profile.records();
+    while let Some(record) = records.next_record().unwrap() {
+        assert_eq!(record.residual(), 0);
+        let session = header.sessions[usize::from(record.head.connection)].clone();
+        recorded.entry(session).or_insert_with(Vec::new).push(record.head.total.as_ps());
+    }
+    assert_eq!(logged, recorded);
+    assert_eq!(logged.len(), 6);
+    assert_eq!(logged.values().map(Vec::len).sum::<usize>(), 3 * 150);
+}
+
 #[test]
 fn the_same_run_is_the_same_run() {
     let load = "rw=randrw bs=8k iodepth=16 numjobs=2 number_ios=500";
