@@ -17,11 +17,14 @@ mod text;
 use mynah_drive_file::DriveError;
 use mynah_drive_file::foreign;
 pub use mynah_drive_file::input::FileError;
-use mynah_drive_file::input::read_text;
+use mynah_drive_file::input::text_of;
 use mynah_lab::simulation::SimulationError;
+use mynah_profile::MAGIC;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
@@ -70,27 +73,54 @@ impl CalibrateError {
 pub struct Input {
     /// Its path, as it was given.
     pub name: String,
-    /// Contents of the file.
+    /// Its contents, if it is text.
     pub text: String,
+    /// Its contents, if it is a profile ([`mynah_profile`]).
+    pub(crate) profile: Option<Vec<u8>>,
 }
 
+/// The longest profile that is read.
+const PROFILE_BYTES_MAX: u64 = 256 << 20;
+
 impl Input {
+    /// A text of that name.
+    pub fn of_text(name: impl Into<String>, text: impl Into<String>) -> Input {
+        Input { name: name.into(), text: text.into(), profile: None }
+    }
+
+    /// A profile of that name.
+    pub fn of_profile(name: impl Into<String>, profile: Vec<u8>) -> Input {
+        Input { name: name.into(), text: String::new(), profile: Some(profile) }
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// If it cannot be read, is longer than 16 MiB, or is no text.
+    /// If it cannot be read, or is neither a profile of up to 256 MiB nor text of up to 16 MiB.
     pub fn read(path: &Path) -> Result<Input, CalibrateError> {
         let name = path.display().to_string();
-        match read_text(path) {
-            Ok(text) => Ok(Input { name, text }),
-            Err(error) => Err(FileError::whole(&name, error.to_string()).into()),
+        let refused = |error: std::io::Error| FileError::whole(&name, error.to_string());
+        let mut file = File::open(path).map_err(refused)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut bytes).map_err(refused)?;
+        if bytes != MAGIC {
+            let text = text_of(bytes.chain(file)).map_err(refused)?;
+            return Ok(Input::of_text(name, text));
         }
+        file.take(PROFILE_BYTES_MAX).read_to_end(&mut bytes).map_err(refused)?;
+        if bytes.len() as u64 > PROFILE_BYTES_MAX {
+            let help = "record a sample: `--sample 1/100`";
+            let message = "it is longer than 256 MiB, the most that is read of a profile";
+            return Err(FileError::whole(&name, message).with_help(help).into());
+        }
+        Ok(Input::of_profile(name, bytes))
     }
 
-    /// SHA-256 of the text, in hexadecimal.
+    /// SHA-256 of its contents, in hexadecimal.
     pub fn sha256(&self) -> String {
         let mut text = String::new();
-        for byte in Sha256::digest(self.text.as_bytes()) {
+        let contents = self.profile.as_deref().unwrap_or(self.text.as_bytes());
+        for byte in Sha256::digest(contents) {
             let _ = write!(text, "{byte:02x}");
         }
         text

@@ -109,8 +109,16 @@ const MAX: u64 = 16 << 20;
 /// # Errors
 /// If it cannot be read, is longer than 16 MiB, or is not text.
 pub fn read_text(path: &Path) -> Result<String> {
+    text_of(File::open(path)?)
+}
+
+/// The same of what has been opened.
+///
+/// # Errors
+/// See [`read_text`].
+pub fn text_of(from: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX + 1).read_to_end(&mut bytes)?;
+    from.take(MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX {
         let message = format!("it is longer than {} MiB, the most that is read", MAX >> 20);
         return Err(Error::new(ErrorKind::InvalidData, message));

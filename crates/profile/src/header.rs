@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 4096;
 /// What a profile begins with.
-pub(crate) const MAGIC: [u8; 8] = *b"mynahprf";
+pub const MAGIC: [u8; 8] = *b"mynahprf";
 /// Version of the fixed part.
 const VERSION: u32 = 1;
 /// Which word of a profile is the first of its counts ([`Counts::to_array`]).

@@ -27,7 +27,7 @@ pub use choice::{
 };
 pub use error::{Problem, ReadError};
 pub use follow::{Follow, Progress};
-pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, Network, Side, TimeBase};
+pub use header::{COUNTS_WORD, Counts, HEADER_BYTES, Header, MAGIC, Network, Side, TimeBase};
 pub use host::{CAPSULES_COUNTED, HOST_STAGES};
 pub use kinds::{OTHER_KIND, io_kinds};
 pub use read::{Profile, Records};

@@ -19,12 +19,22 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageMap {
     pub(super) of: StageKey,
-    /// Names of the first and last event; `None` where the file holds only this stage.
-    pub(super) between: Option<(String, String)>,
+    pub(super) what: What,
+}
+
+/// What of a file is taken for a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// All of it.
+    All,
+    /// In a trace: from the first of these events to the second.
+    Between(String, String),
+    /// In a profile: the sum of these stages.
+    Stages(Vec<String>),
 }
 
 impl StageMap {
-    /// Reads `STAGE.in=FROM..TO`, or `STAGE.in` alone.
+    /// Reads `STAGE.in=FROM..TO`, `STAGE.in=NAME+NAME`, or `STAGE.in` alone.
     ///
     /// # Errors
     /// If it is none.
@@ -33,7 +43,8 @@ impl StageMap {
             Err(CalibrateError::asked(format!("--stage {text}: {problem}"), help))
         };
         let form = "write STAGE.in=FROM..TO or STAGE.out=FROM..TO, with names of functions or \
-                    events: `--stage transport.in=nvmet_rdma_recv_done..nvmet_req_init`";
+                    events: `--stage transport.in=nvmet_rdma_recv_done..nvmet_req_init`; of a \
+                    profile STAGE.in=NAME or NAME+NAME, with names of its stages";
         let (name, range) = match text.split_once('=') {
             Some((name, range)) => (name.trim(), Some(range.trim())),
             None => (text.trim(), None),
@@ -48,14 +59,19 @@ impl StageMap {
         let Some(direction) = Direction::read(direction) else {
             return refused(format!("`{direction}` is no direction"), form.to_owned());
         };
-        let between = match range.map(|range| range.split_once("..")) {
-            None => None,
-            Some(Some((from, to))) if !from.is_empty() && !to.is_empty() && from != to => {
-                Some((from.to_owned(), to.to_owned()))
-            }
-            Some(_) => return refused("no two names to look for".to_owned(), form.to_owned()),
+        let what = match range {
+            None => What::All,
+            Some(range) => match What::read(range) {
+                Some(what) => what,
+                None => return refused("no names to look for".to_owned(), form.to_owned()),
+            },
         };
-        Ok(StageMap { of: StageKey { index, direction }, between })
+        Ok(StageMap { of: StageKey { index, direction }, what })
+    }
+
+    /// The stage as `--stage` names it: `transport.in`.
+    pub(super) fn name(&self) -> String {
+        format!("{}.{}", self.of.stage(), self.of.direction.name())
     }
 
     /// Refuses two of one stage.
@@ -65,12 +81,25 @@ impl StageMap {
     pub fn check(all: &[StageMap]) -> Result<(), CalibrateError> {
         for (index, map) in all.iter().enumerate() {
             if all[..index].iter().any(|other| other.of == map.of) {
-                let name = format!("{}.{}", map.of.stage(), map.of.direction.name());
-                let message = format!("--stage names `{name}` twice");
+                let message = format!("--stage names `{}` twice", map.name());
                 return Err(CalibrateError::asked(message, "give one pair of names for it"));
             }
         }
         Ok(())
+    }
+}
+
+impl What {
+    /// Reads `FROM..TO`, or names with `+` between.
+    fn read(text: &str) -> Option<What> {
+        if let Some((from, to)) = text.split_once("..") {
+            let are_two = !from.is_empty() && !to.is_empty() && from != to;
+            return are_two.then(|| What::Between(from.to_owned(), to.to_owned()));
+        }
+        let names: Vec<&str> = text.split('+').map(str::trim).collect();
+        let once = |(at, name): (usize, &&str)| !name.is_empty() && !names[..at].contains(name);
+        let are_names = names.iter().enumerate().all(once);
+        are_names.then(|| What::Stages(names.into_iter().map(str::to_owned).collect()))
     }
 }
 
@@ -252,8 +281,8 @@ pub(super) fn read(
         ));
     };
     for map in maps {
-        let Some((from, to)) = &map.between else {
-            let name = format!("{}.{}", map.of.stage(), map.of.direction.name());
+        let What::Between(from, to) = &map.what else {
+            let name = map.name();
             return Err(whole(format!("where in this trace is {name}?"))
                 .with_help(format!("write `--stage {name}=FROM..TO`")));
         };
@@ -380,14 +409,18 @@ mod tests {
         }
         let map = |text: &str| StageMap::parse(text).map_err(|error| error.to_string());
         assert_eq!(
-            map("transport.in=a.isra.0..b").unwrap().between,
-            Some(("a.isra.0".to_owned(), "b".to_owned()))
+            map("transport.in=a.isra.0..b").unwrap().what,
+            What::Between("a.isra.0".to_owned(), "b".to_owned())
+        );
+        assert_eq!(
+            map("transport.in=a + b").unwrap().what,
+            What::Stages(vec!["a".to_owned(), "b".to_owned()])
         );
         assert!(map("transport=a..b").unwrap_err().contains("no direction"));
         assert!(map("nic.in=a..b").unwrap_err().contains("no stage `nic`"));
         assert!(map("capsule.up=a..b").unwrap_err().contains("`up` is no direction"));
-        for bad in ["capsule.in=a", "capsule.in=a..", "capsule.in=a..a"] {
-            assert!(map(bad).unwrap_err().contains("no two names"), "{bad}");
+        for bad in ["capsule.in=", "capsule.in=a..", "capsule.in=a..a", "capsule.in=a+a"] {
+            assert!(map(bad).unwrap_err().contains("no names"), "{bad}");
         }
         let twice = [map("capsule.in=a..b").unwrap(), map("capsule.in=a..c").unwrap()];
         assert!(StageMap::check(&twice).is_err());

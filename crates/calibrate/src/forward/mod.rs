@@ -1,8 +1,8 @@
 //! Stages of an Ethernet drive, from times by size: what was measured becomes the stage's table in a
 //! drive file.
 //!
-//! Samples (`samples`) come from a table (`table`), from the kernel's ftrace (`ftrace`) or from
-//! `nvme read --latency` (`nvme_latency`); another source is another arm of `samples::Source`. Of
+//! Samples (`samples`) come from a table (`table`), from a profile (`profile`), from the kernel's ftrace
+//! (`ftrace`) or from `nvme read --latency` (`nvme_latency`); another source is another arm of `samples::Source`. Of
 //! every size the arithmetic mean is fitted: it is what the model's times add up to, and has no bias
 //! where the mean of logarithms lies below it. The curve is a cubic smoothing spline of the logarithm of
 //! the mean over that of the size (`spline`), and the table as many points of it as linear
@@ -13,6 +13,7 @@ mod ftrace;
 mod misses;
 mod nvme_latency;
 mod points;
+mod profile;
 mod report;
 mod samples;
 mod spline;
@@ -150,8 +151,8 @@ impl Forward {
         let mut samples = Samples::default();
         samples::read_all(self, &mut samples)?;
         if samples.is_empty() {
-            let help = "FILE…: a table (stage,direction,bytes,latency_ns), ftrace's text, or what \
-                        `nvme read --latency` prints";
+            let help = "FILE…: a table (stage,direction,bytes,latency_ns), a profile, ftrace's text, \
+                        or what `nvme read --latency` prints";
             return Err(CalibrateError::asked("there are no measurements", help));
         }
         let mut notes = std::mem::take(&mut samples.notes);

@@ -3,7 +3,7 @@
 //! These are latencies of whole commands as the host sees them: which stage they are taken for is what
 //! `--stage STAGE.in` says.
 
-use super::ftrace::{BytesRule, StageMap};
+use super::ftrace::{BytesRule, StageMap, What};
 use super::samples::Samples;
 use crate::Input;
 use mynah_drive_file::input::FileError;
@@ -33,12 +33,9 @@ pub(super) fn read(
         return Err(whole("nvme-cli's latencies name no stage")
             .with_help("say which they are taken for: `--stage transport.in`"));
     };
-    if map.between.is_some() {
-        return Err(whole("nvme-cli's latencies have no events to look for").with_help(format!(
-            "write `--stage {}.{}`",
-            map.of.stage(),
-            map.of.direction.name()
-        )));
+    if map.what != What::All {
+        return Err(whole("nvme-cli's latencies have no events to look for")
+            .with_help(format!("write `--stage {}`", map.name())));
     }
     let Some(BytesRule::Constant(bytes)) = bytes else {
         return Err(whole("nvme-cli does not print how long the commands were").with_help(

@@ -1,7 +1,7 @@
 //! Times of stages by size, wherever they come from.
 
 use super::Forward;
-use super::{ftrace, nvme_latency, table};
+use super::{ftrace, nvme_latency, profile, table};
 use crate::{CalibrateError, Input, has_head};
 use mynah_drive_file::input::FileError;
 use std::collections::BTreeMap;
@@ -92,6 +92,7 @@ impl Samples {
 pub(super) enum Source {
     /// A table: stage,direction,bytes,latency_ns.
     Table,
+    Profile,
     Ftrace,
     /// What `nvme read --latency` prints.
     NvmeLatency,
@@ -100,6 +101,9 @@ pub(super) enum Source {
 impl Source {
     /// Detects the format of a file; `None` if it is unknown.
     pub(super) fn of(input: &Input) -> Option<Source> {
+        if input.profile.is_some() {
+            return Some(Source::Profile);
+        }
         let mut lines = input.text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.clone().find(|line| !line.starts_with('#'))?;
         let named = |name: &str| first.split(',').any(|cell| cell.trim() == name);
@@ -133,24 +137,25 @@ pub(super) fn read_all(fit: &Forward, samples: &mut Samples) -> Result<(), Calib
                 "it is none of the files that can be fitted",
             )
             .with_help(
-                "give a table (CSV) whose first line is stage,direction,bytes,latency_ns; \
-                     ftrace's text (trace, trace_pipe); or what `nvme read --latency` prints",
+                "give a table (CSV) whose first line is stage,direction,bytes,latency_ns; a \
+                     profile; ftrace's text (trace, trace_pipe); or what `nvme read --latency` prints",
             )
             .into());
         };
         match source {
             Source::Table => table::read(input, samples)?,
+            Source::Profile => profile::read(input, &fit.maps, samples)?,
             Source::Ftrace => ftrace::read(input, &fit.maps, bytes, samples)?,
             Source::NvmeLatency => nvme_latency::read(input, &fit.maps, bytes, samples)?,
         }
-        (mapped, sized) = (mapped || source != Source::Table, sized || source != Source::Table);
+        mapped |= source != Source::Table;
+        sized |= matches!(source, Source::Ftrace | Source::NvmeLatency);
     }
-    for (option, given, used) in
-        [("--stage", !fit.maps.is_empty(), mapped), ("--bytes", !fit.bytes.is_empty(), sized)]
-    {
+    let stage = ("--stage", !fit.maps.is_empty(), mapped, "tables name stages themselves");
+    let bytes = ("--bytes", !fit.bytes.is_empty(), sized, "these files say sizes themselves");
+    for (option, given, used, why) in [stage, bytes] {
         if given && !used {
-            let message =
-                format!("{option} has no effect: tables name stages and sizes themselves");
+            let message = format!("{option} has no effect: {why}");
             return Err(CalibrateError::asked(message, "leave it out"));
         }
     }

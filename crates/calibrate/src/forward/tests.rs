@@ -1,6 +1,7 @@
 //! Stages that are known, measured with noise.
 
 use super::*;
+use mynah_profile::{Head, Header, Side, TimeBase, Writer};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::fmt::Write;
@@ -34,7 +35,7 @@ fn measured(seed: u64, stage: &dyn Fn(f64) -> f64) -> Samples {
             let _ = writeln!(text, "capsule,in,{bytes},{ns:.1}");
         }
     }
-    let input = Input { name: "made.csv".to_owned(), text };
+    let input = Input::of_text("made.csv", text);
     let mut samples = Samples::default();
     table::read(&input, &mut samples).unwrap();
     samples
@@ -90,7 +91,7 @@ fn wide_samples_do_not_bend_the_mean() {
 }
 
 fn forward(inputs: &[(&str, &str)], maps: &[&str], bytes: &str) -> Forward {
-    let input = |(name, text): &(&str, &str)| Input { name: (*name).into(), text: (*text).into() };
+    let input = |(name, text): &(&str, &str)| Input::of_text(*name, *text);
     Forward {
         drive: "samsung-980-pro".to_owned(),
         set: vec![],
@@ -161,6 +162,69 @@ fn nvme_cli_gives_a_size_a_file() {
     said(&["transport.in=a..b"], "4k", "no events to look for");
     said(&["transport.in"], "", "how long the commands were");
     said(&["transport.in"], "4k,8k,16k", "3 sizes for 2 files");
+}
+
+/// A profile of these I/Os, whose stages are called so.
+fn profile(stages: &[&str], ios: &[(Head, &[u64])]) -> Input {
+    let mut header = Header::new(Side::Target, "a target", TimeBase::Monotonic);
+    header.kinds = vec!["read".to_owned(), "write".to_owned()];
+    header.stages = stages.iter().map(|name| (*name).to_owned()).collect();
+    let mut out = std::io::Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut out, header).unwrap();
+    for (head, ns) in ios {
+        let total = Span::from_ns(ns.iter().sum());
+        let stages = ns.iter().map(|ns| Span::from_ns(*ns));
+        writer.record(Head { total, ..*head }, stages, &[]).unwrap();
+    }
+    writer.finish().unwrap();
+    Input::of_profile("t.profile", out.into_inner())
+}
+
+#[test]
+fn profiles_give_the_sum_of_their_stages() {
+    let io = |bytes| Head { bytes, ..Head::default() };
+    let ios: [(Head, &[u64]); 6] = [
+        (io(4096), &[1_000, 200, 30_000]),
+        (io(8192), &[1_500, 300, 40_000]),
+        (Head { kind: 1, ..io(8192) }, &[1_700, 500, 40_000]),
+        (io(0), &[1, 2, 3]),
+        (Head { status: 0x281, ..io(4096) }, &[1, 2, 3]),
+        (Head { kept: true, ..io(4096) }, &[9_000_000, 1, 1]),
+    ];
+    let input = profile(&["receive", "parse", "device"], &ios);
+    let with = |maps: &[&str], bytes: &str| {
+        let forward = Forward { inputs: vec![input.clone()], ..forward(&[], maps, bytes) };
+        read(&forward)
+    };
+    let samples = with(&["transport.in=receive+parse", "capsule.in = parse"], "").unwrap();
+    let of = |index| StageKey { index, direction: Direction::In };
+    let transport = vec![(4096, vec![1_200.0]), (8192, vec![1_800.0, 2_200.0])];
+    let capsule = vec![(4096, vec![200.0]), (8192, vec![300.0, 500.0])];
+    assert_eq!(samples.by_size(), [(of(0), transport), (of(1), capsule)]);
+    assert_eq!(
+        samples.notes,
+        [
+            "t.profile: 1 I/Os moved no data, and are left out",
+            "t.profile: 1 I/Os failed, and are left out",
+            "t.profile: 1 I/Os are there because they were slow, and are left out",
+            "t.profile: read, write count together; record with `--filter read` for one of them",
+        ]
+    );
+    let said = |maps: &[&str], bytes: &str, what: &str| {
+        let error = with(maps, bytes).map(|_| ()).unwrap_err();
+        assert!(error.contains(what), "{error}");
+    };
+    said(&[], "", "which of this profile's stages are those of a target?");
+    said(&["transport.in"], "", "which of this profile's stages are transport.in?");
+    said(&["transport.in=receive..parse"], "", "stages are transport.in?");
+    said(&["transport.in=recieve"], "", "this profile has no stage `recieve`");
+    said(&["transport.in=receive"], "4k", "--bytes has no effect");
+    let none =
+        Forward { inputs: vec![profile(&["a"], &ios[..0])], ..forward(&[], &["capsule.in=a"], "") };
+    assert!(read(&none).map(|_| ()).unwrap_err().contains("it has no I/Os"));
+    let cut = Input::of_profile("cut", input.profile.unwrap()[..5000].to_vec());
+    let cut = Forward { inputs: vec![cut], ..forward(&[], &["capsule.in=parse"], "") };
+    assert!(read(&cut).map(|_| ()).unwrap_err().contains("it ends after"));
 }
 
 #[test]

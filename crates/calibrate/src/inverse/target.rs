@@ -119,6 +119,12 @@ impl Target {
     /// # Errors
     /// If it is neither, or lacks something; with the place, and what would be valid.
     pub fn read(input: &Input, warnings: &mut Vec<String>) -> Result<Vec<Target>, CalibrateError> {
+        if input.profile.is_some() {
+            let help = "give fio's JSON or a table; a profile gives stages' times: FILE and --stage, \
+                        without --target";
+            let message = "a profile is no target: it has no loads";
+            return Err(FileError::whole(&input.name, message).with_help(help).into());
+        }
         let is_column = |name: &str| Column::of(name).is_some();
         if has_head(input, &is_column) {
             return Ok(table(input, warnings)?);
@@ -363,7 +369,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Target>, String> {
-        let input = Input { name: "t.csv".to_owned(), text: text.to_owned() };
+        let input = Input::of_text("t.csv", text);
         Target::read(&input, &mut Vec::new()).map_err(|error| {
             use miette::Diagnostic;
             let CalibrateError::File(file) = &error else { return error.to_string() };
@@ -396,7 +402,7 @@ mod tests {
         let text = format!(
             "\u{feff}measured by x, on y\nversion 3\n\n{HEAD}randread,4k,1,1,16583,59.98,\n"
         );
-        let input = Input { name: "t.csv".to_owned(), text };
+        let input = Input::of_text("t.csv", text);
         let mut warnings = vec![];
         let targets = Target::read(&input, &mut warnings).unwrap();
         assert_eq!((targets.len(), targets[0].place.as_str()), (1, "t.csv:5"));
@@ -419,6 +425,12 @@ mod tests {
         assert!(said.starts_with("t.csv:2 (rw=randread bs=4k iodepth=8 numjobs=1): "), "{said}");
         assert!(said.contains("are 0.99 commands outstanding") && said.contains("has 8"), "{said}");
         assert!(of("randread,4k,1,2,33000,66.7,").unwrap().contains("are 2.20 "), "{said}");
+    }
+
+    #[test]
+    fn a_profile_is_no_target() {
+        let error = Target::read(&Input::of_profile("p", vec![]), &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("a profile is no target"), "{error}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn made_of(drive: &str, settings: &[&str], depths: &[u32], noise: f64) -> Input 
         let (iops, mean) = (read.iops * (1.0 - error), read.lat_ns.unwrap().mean * (1.0 + error));
         text.push_str(&format!("randread,4k,{depth},1,{iops},{}\n", mean / 1000.0));
     }
-    Input { name: "made.csv".to_owned(), text }
+    Input::of_text("made.csv", text)
 }
 
 fn inverse(input: Input, vary: &[&str]) -> Inverse {
@@ -150,8 +150,7 @@ fn an_ended_search_keeps_the_best() {
 
 #[test]
 fn what_the_drive_refuses_is_refused_before_the_search() {
-    let input =
-        || Input { name: "t.csv".to_owned(), text: "rw,bs,iops\nrandread,4k,16000\n".to_owned() };
+    let input = || Input::of_text("t.csv", "rw,bs,iops\nrandread,4k,16000\n");
     let said = |vary: &str| {
         let error = inverse(input(), &[vary]).fit(&|_, _| panic!("nothing is simulated"));
         let error = error.unwrap_err();
@@ -178,7 +177,7 @@ fn notes_before_and_behind_a_result_are_read_past() {
     let note = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be \
                 capped at 1";
     let read = |text: String| {
-        let search = inverse(Input { name: "q.json".to_owned(), text }, &["flash.read=20us..60us"]);
+        let search = inverse(Input::of_text("q.json", text), &["flash.read=20us..60us"]);
         search.targets()
     };
     let (plain, own) = read(fio.to_owned()).unwrap();
@@ -202,7 +201,7 @@ fn notes_before_and_behind_a_result_are_read_past() {
 #[test]
 fn sources_and_contradictions_are_said() {
     let text = "rw,bs,iodepth,iops,lat_mean_us\nrandread,4k,8,16000,60\n".to_owned();
-    let input = Input { name: "t.csv".to_owned(), text };
+    let input = Input::of_text("t.csv", text);
     let search = Inverse { evaluations: 2, ..inverse(input, &["firmware.read=5us..40us"]) };
     let search = Inverse { requests: 100, precondition: Precondition::None, ..search };
     let fitted = search.fit(&|_, _| true).unwrap().unwrap();

@@ -27,13 +27,16 @@ Costs of a stage of an Ethernet drive's target from times by size:
   mynah calibrate stages.csv --drive eth.toml --into my.toml --report fit.html
   mynah calibrate trace.txt --stage transport.in=nvmet_rdma_recv_done..nvmet_req_init \\
       --bytes '(len+1)*512' --drive eth.toml --into my.toml
+  mynah calibrate target.profile --stage transport.in=intake --stage nvme_layer.out=output \
+      --drive eth.toml --into my.toml
   mynah calibrate 4k.txt 8k.txt 16k.txt 64k.txt 1m.txt --bytes 4k,8k,16k,64k,1m \\
       --stage transport.in --drive eth.toml --into my.toml
 
 FILE is a table (CSV) with a line a sample:
   stage,direction,bytes,latency_ns
   transport,in,4096,1850
-or ftrace's text (trace, trace_pipe) with events or functions, or what `nvme read --latency` prints.
+or a profile (of mynah profile, bench, serve or sim), whose stages --stage adds up with +; or ftrace's
+text (trace, trace_pipe) with events or functions, or what `nvme read --latency` prints.
 Stages are transport, capsule, block_layer and nvme_layer, directions in (to the flash) and out. Each
 stage needs 5 sizes; a size that is there several times was measured so often, and its mean counts.
 A cost that jumps lies on no smooth curve: of sizes that the curve misses by more than noise there is a
@@ -46,7 +49,8 @@ Exit codes: 0 done; 1 a figure is further off than --within, or a run failed; 2 
 /// `mynah calibrate`.
 #[derive(Args)]
 pub(crate) struct Calibrate {
-    /// Times of a stage by size: a table (CSV), ftrace's text, or what `nvme read --latency` prints
+    /// Times of a stage by size: a table (CSV), a profile, ftrace's text, or what `nvme read
+    /// --latency` prints
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     /// The drive to begin with: a shipped drive's name, or a drive file
@@ -111,9 +115,10 @@ pub(crate) struct SearchArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Stages fitted to times by size")]
 pub(crate) struct StageArgs {
-    /// In a trace, the functions or events that a stage lies between: transport.in=FROM..TO; for
-    /// nvme-cli's latencies the stage alone: transport.in
-    #[arg(long, value_name = "STAGE.in|out=FROM..TO", requires = "files")]
+    /// In a trace, the functions or events that a stage lies between: transport.in=FROM..TO; in a
+    /// profile, the stages that it is the sum of: transport.in=NAME+NAME; for nvme-cli's latencies
+    /// the stage alone: transport.in
+    #[arg(long, value_name = "STAGE.in|out=FROM..TO|NAME+NAME", requires = "files")]
     pub(crate) stage: Vec<String>,
     /// How long commands are, where files do not say: a size, or in a trace a field of an event
     /// (len, '(len+1)*512'); with commas between, one for each file
