@@ -15,9 +15,10 @@ mod nbd;
 mod path;
 mod stall;
 
+pub use crate::tcp_info::RoundTrips;
 pub use credit::{Credited, PathCredit};
 pub use measure::{Measure, Totals};
-pub use path::{Found, PathMeter, RoundTrips};
+pub use path::{Found, PathMeter};
 pub use stall::{Stall, Stalls, waiting};
 
 use crate::authenticator::Authenticator;

@@ -1,6 +1,5 @@
 //! What the kernel says of a TCP connection (TCP_INFO).
 
-use crate::hub::RoundTrips;
 use mynah_stamp::Span;
 use nix::libc;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,6 +12,14 @@ const MIN_RTT: usize = 148;
 /// Where segments are counted that came, and those that were sent and acknowledged (Linux 4.18).
 const SEGMENTS_IN: usize = 140;
 const DELIVERED: usize = 192;
+
+/// What the kernel has seen of a connection's round trips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// The least that one took; nothing if none has ended yet.
+    pub least: Option<Span>,
+    pub count: u64,
+}
 
 /// The beginning of a connection's `struct tcp_info`.
 pub(crate) struct TcpInfo([u8; INFO_BYTES]);

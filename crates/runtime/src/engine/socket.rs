@@ -1,9 +1,9 @@
 //! Sockets and what the engine knows of them.
 
-use crate::hub::RoundTrips;
 use crate::local_socket::LocalListener;
 use crate::quota::{Peer, Share, is_starved};
 use crate::stamped;
+use crate::tcp_info::RoundTrips;
 use mynah_stamp::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

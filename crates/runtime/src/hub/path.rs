@@ -8,6 +8,7 @@
 //! next look: no credit until it has shown itself, too.
 
 use crate::quota::Peer;
+use crate::tcp_info::RoundTrips;
 use mynah_stamp::Span;
 use std::collections::BTreeMap;
 
@@ -15,14 +16,6 @@ use std::collections::BTreeMap;
 const PROOF: u64 = 1_000;
 /// The kernel takes the difference of two moments in whole microseconds: up to so much too long.
 const STEP: Span = Span::from_us(1);
-
-/// What the kernel has seen of a connection's round trips.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoundTrips {
-    /// The least that one took; none has ended yet.
-    pub least: Option<Span>,
-    pub count: u64,
-}
 
 /// A connection, as it is found at a look.
 #[derive(Clone, Copy, Debug)]
