@@ -400,7 +400,7 @@ fn mqsims_own_files_are_read_unchanged() {
             runs += 1;
         }
     }
-    assert_eq!(runs, 18);
+    assert_eq!(runs, 24);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The shapes of the figures of the MQSim paper (Tavakkol et al., FAST 2018), by the shipped
 //! experiments: what grows, what does not, and how far. Cut in time and in blocks; the figures of whole
-//! runs are in `docs/validation.md`. Figure 9 needs a guest: `experiments/mqsim/figure9`.
+//! runs are in `docs/validation.md`. Of figure 9 the flows alone: its applications need a guest
+//! (`experiments/mqsim/figure9`).
 
 use mynah_lab::simulation::Simulation;
 use mynah_result::{Flow, Result};
@@ -195,6 +196,18 @@ fn figure_8_a_deep_reader_takes_the_back_end() {
         within(fairness(&results)[2], 0.0, 0.2);
         falls(&speedup(&results));
     }
+}
+
+/// The file server and the large file share the drive with a fetch size of 16, and not with 1024, by which
+/// fairness falls by 60 % in the paper.
+#[test]
+fn figure_9_the_fetch_size_decides_between_applications() {
+    let results = run(&points("figure9-flows.toml", &[]), 1000, 3000, &["16", "1024"]);
+    let fairness = fairness(&results);
+    within(fairness[0], 0.6, 1.0);
+    within(fairness[1] / fairness[0], 0.2, 0.5);
+    grows(&slowdown(&results, 0));
+    falls(&slowdown(&results, 1));
 }
 
 /// Larger requests take longer; a write that fits the cache is done long before a read.
