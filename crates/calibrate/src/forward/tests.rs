@@ -222,7 +222,8 @@ fn profiles_give_the_sum_of_their_stages() {
     let none =
         Forward { inputs: vec![profile(&["a"], &ios[..0])], ..forward(&[], &["capsule.in=a"], "") };
     assert!(read(&none).map(|_| ()).unwrap_err().contains("it has no I/Os"));
-    let cut = Input::of_profile("cut", input.profile.unwrap()[..5000].to_vec());
+    let whole = input.profile.unwrap();
+    let cut = Input::of_profile("cut", whole[..whole.len() - 30].to_vec());
     let cut = Forward { inputs: vec![cut], ..forward(&[], &["capsule.in=parse"], "") };
     assert!(read(&cut).map(|_| ()).unwrap_err().contains("it ends after"));
 }
