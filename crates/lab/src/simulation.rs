@@ -630,7 +630,10 @@ impl Simulation {
             (self.alone, "each flow alone"),
             (self.rows.is_some(), "a table of requests"),
             (self.record.is_some(), "a recording"),
-            (self.intervals.is_some() || self.over_time, "intervals"),
+            (
+                self.intervals.is_some() || self.over_time,
+                "what it did over time (--intervals, --report)",
+            ),
             (self.timeline.is_some(), "a timeline"),
             (self.pcap.is_some(), "a capture"),
             (self.save_state.is_some(), "a saved state"),

@@ -63,7 +63,10 @@ impl StageMap {
             None => What::All,
             Some(range) => match What::read(range) {
                 Some(what) => what,
-                None => return refused("no names to look for".to_owned(), form.to_owned()),
+                None => {
+                    let message = format!("`{range}` is no range, and no sum of different stages");
+                    return refused(message, form.to_owned());
+                }
             },
         };
         Ok(StageMap { of: StageKey { index, direction }, what })

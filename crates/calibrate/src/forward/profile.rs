@@ -8,7 +8,7 @@ use super::table::{BYTES_MAX, NS_MAX};
 use crate::Input;
 use mynah_drive_file::choices;
 use mynah_drive_file::input::FileError;
-use mynah_profile::{Profile, ReadError};
+use mynah_profile::{Profile, ReadError, Side};
 use std::collections::BTreeSet;
 
 /// I/Os that were left out, by reason.
@@ -29,6 +29,12 @@ pub(super) fn read(
     let damaged = |error: ReadError| whole(error.to_string());
     let bytes = input.profile.as_deref().unwrap_or_default();
     let profile = Profile::new(bytes).map_err(damaged)?;
+    if profile.header().side == Side::Simulation {
+        let help = "profile a target: `mynah serve --speed max --profile FILE` has its own part, as \
+                    intake+processing";
+        let message = "it is of a simulated drive, whose stages hold both directions and what commands waited";
+        return Err(whole(message.to_owned()).with_help(help));
+    }
     let (stages, kinds) = (profile.header().stages.clone(), profile.header().kinds.clone());
     let sums = sums(&stages, maps).map_err(|(message, help)| whole(message).with_help(help))?;
     let mut left_out = LeftOut::default();
@@ -76,7 +82,7 @@ pub(super) fn read(
         let seen = seen.iter().map(|kind| kinds[usize::from(*kind)].as_str());
         let seen = seen.collect::<Vec<_>>().join(", ");
         samples.notes.push(format!(
-            "{}: {seen} count together; record with `--filter read` for one of them",
+            "{}: {seen} count together; a profile of one of them has its own costs",
             input.name
         ));
     }

@@ -165,8 +165,8 @@ fn nvme_cli_gives_a_size_a_file() {
 }
 
 /// A profile of these I/Os, whose stages are called so.
-fn profile(stages: &[&str], ios: &[(Head, &[u64])]) -> Input {
-    let mut header = Header::new(Side::Target, "a target", TimeBase::Monotonic);
+fn profile(side: Side, stages: &[&str], ios: &[(Head, &[u64])]) -> Input {
+    let mut header = Header::new(side, "a target", TimeBase::Monotonic);
     header.kinds = vec!["read".to_owned(), "write".to_owned()];
     header.stages = stages.iter().map(|name| (*name).to_owned()).collect();
     let mut out = std::io::Cursor::new(Vec::new());
@@ -191,7 +191,7 @@ fn profiles_give_the_sum_of_their_stages() {
         (Head { status: 0x281, ..io(4096) }, &[1, 2, 3]),
         (Head { kept: true, ..io(4096) }, &[9_000_000, 1, 1]),
     ];
-    let input = profile(&["receive", "parse", "device"], &ios);
+    let input = profile(Side::Target, &["receive", "parse", "device"], &ios);
     let with = |maps: &[&str], bytes: &str| {
         let forward = Forward { inputs: vec![input.clone()], ..forward(&[], maps, bytes) };
         read(&forward)
@@ -207,7 +207,7 @@ fn profiles_give_the_sum_of_their_stages() {
             "t.profile: 1 I/Os moved no data, and are left out",
             "t.profile: 1 I/Os failed, and are left out",
             "t.profile: 1 I/Os are there because they were slow, and are left out",
-            "t.profile: read, write count together; record with `--filter read` for one of them",
+            "t.profile: read, write count together; a profile of one of them has its own costs",
         ]
     );
     let said = |maps: &[&str], bytes: &str, what: &str| {
@@ -219,9 +219,15 @@ fn profiles_give_the_sum_of_their_stages() {
     said(&["transport.in=receive..parse"], "", "stages are transport.in?");
     said(&["transport.in=recieve"], "", "this profile has no stage `recieve`");
     said(&["transport.in=receive"], "4k", "--bytes has no effect");
-    let none =
-        Forward { inputs: vec![profile(&["a"], &ios[..0])], ..forward(&[], &["capsule.in=a"], "") };
-    assert!(read(&none).map(|_| ()).unwrap_err().contains("it has no I/Os"));
+    for (side, ios, what) in [
+        (Side::Target, &ios[..0], "it has no I/Os"),
+        (Side::Simulation, &ios[..1], "it is of a simulated drive"),
+    ] {
+        let inputs = vec![profile(side, &["a", "b", "c"], ios)];
+        let refused = Forward { inputs, ..forward(&[], &["capsule.in=a"], "") };
+        let error = read(&refused).map(|_| ()).unwrap_err();
+        assert!(error.contains(what), "{error}");
+    }
     let whole = input.profile.unwrap();
     let cut = Input::of_profile("cut", whole[..whole.len() - 30].to_vec());
     let cut = Forward { inputs: vec![cut], ..forward(&[], &["capsule.in=parse"], "") };

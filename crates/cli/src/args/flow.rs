@@ -75,7 +75,9 @@ impl<const SERVED: bool> OneFlow<SERVED> {
         let default = match (option.name, SERVED) {
             ("rw", _) => Some("randread"),
             ("iodepth", _) => Some("1; 32 if --rw is not given either"),
-            ("number_ios", false) => Some("100000 if nothing else ends it"),
+            ("number_ios", false) => {
+                Some("100000 if nothing else ends it; of writes, until figures are known")
+            }
             ("runtime", true) => Some("10s if there is no other limit"),
             ("runtime", false) => Some("auto beside --precision and --repeat"),
             _ => option.default,

@@ -10,7 +10,7 @@ use crate::enclosure::{Direction, Enclosure, Uplink};
 use crate::observers::Observers;
 use mynah_model::Drive;
 use mynah_model::ceilings::{Asked, WireBytes, wire_bytes};
-use mynah_model::config::{Config, Ethernet};
+use mynah_model::config::{Config, Ethernet, Fault};
 use mynah_model::io::{Brief, Completion, Control, FlowId, Operation, Queue, QueueKind, Request};
 use mynah_model::stats::Blame;
 use mynah_result::recorder::Recorder;
@@ -99,7 +99,7 @@ pub(crate) fn run(
                 .into(),
         ));
     };
-    suits(flows, options)?;
+    suits(config, flows, options)?;
     let mut nodes = Vec::new();
     for number in 0..enclosure.drives {
         // Drives and their jobs differ by their seeds alone.
@@ -133,8 +133,11 @@ pub(crate) fn run(
 }
 
 /// Refuses flows and options that an enclosure does not support.
-fn suits(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError> {
+fn suits(config: &Config, flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError> {
     let refuse = |what: String| Err(RunError::Enclosure(what));
+    if config.faults.iter().any(|fault| matches!(fault, Fault::PowerCut { .. })) {
+        return refuse("a power cut is of one drive".into());
+    }
     for flow in flows {
         let name = &flow.name;
         if flow.depth().is_none() || flow.key_value().is_some() {

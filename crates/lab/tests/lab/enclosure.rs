@@ -5,8 +5,9 @@ use mynah_lab::enclosure::Enclosure;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::simulation::Simulation;
 use mynah_model::ceilings::{Asked, wire_bytes};
+use mynah_model::config::Fault;
 use mynah_result::Result;
-use mynah_stamp::Span;
+use mynah_stamp::{Span, Time};
 
 fn run(enclosure: Option<Enclosure>, load: &str) -> Result {
     let smaller = ["geometry.blocks_per_plane=16", "over_provisioning=50%"].map(str::to_owned);
@@ -153,4 +154,11 @@ fn what_an_enclosure_cannot_be_is_refused() {
     let mut open = open.flow("load", "rw=randread rate_iops=100 number_ios=10").unwrap();
     open.enclosure = of(2, None, 0);
     assert!(open.run().is_err());
+    let cut = Simulation::on("samsung-ethernet").unwrap();
+    let mut cut = cut.flow("load", "rw=randread number_ios=10").unwrap();
+    cut.enclosure = of(2, None, 0);
+    let (at, recovery) = (Time::ZERO + Span::from_us(100), Span::from_ms(1));
+    cut.config.faults.push(Fault::PowerCut { at, recovery });
+    let Err(error) = cut.run() else { panic!("the others would go on") };
+    assert!(error.to_string().contains("a power cut is of one drive"), "{error}");
 }
