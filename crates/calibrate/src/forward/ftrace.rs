@@ -423,7 +423,10 @@ mod tests {
         assert!(map("nic.in=a..b").unwrap_err().contains("no stage `nic`"));
         assert!(map("capsule.up=a..b").unwrap_err().contains("`up` is no direction"));
         for bad in ["capsule.in=", "capsule.in=a..", "capsule.in=a..a", "capsule.in=a+a"] {
-            assert!(map(bad).unwrap_err().contains("no names"), "{bad}");
+            assert!(
+                map(bad).unwrap_err().contains("is no range, and no sum of different"),
+                "{bad}"
+            );
         }
         let twice = [map("capsule.in=a..b").unwrap(), map("capsule.in=a..c").unwrap()];
         assert!(StageMap::check(&twice).is_err());
