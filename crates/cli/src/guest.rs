@@ -63,7 +63,9 @@ pub(crate) fn run(args: &Guest) -> Result<ExitCode, Failure> {
         return Err(Failure::failed(format!("QEMU has not started the guest: {what}"), help));
     }
     if code.is_none() && result.failures.is_empty() {
-        result.failures.push(format!("the guest ended before its command did (QEMU: {status})"));
+        let (what, _) = machine::complaint(&errors);
+        let text = format!("the guest ended before its command did (QEMU: {status}; {what})");
+        result.failures.push(text);
     }
     show(args, json, &result)?;
     for warning in machine::warnings(&errors) {
