@@ -1,13 +1,13 @@
 //! Stages of an Ethernet drive, from times by size: what was measured becomes the stage's table in a
 //! drive file.
 //!
-//! Samples (`samples`) come from a table (`table`), from a profile (`profile`), from the kernel's ftrace
-//! (`ftrace`) or from `nvme read --latency` (`nvme_latency`); another source is another arm of `samples::Source`. Of
-//! every size the arithmetic mean is fitted: it is what the model's times add up to, and has no bias
-//! where the mean of logarithms lies below it. The curve is a cubic smoothing spline of the logarithm of
-//! the mean over that of the size (`spline`), and the table as many points of it as linear
-//! interpolation needs (`points`). Where it passes by what was measured (`misses`), it is said; then the
-//! means themselves may be the table.
+//! Samples (`samples`) come from a table (`table`), from a profile (`profile`), from the kernel's
+//! ftrace (`ftrace`) or from `nvme read --latency` (`nvme_latency`); another source is another arm of
+//! `samples::Source`. Of every size the arithmetic mean is fitted: it is what the model's times add up
+//! to, and has no bias where the mean of logarithms lies below it. The curve is a cubic smoothing spline
+//! of the logarithm of the mean over that of the size (`spline`), and the table as many points of it as
+//! linear interpolation needs (`points`). Where it passes by what was measured (`misses`), it is said;
+//! then the means themselves may be the table.
 
 mod ftrace;
 mod misses;

@@ -27,7 +27,7 @@ Costs of a stage of an Ethernet drive's target from times by size:
   mynah calibrate stages.csv --drive eth.toml --into my.toml --report fit.html
   mynah calibrate trace.txt --stage transport.in=nvmet_rdma_recv_done..nvmet_req_init \\
       --bytes '(len+1)*512' --drive eth.toml --into my.toml
-  mynah calibrate target.profile --stage transport.in=intake+processing \
+  mynah calibrate target.profile --stage transport.in=intake+processing \\
       --drive eth.toml --into my.toml
   mynah calibrate 4k.txt 8k.txt 16k.txt 64k.txt 1m.txt --bytes 4k,8k,16k,64k,1m \\
       --stage transport.in --drive eth.toml --into my.toml
@@ -35,8 +35,8 @@ Costs of a stage of an Ethernet drive's target from times by size:
 FILE is a table (CSV) with a line a sample:
   stage,direction,bytes,latency_ns
   transport,in,4096,1850
-or a profile of a target (mynah serve --speed max --profile), whose stages --stage adds up with +; or ftrace's
-text (trace, trace_pipe) with events or functions, or what `nvme read --latency` prints.
+or a profile of a target (mynah serve --speed max --profile), whose stages --stage adds up with +;
+or ftrace's text (trace, trace_pipe) with events or functions; or what `nvme read --latency` prints.
 Stages are transport, capsule, block_layer and nvme_layer, directions in (to the flash) and out. Each
 stage needs 5 sizes; a size that is there several times was measured so often, and its mean counts.
 A cost that jumps lies on no smooth curve: of sizes that the curve misses by more than noise there is a

@@ -321,16 +321,7 @@ fn writes_to_few_planes() {
 fn changed(config: &str, changes: &str, seeds: u64) -> Vec<f64> {
     let changes = changes.replace('+', ",");
     let tags = changes.split(' ').map(|change| change.split_once('=').unwrap());
-    let files = with_tags(config, tags);
-    let mut means: Vec<f64> = vec![];
-    for seed in 1..=seeds {
-        let flows = requests(&files, seed);
-        means.resize(flows.len(), 0.0);
-        for (mean, (ios, sum_us)) in means.iter_mut().zip(flows) {
-            *mean += sum_us / ios as f64 / seeds as f64;
-        }
-    }
-    means
+    of_scenario(&with_tags(config, tags), 0, seeds)
 }
 
 /// Reads in order and at random that miss the cached mapping table, with and without entries that
