@@ -60,7 +60,7 @@ pub(crate) struct Guest {
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: String,
     /// So long the guest runs without the drive, if nothing happens there. No result depends on it
-    /// [default: 100us]
+    /// [default: 1ms]
     #[arg(long, value_name = "TIME")]
     pub(crate) quantum: Option<String>,
     /// Record everything that goes into the drive, for sim --replay and compare

@@ -95,7 +95,7 @@ pub(crate) struct Serve {
     #[arg(help_heading = "In lock-step with a guest")]
     pub(crate) clock: ClockArg,
     /// With --clock guest: so long the guest runs without the drive, if nothing happens there. No
-    /// result depends on it [default: 100us]
+    /// result depends on it [default: 1ms]
     #[arg(long, value_name = "TIME", help_heading = "In lock-step with a guest")]
     pub(crate) quantum: Option<String>,
     /// With --clock guest: where the guest's clock, a plugin of QEMU's, connects [default: DIR/clock]

@@ -34,7 +34,7 @@ pub struct GuestClock {
 
 impl GuestClock {
     /// What a guest may run without the drive, unless something else is asked for.
-    pub const QUANTUM: Span = Span::from_us(100);
+    pub const QUANTUM: Span = Span::from_ms(1);
 
     /// Where the guest's clock connects, for a function in `folder`.
     pub fn path(&self, folder: &Path) -> PathBuf {
