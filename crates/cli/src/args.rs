@@ -14,6 +14,7 @@ mod nvme;
 mod profile;
 mod serve;
 mod sim;
+mod states;
 mod suggest;
 
 pub(crate) use bench::{Bench, YesNo};
@@ -35,6 +36,7 @@ pub(crate) use profile::{
 };
 pub(crate) use serve::{ClockArg, DoorbellsArg, PollArg, Serve};
 pub(crate) use sim::{DriveArgs, Sim};
+pub(crate) use states::{Cache, CacheVerb, StatesArgs};
 pub(crate) use suggest::served_faults;
 
 use bench::BENCH_EXAMPLES;
@@ -43,6 +45,7 @@ use compare::COMPARE_EXAMPLES;
 use profile::ATTACH_EXAMPLES;
 use serve::SERVE_EXAMPLES;
 use sim::SIM_EXAMPLES;
+use states::CACHE_EXAMPLES;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -147,6 +150,9 @@ pub(crate) enum Verb {
     Calibrate(Box<Calibrate>),
     /// Serve a drive, compare it with its simulation, and explain both, on a page
     Demo(Demo),
+    /// List or remove the prepared drives that are kept for the next run
+    #[command(after_help = CACHE_EXAMPLES)]
+    Cache(Cache),
     /// Print a script that completes Mynah's commands in a shell
     ///
     /// For bash, `mynah completions bash > ~/.local/share/bash-completion/completions/mynah`; for
@@ -164,6 +170,30 @@ pub(crate) enum Verb {
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
+}
+
+impl Verb {
+    /// Where drives that the verb makes ready are kept; `None` if it makes none ready.
+    pub(crate) fn states(&self) -> Option<&StatesArgs> {
+        match self {
+            Verb::Sim(args) => Some(&args.drive.states),
+            Verb::Serve(args) => Some(&args.drive.states),
+            Verb::Guest(args) => Some(&args.drive.states),
+            Verb::Compare(args) => Some(&args.states),
+            Verb::Calibrate(args) => Some(&args.states),
+            Verb::Demo(args) => Some(&args.states),
+            Verb::Drives { what: Some(Drives::Check(args)) } => Some(&args.states),
+            Verb::Drives { .. }
+            | Verb::Bench(_)
+            | Verb::Kv(_)
+            | Verb::Nvme(_)
+            | Verb::Doctor(_)
+            | Verb::Profile { .. }
+            | Verb::Cache(_)
+            | Verb::Completions { .. }
+            | Verb::Man { .. } => None,
+        }
+    }
 }
 
 /// Reads a whole number in a range, and says what it is to be.

@@ -3,6 +3,7 @@
 mod args;
 mod batch;
 mod bench;
+mod cache;
 mod calibrate;
 mod compare;
 mod demo;
@@ -25,9 +26,10 @@ mod sim;
 mod target;
 mod values;
 
-use args::{Cli, Verb};
+use args::{Cli, StatesArgs, Verb};
 use clap::Parser;
 use failure::Failure;
+use mynah_lab::StateCache;
 use std::process::ExitCode;
 
 /// A drive's tables are large, and used at random.
@@ -61,6 +63,8 @@ fn main() -> ExitCode {
         Err(failure) => return failure.report(),
     };
     progress::catch_interrupts();
+    let states = cli.verb.states().and_then(StatesArgs::states);
+    states.into_iter().for_each(StateCache::use_everywhere);
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),
         Verb::Bench(bench) => bench::run(&bench),
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         },
         Verb::Calibrate(args) => return calibrate::run(&args).unwrap_or_else(Failure::report),
         Verb::Drives { what } => drives::run(what),
+        Verb::Cache(args) => cache::run(&args),
         Verb::Completions { shell } => shell::completions(shell),
         Verb::Man { dir } => shell::man(&dir),
     };

@@ -6,6 +6,7 @@ use crate::runner::RunError;
 use crate::saved_state::{self, Checksum, SavedStateError};
 use crate::shard::{self, ShardError};
 use crate::simulation::SimulationError;
+use crate::state_cache::{Key, StateCache};
 use mynah_drive_file::fault;
 use mynah_drive_file::{self as drive, drive_hash};
 use mynah_model::Drive;
@@ -15,6 +16,7 @@ use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_model::warm::Access;
 use mynah_stamp::Span;
 use mynah_workload::history;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Assumed share of writes among the accesses before the drive is served: the real one is not
@@ -108,6 +110,35 @@ impl Emulation {
     /// # Errors
     /// If it cannot be built, or not be in such a state.
     pub fn prepare(self) -> Result<Prepared, SimulationError> {
+        let states = StateCache::of_process().filter(|_| self.precondition != Precondition::None);
+        let Some(states) = states else { return self.prepare_anew() };
+        let key = Key::of(format_args!("serve {:?} {:?}", self.config, self.precondition));
+        if let Some((beside, drive)) = states.get(&key, &self.config) {
+            let Beside { preconditioned, occupancy, warmed } = beside;
+            return Ok(Prepared {
+                hash: drive_hash(drive.config()),
+                name: self.name,
+                precondition: self.precondition,
+                preconditioned,
+                restored: None,
+                occupancy,
+                warmed,
+                drive,
+            });
+        }
+        let prepared = self.prepare_anew()?;
+        let beside = Beside {
+            preconditioned: prepared.preconditioned.clone(),
+            occupancy: prepared.occupancy.clone(),
+            warmed: prepared.warmed,
+        };
+        let of = format!("{}, to be served: {}", prepared.name, prepared.precondition.name());
+        // What is not kept is made ready again.
+        let _ = states.put(&key, of, &beside, &prepared.drive);
+        Ok(prepared)
+    }
+
+    fn prepare_anew(self) -> Result<Prepared, SimulationError> {
         let mut drive = Drive::new(self.config).map_err(RunError::Drive)?;
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
         let everything = |namespace: u32| {
@@ -161,6 +192,14 @@ impl Emulation {
             drive,
         })
     }
+}
+
+/// What is kept of a drive that is ready, beside the drive.
+#[derive(Serialize, Deserialize)]
+struct Beside {
+    preconditioned: Option<Preconditioned>,
+    occupancy: Vec<Occupancy>,
+    warmed: u64,
 }
 
 /// A saved state that a drive was given.

@@ -44,6 +44,7 @@ pub mod runner;
 pub mod saved_state;
 pub mod shard;
 pub mod simulation;
+pub mod state_cache;
 pub mod stepper;
 
 pub use emulation::{Emulation, Prepared};
@@ -76,6 +77,7 @@ pub use runner::{Outcome, Progress, RunError, RunOptions, Runner};
 pub use saved_state::SavedStateError;
 pub use shard::ShardError;
 pub use simulation::{Measured, Simulation, SimulationError, SimulationFiles, Step};
+pub use state_cache::StateCache;
 pub use stepper::{Done, HostQueue, Stepper, StepperError};
 
 /// What results come from: the version, and a hash of the sources that they follow from and of the

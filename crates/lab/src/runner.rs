@@ -10,6 +10,7 @@ mod ageing;
 mod closed_loop;
 pub(crate) mod enclosure;
 mod job;
+mod kept;
 mod keys;
 mod occupancy;
 mod past;
@@ -32,6 +33,7 @@ use crate::key_space::KeySpace;
 use crate::observers::Observers;
 use crate::recording::Tape;
 use crate::saved_state::{self, StateHeader};
+use crate::state_cache::StateCache;
 use job::{Arrivals, Job};
 use keys::Keys;
 use mynah_drive_file::units::Bytes;
@@ -74,6 +76,9 @@ pub struct RunOptions {
     pub load_state: Option<PathBuf>,
     /// States that this run shares with others that prepare such drives, if any.
     pub shared: Option<SharedStates>,
+    /// Where drives that were made ready are kept, if anywhere; by default where
+    /// [`StateCache::use_everywhere`] has said.
+    pub states: Option<StateCache>,
     /// How long the drive settles before the run, when it starts from a steady state
     /// ([`Runner::settled`]).
     pub settle: Settle,
@@ -97,6 +102,7 @@ impl Default for RunOptions {
             precondition: Precondition::Steady,
             load_state: None,
             shared: None,
+            states: StateCache::of_process(),
             settle: Settle::Auto,
             ramp_time: Span::ZERO,
             until_steady: None,
@@ -326,11 +332,25 @@ pub struct Runner {
     warms_cache: bool,
     /// Accesses that have warmed the data cache.
     warmed: u64,
+    /// Where the drive is to be kept once it is ready.
+    keep: Option<kept::Place>,
+    /// The drive was kept when it was ready: nothing is left to do before the run.
+    is_ready: bool,
 }
 
 /// What is said of a drive that starts aged.
 const AGED_NOTE: &str = "the drive starts as random writes all over it leave it in the long run, \
                          whatever this run writes (precondition: steady:random)";
+
+/// Checks what is asked of a run as a whole.
+fn check_whole(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError> {
+    if options.until_steady.is_some()
+        && let Some(flow) = flows.iter().skip(1).find(|flow| flow.after_previous)
+    {
+        return Err(RunError::SteadyInStages(flow.name.clone()));
+    }
+    check_ends(flows, options)
+}
 
 /// Whether some units are never written, among others that are.
 fn has_gaps(heats: &[(NamespaceId, Heat)]) -> bool {
@@ -364,15 +384,15 @@ impl Runner {
     ) -> Result<Runner, RunError> {
         let flows: Vec<_> = flows.iter().map(|flow| flow.with_ramp(options.ramp_time)).collect();
         let flows = &flows[..];
+        let keep = kept::Place::of(&config, flows, options);
+        if let Some(kept) = keep.as_ref().and_then(|place| place.find(&config)) {
+            check_whole(flows, options)?;
+            return kept.into_runner(flows, options);
+        }
         let unit_sectors = config.mapping.unit_bytes / 512;
         let mut drive = Drive::new(config)?;
         check_queues(drive.config(), flows)?;
-        if options.until_steady.is_some()
-            && let Some(flow) = flows.iter().skip(1).find(|flow| flow.after_previous)
-        {
-            return Err(RunError::SteadyInStages(flow.name.clone()));
-        }
-        check_ends(flows, options)?;
+        check_whole(flows, options)?;
         let mut keys = Keys::new(&drive, flows, options.precondition)?;
         let mut other_keys = vec![];
         let mut notes = vec![];
@@ -452,6 +472,7 @@ impl Runner {
             runner.expects(None);
         }
         runner.settle = options.settle;
+        runner.keep = keep;
         Ok(runner)
     }
 
@@ -524,6 +545,8 @@ impl Runner {
             drive_fetches: options.stop_at.is_none(),
             warms_cache: false,
             warmed: 0,
+            keep: None,
+            is_ready: false,
         };
         runner.set_horizon();
         for (index, flow) in flows.iter().enumerate() {

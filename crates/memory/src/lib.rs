@@ -13,9 +13,11 @@
 // An allocator deals in raw memory, and a prefetch in addresses.
 #![allow(unsafe_code)]
 
+mod file;
 mod pages;
 mod system;
 
+pub use file::MappedFile;
 pub use pages::{HUGE_PAGE_BYTES, Pages};
 pub use system::{available_bytes, max_rss_bytes};
 

@@ -11,6 +11,7 @@ pub use crate::victim::VictimPolicy;
 pub use ethernet::{Axi, AxiCounting, Cost, Ethernet, Framing, Layer, Nic, Target, TargetLayer};
 pub use key_value::{KeyIndex, KeyIndexKind, KeyTime, KeyTimes, KeyValue, NamespaceKind};
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// A drive, complete. [`Config::check`] says whether it can be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,7 +255,7 @@ pub enum BusRounding {
 }
 
 /// Who gets the channel when several want it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BusArbitration {
     /// Read commands first (they are short and keep dies busy), then data, oldest first.
     CommandFirst,
@@ -263,7 +264,7 @@ pub enum BusArbitration {
 }
 
 /// The link between host and controller: PCIe or SATA.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// What crosses it. With SATA, `bytes_per_s` is that of both directions together, and
     /// `packet_overhead_bytes` accompany each frame (FIS).
@@ -293,7 +294,7 @@ pub struct Link {
 }
 
 /// What crosses the host link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkProtocol {
     /// NVMe over PCIe: full duplex; doorbells, fetches and completion entries.
     Pcie,
@@ -303,7 +304,7 @@ pub enum LinkProtocol {
 }
 
 /// Submission and completion queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queues {
     /// The paper's QueueFetchSize: how many commands of one submission queue may be in the
     /// controller at once.
@@ -319,7 +320,7 @@ pub struct Queues {
 }
 
 /// Arbitration between submission queues (NVMe Base Specification, Command Arbitration).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arbitration {
     RoundRobin,
     /// Weighted round robin with urgent priority class: urgent queues first, then those of
@@ -329,7 +330,7 @@ pub enum Arbitration {
 }
 
 /// Weights of the priority classes of queues below urgent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Weights {
     pub high: u16,
     pub medium: u16,
@@ -337,7 +338,7 @@ pub struct Weights {
 }
 
 /// The controller's processors. A zero cost takes no processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Firmware {
     /// Cores; each runs one command at a time.
     pub cores: u32,
@@ -404,7 +405,7 @@ impl CacheMode {
 
 /// How flows share the data cache. What is clean and was used least recently makes way for
 /// what is new; where all is dirty, writes wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheSharing {
     /// One cache for all namespaces and flows.
     Shared,
@@ -417,7 +418,7 @@ pub enum CacheSharing {
 
 /// The DRAM's access model: row activation, column access, burst transfer; one access at a
 /// time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dram {
     /// Bytes in a row.
     pub row_bytes: u32,
@@ -440,7 +441,7 @@ pub struct Dram {
 }
 
 /// What becomes of a row after an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowPolicy {
     /// It is precharged: every access activates the rows that it touches.
     Closed,
@@ -454,7 +455,7 @@ pub enum RowPolicy {
 }
 
 /// Which data cross the DRAM, beside those that the host writes to the cache or reads from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DramTraffic {
     /// None: what goes on between cache and flash costs the DRAM nothing.
     Host,
@@ -463,7 +464,7 @@ pub enum DramTraffic {
 }
 
 /// When dirty data leaves the cache for the flash.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WriteBack {
     /// As soon as there is enough for a flash page.
     Eager,
@@ -492,7 +493,7 @@ pub struct Mapping {
 }
 
 /// What may be where on flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MappingScheme {
     /// Any unit in any page (page-level mapping).
     Page,
@@ -515,7 +516,7 @@ pub enum MappingTable {
     Cached(CachedTable),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CachedTable {
     pub bytes: u64,
     /// What is loaded and evicted.
@@ -534,7 +535,7 @@ pub struct CachedTable {
 }
 
 /// What the cached mapping table loads and evicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CmtGranularity {
     /// Single entries.
     Entry,
@@ -543,7 +544,7 @@ pub enum CmtGranularity {
 }
 
 /// How flows share the cached mapping table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CmtSharing {
     /// One table for all namespaces.
     Shared,
@@ -554,7 +555,7 @@ pub enum CmtSharing {
 }
 
 /// What a read of an address that was never written does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnmappedReads {
     /// Returns zeros without touching flash.
     Zeroes,
@@ -741,7 +742,7 @@ impl HotData {
 }
 
 /// Flash transaction scheduling.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scheduler {
     /// Whether the dies of a chip may work at the same time.
     pub die_interleaving: bool,
@@ -770,7 +771,7 @@ pub struct Scheduler {
 
 /// Which of a die's host reads and programs goes first. Loads of the mapping table come
 /// before both; garbage collection and its erases come last unless it is urgent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Precedence {
     /// Reads, then programs.
     ReadFirst,
@@ -779,7 +780,7 @@ pub enum Precedence {
 }
 
 /// Suspension of programs or erases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
     /// From the end of the suspend command until the die can read.
     pub latency: Span,
@@ -798,7 +799,7 @@ pub struct Suspension {
 /// class, work of flows that ask little of a die stands before that of others; in either part
 /// it moves forward as far as that evens out the slowdowns. A read and a program that both
 /// want the die are compared by how long they have waited for how much work.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flin {
     /// Over which time a flow's intensity is measured.
     pub epoch: Span,
@@ -818,7 +819,9 @@ pub struct Flin {
 }
 
 /// Priority of a submission queue (NVMe Base, Create I/O Submission Queue, QPRIO).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[repr(u8)]
 pub enum Priority {
     /// Always first; with FLIN, eight turns of fifteen.
@@ -902,7 +905,7 @@ pub enum Fault {
 }
 
 /// A flash operation that can fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MediaOperation {
     /// Page read: the command ends with an unrecovered read error.
     Read,

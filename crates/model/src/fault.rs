@@ -4,8 +4,9 @@ use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::number::Lpn;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Faults {
     media: Vec<(MediaOperation, Extent)>,
     pub(crate) any_reads: bool,
@@ -17,7 +18,7 @@ pub(crate) struct Faults {
 /// How many numbers of 64 bits there are.
 const DRAWS: f64 = 18_446_744_073_709_551_616.0;
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 enum Extent {
     /// An operation fails if a random 64-bit number is below this.
     Below(u64),

@@ -3,25 +3,26 @@
 use crate::config::{Config, Priority, Weights};
 use crate::number::CommandIndex;
 use mynah_stamp::{StageSpans, Time};
+use serde::{Deserialize, Serialize};
 
 /// Identifies a queue pair; chosen by the host, 0 to 65,535.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QueueId(pub u16);
 
 /// Identifies a command; chosen by the host, returned with every output about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tag(pub u32);
 
 /// Identifies whose I/O a command is, for the question who delayed whom. Flows are numbered
 /// from 0; several queues may carry one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FlowId(pub u16);
 
 /// Identifies a namespace, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NamespaceId(pub u32);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Operation {
     Read,
@@ -40,7 +41,7 @@ pub enum Operation {
 
 /// A command as the host gives it. Addresses count 512-byte sectors from the namespace's
 /// start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// Chosen by the host; unique among outstanding commands.
     pub tag: Tag,
@@ -54,7 +55,7 @@ pub struct Request {
 }
 
 /// How a queue's commands reach the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum QueueKind {
     /// A queue in host memory: the host rings, the controller fetches over the link, moves
     /// data over the link and writes a completion queue entry.
@@ -82,7 +83,7 @@ impl Config {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Queue {
     /// Its identifier; must not be in use.
     pub id: QueueId,
@@ -119,7 +120,7 @@ pub enum Control {
     PowerCut,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// From host memory to the drive.
     FromHost,
@@ -127,7 +128,7 @@ pub enum Direction {
     ToHost,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Status {
     Success,
@@ -174,7 +175,7 @@ pub enum Output {
     Complete(Completion),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
     /// The modelled time at which the host sees the completion.
     pub at: Time,
@@ -188,7 +189,7 @@ pub struct Completion {
 }
 
 /// An [`Output`] whose completion stays in the drive, for hosts in a hurry.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Brief {
     /// See [`Output::Fetch`].
     Fetch {
@@ -212,7 +213,7 @@ pub enum Brief {
 
 /// Stands for a completion that [`Drive::completion`](crate::Drive::completion) shows until
 /// the drive is given an input or asked for its next output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completed(pub(crate) CommandIndex);
 
 impl Output {

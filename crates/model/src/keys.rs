@@ -2,9 +2,10 @@
 //! which pair a command is about when the model asks, and the model says when things happen.
 
 use crate::io::{NamespaceId, Tag};
+use serde::{Deserialize, Serialize};
 
 /// What a key-value command does (NVMe Key Value Command Set Specification 1.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum KeyOperation {
     /// Stores a value under a key.
@@ -22,7 +23,7 @@ pub enum KeyOperation {
 }
 
 /// A key-value command as the host gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyRequest {
     /// Chosen by the host; unique among outstanding commands.
     pub tag: Tag,
@@ -36,7 +37,7 @@ pub struct KeyRequest {
 }
 
 /// Names a pair. Chosen by the host, and small: names of pairs that are gone are used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PairId(pub u32);
 
 /// What the host says when the model asks with [`crate::io::Output::Decide`]. This instant is the

@@ -33,6 +33,7 @@ mod number;
 mod observe;
 pub mod pair_index;
 mod renewal;
+mod snapshot;
 mod space;
 mod state;
 pub mod steady;

@@ -4,6 +4,8 @@
 //! Which of them follows from which is said by [`Shape`](crate::space::Shape). What lies
 //! behind a number is kept by the part that has the table.
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Add, Index, IndexMut, Range, Sub};
@@ -12,7 +14,7 @@ use std::ops::{Add, Index, IndexMut, Range, Sub};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// An index into a [`Pool`](crate::kernel::pool::Pool).
-pub(crate) trait PoolIndex: Copy + PartialEq {
+pub(crate) trait PoolIndex: Copy + PartialEq + Serialize + DeserializeOwned {
     const NONE: Self;
 
     fn of_place(place: usize) -> Self;
@@ -27,7 +29,7 @@ pub(crate) trait Number {
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         pub(crate) struct $name(pub(crate) u32);
 
         impl fmt::Display for $name {
@@ -206,7 +208,7 @@ number_in_pool! {
 }
 
 /// Numbers that follow one another, such as those of the units of a page.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Run<N> {
     numbers: Range<u32>,
     of: PhantomData<N>,

@@ -21,6 +21,7 @@
 //! Nothing here names a flash address: where pages are is the flash translation layer's business.
 
 use crate::number::Lpn;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::RefUnwindSafe;
 
@@ -31,7 +32,7 @@ pub type Place = u8;
 
 /// Pages that a command has to know, in the order in which it looks at them, and those of them that it
 /// changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probes {
     /// Looked at one after the other: each waits for the one before.
     pub pages: Vec<u32>,

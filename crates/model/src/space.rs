@@ -12,9 +12,10 @@
 
 use crate::config::{Config, Dimension, Namespace};
 use crate::number::{Block, Die, Lpn, Mvpn, Plane, Planes, Ppn, Run};
+use serde::{Deserialize, Serialize};
 
 /// The flash array's shape in units.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub(crate) planes: u32,
     pub(crate) planes_per_die: u32,
@@ -194,7 +195,7 @@ impl Shape {
 /// A number that others are often divided by: a division takes the processor several times as
 /// long as a multiplication with the reciprocal, which for 32 bits is exact (Lemire, Kaser and
 /// Kurz, Faster remainder by direct computation, 2019).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Divisor {
     /// The reciprocal times 2^64, rounded up; 0 for a divisor of 1.
     reciprocal: u64,
@@ -239,7 +240,7 @@ pub(crate) struct Plan {
 }
 
 /// One namespace's place in the logical space.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NamespaceSpace {
     /// First logical unit, numbered through the whole drive.
     pub(crate) base: Lpn,
@@ -262,7 +263,7 @@ pub(crate) struct NamespaceSpace {
 }
 
 /// What a namespace of pairs has room for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct PairRoom {
     /// Mapping units that pairs may have.
     pub(crate) capacity: u32,

@@ -1,9 +1,10 @@
 //! Whose flash work is: it goes to the flash with the work and comes back with its end.
 
 use crate::number::{Block, CommandIndex, Mvpn, Plane, WriteIndex};
+use serde::{Deserialize, Serialize};
 
 /// What becomes of the end of a flash read or erase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Token {
     Read {
         command: CommandIndex,

@@ -1,6 +1,8 @@
 //! Victim policies of garbage collection, each declared once: what it has noted of blocks, and how it
 //! chooses. Blocks, superblocks and the computed steady state all go by the declaration.
 
+use serde::{Deserialize, Serialize};
+
 /// Which block is collected. Blocks that are free, being filled or being collected are never
 /// candidates. Nothing is collected in a plane without a block that has a page's worth of
 /// invalid units; where a policy finds none of the blocks that it would take, it takes the one
@@ -31,7 +33,7 @@ pub enum VictimPolicy {
 }
 
 /// What a policy has noted of each block, as a stamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Stamps {
     None,
     Filled,
@@ -40,7 +42,7 @@ pub(crate) enum Stamps {
 }
 
 /// How a policy chooses among blocks of which something can be won.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Choice {
     /// The fewest valid units of all.
     Fewest,
@@ -55,7 +57,7 @@ pub(crate) enum Choice {
 }
 
 /// Which blocks have few enough valid units to be drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Few {
     Any,
     /// Those with so many pages' worth of invalid ones.
@@ -67,7 +69,7 @@ pub(crate) enum Few {
 }
 
 /// What a policy notes of blocks, and how it chooses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Declaration {
     pub(crate) stamps: Stamps,
     pub(crate) choice: Choice,

@@ -1,13 +1,14 @@
 //! The stages of an I/O, from the application to the flash and back.
 
 use crate::Span;
+use serde::{Deserialize, Serialize};
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
         /// One stage of an I/O. The stages of one I/O follow one another without gap or
         /// overlap: the sum of their durations is the I/O's latency. An I/O that is served
         /// by several flash operations is described by the path of the last to finish.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         #[repr(u8)]
         pub enum Stage { $($(#[doc = $doc])+ $name,)+ }
 
@@ -145,14 +146,14 @@ impl Stage {
 const COMMON: usize = Stage::COUNT - Stage::OF_LINK.len();
 
 /// How long one I/O spent in each stage that is not an Ethernet link's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageSpans {
     spans: [Span; COMMON],
 }
 
 /// How long one I/O spent in each stage of an Ethernet link ([`Stage::OF_LINK`]): beside its
 /// [`StageSpans`], as other links have none of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSpans {
     spans: [Span; Stage::OF_LINK.len()],
 }

@@ -4,6 +4,7 @@
 //! panics in debug builds and saturates in release builds (sums that are added to in place
 //! wrap): a run that long is refused by the experiment's runner before it starts.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
@@ -13,11 +14,11 @@ const PS_PER_MS: u64 = 1_000_000_000;
 const PS_PER_S: u64 = 1_000_000_000_000;
 
 /// An instant on the drive's clock, in picoseconds since the drive was built.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(u64);
 
 /// A duration in picoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Span(u64);
 
 impl Time {

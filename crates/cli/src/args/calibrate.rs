@@ -1,6 +1,6 @@
 //! The options of `mynah calibrate`.
 
-use super::{suggest, whole};
+use super::{StatesArgs, suggest, whole};
 use clap::{Args, ValueHint};
 use mynah_drive_file::units::Fraction;
 use mynah_lab::experiment::Precondition;
@@ -69,6 +69,8 @@ pub(crate) struct Calibrate {
     /// Write the fit as JSON; - is standard output, in place of the tables
     #[arg(long, value_name = "FILE|-", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) states: StatesArgs,
     /// Print neither tables nor progress
     #[arg(long, short)]
     pub(crate) quiet: bool,

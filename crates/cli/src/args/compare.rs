@@ -1,6 +1,6 @@
 //! The options of `mynah compare`.
 
-use super::{Folding, suggest};
+use super::{Folding, StatesArgs, suggest};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -42,6 +42,8 @@ pub(crate) struct Compare {
     /// Write the comparison as JSON; - is standard output, in place of the table
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) states: StatesArgs,
     /// Print no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,

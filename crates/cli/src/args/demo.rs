@@ -1,5 +1,6 @@
 //! The options of `mynah demo`.
 
+use super::StatesArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -13,4 +14,6 @@ pub(crate) struct Demo {
     /// on the second. One of its own for each keeps lateness low [default: any]
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_name = "LIST")]
     pub(crate) cpus_allowed: Option<String>,
+    #[command(flatten)]
+    pub(crate) states: StatesArgs,
 }

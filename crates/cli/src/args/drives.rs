@@ -1,6 +1,6 @@
 //! The options of `mynah drives`.
 
-use super::{suggest, whole};
+use super::{StatesArgs, suggest, whole};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -49,6 +49,8 @@ pub(crate) struct DriveCheck {
     #[arg(long, value_name = "FILE.svg", requires = "file")]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) states: StatesArgs,
     /// Runs at a time [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=4096))]
     pub(crate) threads: Option<u32>,

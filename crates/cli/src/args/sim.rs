@@ -1,6 +1,6 @@
 //! The options of `mynah sim`.
 
-use super::{FlowArgs, suggest, whole};
+use super::{FlowArgs, StatesArgs, suggest, whole};
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueHint};
 use mynah_lab::experiment::Precondition;
@@ -96,6 +96,8 @@ pub(crate) struct DriveArgs {
         &["none", "fill", "steady", "steady:random"]
     ).try_map(|text| text.parse::<Precondition>()))]
     pub(crate) precondition: Option<Precondition>,
+    #[command(flatten)]
+    pub(crate) states: StatesArgs,
 }
 
 /// Where else drive and workload may come from.

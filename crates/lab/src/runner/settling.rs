@@ -102,7 +102,17 @@ impl Runner {
     ///
     /// # Errors
     /// See [`RunError`]. A drive that has no steady state under these flows is found here.
-    pub fn settled(mut self, mut progress: impl FnMut(Before) -> bool) -> Result<Runner, RunError> {
+    pub fn settled(self, progress: impl FnMut(Before) -> bool) -> Result<Runner, RunError> {
+        if self.is_ready {
+            return Ok(self);
+        }
+        let mut runner = self.settle(progress)?;
+        runner.warm_cache()?;
+        runner.keep();
+        Ok(runner)
+    }
+
+    fn settle(mut self, mut progress: impl FnMut(Before) -> bool) -> Result<Runner, RunError> {
         self.write_as_flows_do(&mut progress)?;
         if self.settle == Settle::Off {
             return Ok(self);

@@ -19,6 +19,7 @@ mod run_length;
 mod sequential_writes;
 mod slowest;
 mod small;
+mod state_cache;
 mod validation_block_sizes;
 mod validation_ceilings;
 mod validation_mqsim;

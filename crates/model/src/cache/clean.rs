@@ -5,9 +5,10 @@ use crate::kernel::recency::{Neighbours, Recency, Recent};
 use crate::number::Lpn;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
 
 /// Units whose data on flash are in the cache as well.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Clean {
     index: HashMap<Lpn, u32, FxBuildHasher>,
     entries: Vec<Entry>,
@@ -15,6 +16,7 @@ pub(crate) struct Clean {
     lists: Vec<List>,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Entry {
     lpn: Lpn,
     /// Its place in the DRAM, if that matters.
@@ -34,7 +36,7 @@ impl Recent for Entry {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct List {
     used: Recency,
     len: usize,

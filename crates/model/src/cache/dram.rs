@@ -17,10 +17,12 @@ use crate::kernel::pool::PoolIndex;
 use crate::number::WriteIndex;
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// No row is open.
 const CLOSED: u64 = u64::MAX;
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Dram {
     config: config::Dram,
     bus: Fifo,
@@ -144,7 +146,7 @@ impl Dram {
 
 /// Where in the DRAM units lie: each in a place of its own, which is used again after all that
 /// were free before it, as in a ring.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Places {
     /// Places from here on have never been used.
     fresh: u32,

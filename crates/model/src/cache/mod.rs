@@ -23,9 +23,11 @@ use crate::space::Shape;
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
 use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use write::ThroughWaiter;
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Cache {
     /// In mapping units.
     capacity: usize,
@@ -62,6 +64,7 @@ pub(crate) struct Cache {
 }
 
 /// What one flow or namespace, or all of them, may fill.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Part {
     capacity: usize,
     /// Dirty units above which the least recently written leave; `None`: they leave at once.

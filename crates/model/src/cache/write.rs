@@ -12,12 +12,13 @@ use crate::number::{CommandIndex, Lpn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
+use serde::{Deserialize, Serialize};
 
 /// Units that one step of a TRIM deallocates before other events may happen.
 const TRIM_STEP_UNITS: u32 = 4096;
 
 /// A command that waits until what it wrote to a cached unit is on flash.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct ThroughWaiter {
     pub(crate) command: CommandIndex,
     /// It wrote while an earlier state of the unit was being programmed.

@@ -3,9 +3,10 @@
 
 use super::ConfigError;
 use mynah_stamp::{Span, Stage};
+use serde::{Deserialize, Serialize};
 
 /// Ports, network interface, bus and target of a drive. What is not there costs nothing.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ethernet {
     /// Bits a second of a port, in each direction: 1 to 400 Gb/s.
     pub rate_bits_per_s: u64,
@@ -34,7 +35,7 @@ pub struct Ethernet {
 }
 
 /// What carries NVMe over the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Framing {
     /// RDMA over UDP (RoCEv2).
     RoceV2 {
@@ -53,7 +54,7 @@ pub enum Framing {
 }
 
 /// The network interface: a pipeline with the wire, one packet after the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
     /// For each packet that comes.
     pub receive: Span,
@@ -68,7 +69,7 @@ pub struct Nic {
 
 /// A memory-mapped AXI4 bus. What crosses it: capsules, data and responses between interface and
 /// DRAM, and data between DRAM and flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axi {
     /// Bytes of a beat: 1 to 128.
     pub width_bytes: u32,
@@ -81,7 +82,7 @@ pub struct Axi {
 }
 
 /// How the time of a transfer is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AxiCounting {
     /// A cycle for each beat, and a setup for each burst.
     Bursts {
@@ -98,7 +99,7 @@ pub enum AxiCounting {
 }
 
 /// The NVMe-oF target that runs in the drive's controller.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// Cores that the layers without engines of their own share, one command at a time.
     pub cores: Option<u32>,
@@ -111,7 +112,7 @@ pub struct Target {
     pub layers: [Option<Layer>; 4],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TargetLayer {
     /// RDMA or TCP transport.
     Transport,
@@ -149,7 +150,7 @@ impl TargetLayer {
 }
 
 /// Processing times of a target layer, and who does the work.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Layer {
     /// For a command on its way in.
     pub input: Cost,
@@ -163,7 +164,7 @@ pub struct Layer {
 }
 
 /// A time that depends on the bytes a command moves.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Cost {
     /// A part for each command and one for each byte.
     Affine { fixed: Span, per_byte: Span },

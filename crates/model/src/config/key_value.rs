@@ -2,6 +2,7 @@
 
 use crate::pair_index::OwnIndex;
 use mynah_stamp::Span;
+use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NamespaceKind {
@@ -47,7 +48,7 @@ impl KeyValue {
 
 /// How long a manager takes, by what a command does. MoKE (Saha et al., section II-B) calls them
 /// T_write, T_read, T_delete and T_exist.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyTimes {
     /// Store of a key that does not exist.
     pub store: KeyTime,
@@ -88,7 +89,7 @@ impl KeyTimes {
 
 /// How long a manager takes for one command: one of some times, drawn, and a time for each KiB of
 /// the value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyTime {
     /// Times and how probable each is; the probabilities add up to 1. At least one.
     pub fixed: Vec<(f64, Span)>,

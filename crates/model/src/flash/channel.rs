@@ -14,9 +14,10 @@ use crate::kernel::pool::List;
 use crate::number::{Channel, Die, Plane, WorkIndex};
 use crate::observe::blame::Waiting;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 use std::hint::cold_path;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Carrying {
     Nothing,
     /// A command. Its end is an event only if something waits for the channel by then
@@ -30,6 +31,7 @@ pub(super) enum Carrying {
     },
 }
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct ChannelState {
     pub(super) carrying: Carrying,
     /// Idle dies with work, by bit.

@@ -5,6 +5,7 @@ use super::timing::PLANES_MAX;
 use crate::kernel::pool::NONE;
 use crate::number::{Channel, Lane, Plane, Ppn, WorkIndex, WriteIndex};
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
 /// of turns (as MQSim) but with FLIN, where each class has twice those of the next.
@@ -14,7 +15,7 @@ const TURNS: [u8; 4] = [8, 4, 2, 1];
 const PLACES: [(usize, usize); 8] =
     [(1, 0), (0, 0), (0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OperationKind {
     Read,
     Program,
@@ -24,7 +25,7 @@ pub(crate) enum OperationKind {
 }
 
 /// The operation in progress on a die.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct DieOperation {
     pub(crate) kind: OperationKind,
     pub(crate) planes: u8,
@@ -87,6 +88,7 @@ impl DieOperation {
     }
 }
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct DieState {
     pub(super) channel: Channel,
     /// Its place in the [`Ledger`](crate::observe::blame::Ledger): its own, or its chip's.

@@ -37,10 +37,12 @@ use crate::kernel::pool::{Linked, List};
 use crate::number::{Channel, Die, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 const READS: usize = 0;
 const WRITES: usize = 1;
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Flin {
     config: config::Flin,
     dies: usize,
@@ -66,7 +68,7 @@ pub(super) struct Flin {
 }
 
 /// What a flow asks of a die and how it fares there.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Share {
     bytes: u64,
     intensive: bool,
@@ -77,13 +79,13 @@ struct Share {
 }
 
 /// Collection that a program waits for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Owed {
     holder: HolderIndex,
     moves: u32,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Note {
     /// How long it would have waited had its flow been alone.
     alone: Span,
@@ -95,7 +97,7 @@ struct Note {
 }
 
 /// One piece of work in a die's queue. Times in picoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
     index: u32,
     order: u64,

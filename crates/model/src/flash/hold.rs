@@ -18,9 +18,10 @@ use crate::kernel::event::Event;
 use crate::number::{Channel, Die, Ppn};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// What a die holds beside what it does.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Hold {
     present: Timed,
     suspended: Option<Suspended>,
@@ -30,7 +31,7 @@ pub(super) struct Hold {
 }
 
 /// When a program's or an erase's array time begins and ends.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Timed {
     holder: HolderIndex,
     begins: Time,
@@ -38,7 +39,7 @@ struct Timed {
     suspensions: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Suspended {
     operation: DieOperation,
     holder: HolderIndex,
@@ -49,7 +50,7 @@ struct Suspended {
 }
 
 /// The program after the present one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Next {
     operation: DieOperation,
     holder: HolderIndex,

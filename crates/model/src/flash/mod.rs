@@ -27,10 +27,12 @@ use flin::Flin;
 use hold::Hold;
 use queues::PlaneQueues;
 use scheduler::Dropped;
+use serde::{Deserialize, Serialize};
 use timing::FlashTimes;
 use work::Work;
 
 /// The dies and channels, and the work that waits for them.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Flash {
     shape: Shape,
     scheduler: config::Scheduler,

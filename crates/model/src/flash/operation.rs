@@ -15,10 +15,11 @@ use crate::number::{Channel, Die, Lane, Plane, Planes, Ppn, WorkIndex, WriteInde
 use crate::observe::activity::{Activity, ActivityKind};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 use std::hint::cold_path;
 
 /// A program whose pages have been filled: what its die is to be given.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Program {
     pub(crate) class: u8,
     pub(crate) holder: HolderIndex,

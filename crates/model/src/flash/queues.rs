@@ -3,6 +3,7 @@
 
 use crate::kernel::pool::List;
 use crate::number::WorkIndex;
+use serde::{Deserialize, Serialize};
 
 /// Classes of reads and of writes: the mapping table, the four priorities of host I/O, and
 /// garbage collection.
@@ -12,7 +13,7 @@ pub(crate) const CLASS_HOST: u8 = 1;
 pub(crate) const CLASS_COLLECTION: u8 = 5;
 
 /// Reads and erases that wait for a plane.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct PlaneQueues {
     pub(super) reads: [List<WorkIndex>; CLASSES],
     pub(super) erases: List<WorkIndex>,
@@ -24,7 +25,7 @@ impl PlaneQueues {
 }
 
 /// How much waits for a die's planes, by class.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Load {
     pub(super) reads: [u32; CLASSES],
     pub(super) writes: [u32; CLASSES],

@@ -10,11 +10,12 @@ use crate::number::{Channel, Die, Lane, Plane, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, Waiting};
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 use std::hint::cold_path;
 
 /// Something that waited for a die and will not be done. Its end may set other things in motion,
 /// so it is told when the present event is over.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Dropped {
     /// A part of a page that need not be programmed any more.
     Void(WriteIndex),

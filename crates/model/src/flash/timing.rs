@@ -5,6 +5,7 @@
 
 use crate::config::{BusRounding, CellType, Config, PageTimes};
 use mynah_stamp::Span;
+use serde::{Deserialize, Serialize};
 
 /// Most planes a multi-plane operation can join.
 pub(crate) const PLANES_MAX: usize = 8;
@@ -13,6 +14,7 @@ pub(crate) const PLANES_MAX: usize = 8;
 /// program command crosses the channel.
 pub(crate) const NO_DATA: u32 = u32::MAX;
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct FlashTimes {
     /// Command and address time by number of planes less one; of reads, planes of the flash.
     read_command: [Span; PLANES_MAX],

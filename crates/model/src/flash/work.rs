@@ -11,12 +11,13 @@ use crate::observe::blame::HolderIndex;
 use crate::observe::stats::Counters;
 use crate::token::Token;
 use mynah_stamp::Time;
+use serde::{Deserialize, Serialize};
 
 /// A time that is not set yet.
 pub(crate) const UNSET: Time = Time::MAX;
 
 /// What a piece of work does, and on whose behalf it is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WorkKind {
     HostRead,
     /// A read of the rest of what the host overwrote in part.
@@ -45,6 +46,7 @@ impl Counters {
 
 /// A flash read or erase: its operation, address and owner, and where its time went. When it has
 /// ended it is handed back with its token, and stays readable until it is given back in turn.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Work {
     pub(crate) kind: WorkKind,
     pub(crate) class: u8,
@@ -77,7 +79,7 @@ pub(crate) struct Work {
 }
 
 /// A page or a block, and how many bytes of it are wanted.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Extent {
     pub(crate) plane: Plane,
     /// Its first PPN.

@@ -19,6 +19,7 @@ use crate::observe::blame::GARBAGE_COLLECTION;
 use crate::space::Shape;
 use crate::token::Token;
 use mynah_stamp::Span;
+use serde::{Deserialize, Serialize};
 
 /// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a
 /// plane's die busy, few enough that little is buffered.
@@ -38,7 +39,7 @@ pub(crate) fn pages_in_flight(config: &Config, shape: &Shape) -> u32 {
 const PAGES_AHEAD: u32 = 12;
 
 /// A plane's queues and its collection.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct PlaneState {
     pub(crate) queues: ProgramQueues,
     pub(crate) collection: Collection,
@@ -60,7 +61,7 @@ impl Default for PlaneState {
 }
 
 /// The collection of one block.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Collection {
     /// The block, or `NONE`.
     pub(crate) victim: Block,

@@ -13,6 +13,7 @@ use crate::ftl::unit::WriteUnit;
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, Pool};
 use crate::number::{Plane, Ppn, WriteIndex};
+use serde::{Deserialize, Serialize};
 
 /// Pages of each plane that may go before host units that somebody waits for and that do not
 /// fill a page, because they themselves are full. An estimate: enough for units of the rarer
@@ -20,7 +21,7 @@ use crate::number::{Plane, Ppn, WriteIndex};
 const PATIENCE: u64 = 16;
 
 /// Hot units that wait for a plane.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct HotQueues {
     pub(crate) writes: [List<WriteIndex>; CLASSES],
     /// Units in `writes` that hosts wrote, and that collections move.

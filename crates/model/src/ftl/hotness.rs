@@ -16,6 +16,7 @@ use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::Lpn;
+use serde::{Deserialize, Serialize};
 
 /// Largest count: counters have 4 bits.
 const MOST: u8 = 15;
@@ -30,7 +31,7 @@ const PIECE: u32 = (1 << 22) - 1;
 pub(crate) const COUNTERS_PER_WORD: u32 = 16;
 
 /// How often units were written lately.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Hotness {
     words: Vec<u64>,
     counters: u64,

@@ -3,6 +3,7 @@
 
 use crate::drive::Drive;
 use crate::number::{Block, Lpn};
+use serde::{Deserialize, Serialize};
 
 /// Neighbours that are looked at, as powers of two: up to 64 units.
 const LONGEST: u32 = 6;
@@ -26,7 +27,7 @@ pub struct Layout {
 }
 
 /// How so many units with consecutive addresses lie, in the mean.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
     pub units: u32,
     /// Planes on which they lie.

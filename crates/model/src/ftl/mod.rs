@@ -37,6 +37,7 @@ use mynah_stamp::Span;
 use pairs::Pairs;
 use placement::Stripe;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 use unit::WriteUnit;
 use waiting::FullPages;
 use wear::WornReads;
@@ -50,6 +51,7 @@ pub(crate) struct Streams {
 }
 
 /// Where everything is on flash, and what is on its way there.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Ftl {
     shape: Shape,
     /// Whether collection keeps pace with the host's writes.
@@ -60,6 +62,7 @@ pub(crate) struct Ftl {
     idle_blocks: usize,
     mapping: Mapping,
     /// What key-value namespaces hold, if there are any.
+    #[serde(skip)]
     pairs: Option<Box<Pairs>>,
     /// Translation pages of block namespaces; those of indices of keys are behind them.
     table_pages: u32,

@@ -7,9 +7,10 @@
 use crate::config::Placement;
 use crate::drive::Drive;
 use crate::number::{Lpn, Plane};
+use serde::{Deserialize, Serialize};
 
 /// Where the writes of one namespace go.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Stripe {
     /// The plane that takes units at present, as its place in the namespace's order.
     pub(crate) at: u32,

@@ -8,9 +8,10 @@ use crate::kernel::recency::{Neighbours, Recent};
 use crate::number::{CommandIndex, Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// Where a unit on its way to flash is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum UnitState {
     /// In the cache, not on its way.
     Cached,
@@ -27,7 +28,7 @@ pub(crate) enum UnitState {
 
 /// A unit's worth of data that will be programmed: host data, a collected unit, or (whole
 /// page) a translation page.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct WriteUnit {
     pub(crate) content: Content,
     pub(crate) state: UnitState,

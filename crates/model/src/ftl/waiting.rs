@@ -3,9 +3,10 @@
 use crate::flash::queues::CLASSES;
 use crate::kernel::pool::List;
 use crate::number::WriteIndex;
+use serde::{Deserialize, Serialize};
 
 /// Parts of pages that wait to be programmed in a plane.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct ProgramQueues {
     /// By scheduling class.
     pub(crate) writes: [List<WriteIndex>; CLASSES],
@@ -27,7 +28,7 @@ impl ProgramQueues {
 }
 
 /// How many planes have a full page of host units to program, at least one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct FullPages {
     /// Host units of which some fill a page, whichever of them go together.
     units: u32,

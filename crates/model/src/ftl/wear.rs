@@ -10,6 +10,7 @@ use crate::number::{Plane, Ppn, WorkIndex};
 use crate::observe::stats::WearState;
 use mynah_stamp::Span;
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 impl Ftl {
     /// How much longer a die is occupied by a read, since pages of worn blocks have to be read
@@ -147,7 +148,7 @@ impl Drive {
 }
 
 /// What reads of worn blocks take.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct WornReads {
     /// Mean number of retries.
     retries: ByErases<f64>,
@@ -160,8 +161,8 @@ impl WornReads {
         let retries = config.retries.clone();
         let decode = config.decode.iter().map(|&(erases, time)| (erases, time.as_ps() as f64));
         WornReads {
-            retries: ByErases::new(retries, |mean| mean),
-            decode: ByErases::new(decode.collect(), |time| Span::from_ps(time as u64)),
+            retries: ByErases::new(retries),
+            decode: ByErases::new(decode.collect()),
             retry: config.retry,
         }
     }
@@ -171,20 +172,37 @@ impl WornReads {
 const TABULATED: u32 = 1 << 16;
 
 /// A curve over the erases of a block, looked up.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct ByErases<T> {
     points: Vec<(u32, f64)>,
     /// Where the last point is, from which on the curve is flat.
     last: u32,
     values: Vec<T>,
-    value: fn(f64) -> T,
 }
 
-impl<T: Copy> ByErases<T> {
-    fn new(points: Vec<(u32, f64)>, value: fn(f64) -> T) -> ByErases<T> {
+/// What a curve can be of.
+trait OnCurve: Copy {
+    fn from_f64(value: f64) -> Self;
+}
+
+impl OnCurve for f64 {
+    fn from_f64(value: f64) -> f64 {
+        value
+    }
+}
+
+impl OnCurve for Span {
+    fn from_f64(ps: f64) -> Span {
+        Span::from_ps(ps as u64)
+    }
+}
+
+impl<T: OnCurve> ByErases<T> {
+    fn new(points: Vec<(u32, f64)>) -> ByErases<T> {
         let last = points.last().map_or(0, |&(erases, _)| erases);
-        let values = (0..=last.min(TABULATED)).map(|at| value(on_curve(&points, at))).collect();
-        ByErases { points, last, values, value }
+        let values =
+            (0..=last.min(TABULATED)).map(|at| T::from_f64(on_curve(&points, at))).collect();
+        ByErases { points, last, values }
     }
 
     #[inline]
@@ -192,7 +210,7 @@ impl<T: Copy> ByErases<T> {
         let erases = erases.min(self.last);
         match self.values.get(erases as usize) {
             Some(&value) => value,
-            None => (self.value)(on_curve(&self.points, erases)),
+            None => T::from_f64(on_curve(&self.points, erases)),
         }
     }
 }
@@ -225,10 +243,10 @@ mod tests {
     #[test]
     fn curves_looked_up_are_the_same() {
         let points = vec![(0, 1.0), (3, 2.5), (100_000, 7.0)];
-        let looked_up = ByErases::new(points.clone(), |y| y);
+        let looked_up = ByErases::<f64>::new(points.clone());
         for at in [0, 1, 2, 3, 4, 65_535, 65_536, 65_537, 99_999, 100_000, 100_001, u32::MAX] {
             assert_eq!(looked_up.at(at), on_curve(&points, at), "after {at} erases");
         }
-        assert_eq!(ByErases::new(vec![], |y| y).at(7), 0.0);
+        assert_eq!(ByErases::<f64>::new(vec![]).at(7), 0.0);
     }
 }

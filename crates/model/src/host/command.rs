@@ -5,8 +5,10 @@ use crate::kernel::pool::{Linked, Pooled};
 use crate::number::{CommandIndex, KeyCommandIndex, Lpn, PieceIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Stage, StageSpans, Time};
+use serde::{Deserialize, Serialize};
 
 /// A command between its fetch and its completion.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Command {
     pub(crate) request: Request,
     /// What it is beside that, if it is a key-value command: its operation is
@@ -52,7 +54,7 @@ pub(crate) struct Command {
 }
 
 /// A part of a read's data on its way to the host.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Piece {
     pub(crate) command: CommandIndex,
     pub(crate) first_sector: u32,

@@ -15,6 +15,7 @@ use crate::observe::blame::HolderIndex;
 use crate::observe::stats::Resource;
 use crate::space::{NamespaceSpace, Shape};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
+use serde::{Deserialize, Serialize};
 use std::hint::cold_path;
 
 /// Largest request: 4 GiB less a sector would fit the sector count, but a request of more
@@ -22,7 +23,7 @@ use std::hint::cold_path;
 pub(crate) const SECTORS_MAX: u32 = 1 << 21;
 
 /// Something of the present instant that waits for its turn among the host's inputs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Pending {
     /// An output, until it is polled.
     Output(Brief),
@@ -31,7 +32,7 @@ pub(crate) enum Pending {
 }
 
 /// What stands for a host's answer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Step {
     /// A command whose entry the drive has read itself begins.
     Begin { queue: u16 },

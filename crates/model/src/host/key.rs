@@ -21,9 +21,10 @@ use hashbrown::HashMap;
 use mynah_stamp::{Span, Stage, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
 
 /// What a key-value command does next at the front end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Step {
     /// The command has reached the controller.
     Begin,
@@ -46,7 +47,7 @@ enum Step {
 }
 
 /// What it does once the index has been looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Task {
     /// Only completes the command.
     Answer,
@@ -58,6 +59,7 @@ enum Task {
 }
 
 /// What a key-value command is beside a command.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct KeyCommand {
     request: KeyRequest,
     step: Step,
@@ -126,6 +128,7 @@ impl KeyCommand {
 }
 
 /// Key-value commands in the controller, and who handles them.
+#[derive(Serialize, Deserialize)]
 pub(super) struct KeyCommands {
     commands: Pool<KeyCommand>,
     managers: Managers,

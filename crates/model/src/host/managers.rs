@@ -6,8 +6,10 @@ use crate::number::CommandIndex;
 use mynah_stamp::{Span, Time};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Managers {
     count: u32,
     busy: u32,

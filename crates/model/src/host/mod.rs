@@ -28,8 +28,10 @@ use mynah_stamp::{Span, Time};
 use queues::HostInterface;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
 
 /// Queues, link and firmware, and the commands in the controller.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Host {
     /// Outputs that have not been polled, and steps not taken, of the present instant.
     pending: Ring<Pending>,

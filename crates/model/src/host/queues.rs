@@ -13,6 +13,7 @@ use crate::kernel::ring::Ring;
 use crate::number::CommandIndex;
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Stage, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::hint::cold_path;
 
@@ -21,6 +22,7 @@ use std::hint::cold_path;
 /// estimate: enough that a full link never waits for a fetch.
 const FETCHES_MAX: u32 = 8;
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct QueuePair {
     pub(crate) queue: Queue,
     pub(crate) flow: HolderIndex,
@@ -93,6 +95,7 @@ impl QueuePair {
 }
 
 /// All queue pairs and the fetch unit.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct HostInterface {
     config: Queues,
     pub(crate) queues: Vec<QueuePair>,
@@ -109,6 +112,7 @@ pub(crate) struct HostInterface {
 }
 
 /// The state of weighted arbitration.
+#[derive(Serialize, Deserialize)]
 struct Weighted {
     weights: [u32; 3],
     /// Commands that high, medium and low priority may still have fetched in this round.

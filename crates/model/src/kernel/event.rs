@@ -8,13 +8,15 @@
 //! Lists of a slot are sorted by time and then by a sequence number, so events that come
 //! from the heap stand where they would have stood.
 
+use crate::kernel::snapshot::{array, boxed_array};
 use crate::number::{Channel, CommandIndex, Die, PieceIndex, Plane, WorkIndex, WriteIndex};
 use mynah_stamp::Time;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Something that happens inside the drive. Numbers index the drive's own tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// A submission queue doorbell has crossed the link.
     Doorbell { queue: u16, count: u32 },
@@ -84,7 +86,7 @@ fn reached_from(number: u64) -> u64 {
 }
 
 /// An event's place in the order: a time, and how many were scheduled before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Key {
     time: u64,
     sequence: u64,
@@ -96,7 +98,7 @@ impl Key {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Node {
     key: Key,
     event: Event,
@@ -104,7 +106,7 @@ struct Node {
 }
 
 /// A list of events, sorted by key.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Slot {
     head: u32,
     /// Means nothing while there is no head.
@@ -112,6 +114,7 @@ struct Slot {
 }
 
 /// Pending events. `pop` returns them in order of (time, order of scheduling).
+#[derive(Serialize, Deserialize)]
 pub(crate) struct EventQueue {
     /// The event that happens before all others, if it is held back; its time is `NEVER` if
     /// none is.
@@ -134,7 +137,9 @@ pub(crate) struct EventQueue {
     nodes: Vec<Node>,
     /// One bit for each slot, and one for each word of those that is not zero.
     occupied_words: u64,
+    #[serde(with = "array")]
     occupied: [u64; SLOTS as usize / 64],
+    #[serde(with = "boxed_array")]
     slots: Box<[Slot; SLOTS as usize]>,
     far: BinaryHeap<Reverse<(Key, Event)>>,
 }

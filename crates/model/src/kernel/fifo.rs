@@ -4,10 +4,11 @@
 
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::hint::cold_path;
 
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Fifo {
     free_at: Time,
     busy: Span,

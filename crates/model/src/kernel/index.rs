@@ -3,14 +3,16 @@
 //! let one do. Hashing is by multiplication (Knuth, TAOCP 6.4), with chains through the places.
 
 use crate::kernel::pool::NONE;
+use crate::kernel::snapshot::words;
 use mynah_memory::prefetch;
+use serde::{Deserialize, Serialize};
 
 /// 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Chains at first: a power of two.
 const CHAINS: usize = 16;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Node {
     key: u32,
     /// The next place in its chain, or `NONE`.
@@ -18,9 +20,10 @@ struct Node {
 }
 
 /// From keys to places. No two keys have the same place.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Index {
     /// First place of each chain, at least two chains for each key.
+    #[serde(with = "words")]
     chains: Vec<u32>,
     /// How far a hash is shifted to give its chain.
     shift: u32,

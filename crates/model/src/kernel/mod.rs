@@ -9,13 +9,16 @@ pub(crate) mod index;
 pub(crate) mod pool;
 pub(crate) mod recency;
 pub(crate) mod ring;
+pub(crate) mod snapshot;
 
 use crate::observe::Observe;
 use event::EventQueue;
 use mynah_stamp::Time;
+use serde::{Deserialize, Serialize};
 
 /// What every part of the drive is given beside its own state: the time, what will happen, and who
 /// looks on.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Kernel {
     pub(crate) now: Time,
     pub(crate) events: EventQueue,

@@ -3,13 +3,14 @@
 
 pub(crate) use crate::number::{NONE, PoolIndex};
 use mynah_memory::prefetch;
+use serde::{Deserialize, Serialize};
 
 /// Things that lie in a [`Pool`].
 pub(crate) trait Pooled {
     type Index: PoolIndex;
 }
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Pool<T: Pooled> {
     items: Vec<T>,
     free: Vec<T::Index>,
@@ -113,7 +114,7 @@ impl<T: Pooled> std::ops::IndexMut<T::Index> for Pool<T> {
 }
 
 /// A first-in first-out list threaded through the `next` fields of pooled items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct List<I> {
     pub(crate) head: I,
     pub(crate) tail: I,

@@ -2,9 +2,10 @@
 //! they are in.
 
 use crate::kernel::pool::NONE;
+use serde::{Deserialize, Serialize};
 
 /// A thing's neighbours in its [`Recency`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Neighbours {
     newer: u32,
     older: u32,
@@ -26,7 +27,7 @@ pub(crate) trait Recent {
 }
 
 /// The newest and the oldest, by their indices in the table; the others are linked to them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Recency {
     newest: u32,
     oldest: u32,

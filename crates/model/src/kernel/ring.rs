@@ -1,6 +1,9 @@
 //! A first-in first-out queue for the path of an I/O: a ring whose size is a power of two, so
 //! that a place is found without a comparison.
 
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Ring<T> {
     items: Vec<T>,
     /// Places, not wrapped, of the first item and of the next one to come.

@@ -6,9 +6,10 @@ use crate::number::Channel;
 use crate::observe::Observe;
 use crate::observe::stats::Holder;
 use mynah_stamp::Time;
+use serde::{Deserialize, Serialize};
 
 /// What a die or a channel was busy with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ActivityKind {
     /// A die read, from the command to the last byte that left it.
     Read,
@@ -33,7 +34,7 @@ impl ActivityKind {
 }
 
 /// A stretch of time in which a die or a channel was busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// What it did. A [`ActivityKind::Transfer`] is a channel's, all else a die's.
     pub kind: ActivityKind,

@@ -10,6 +10,7 @@ use crate::io::FlowId;
 use crate::number::{Channel, Lane, PoolIndex, WorkIndex, WriteIndex};
 use crate::observe::stats::{Blame, Holder, Resource};
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// Index of a holder: garbage collection, the mapping table, where there are key-value namespaces
 /// their index and its compaction, then the flows.
@@ -23,7 +24,7 @@ pub(crate) const COMPACTION: HolderIndex = 3;
 
 /// Which holders are flows. A drive without key-value namespaces has no holders for those: so two
 /// flows are among the first four ([`Four`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flows {
     first: HolderIndex,
 }
@@ -81,7 +82,7 @@ fn place(holder: HolderIndex) -> (usize, usize) {
 }
 
 /// Time waited, by victim flow, resource and holder.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct BlameMatrix {
     holders: usize,
     /// The time that each victim waited for each resource, while one of the first four holders
@@ -159,6 +160,7 @@ impl BlameMatrix {
 /// A *lane* is a die, or a chip where the dies of a chip do not interleave. Nearly always there
 /// are no more than four holders: their times stand with the rest of a lane or channel, those
 /// of others in tables of their own.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Ledger {
     lanes: Vec<LaneState>,
     channels: Vec<ChannelState>,
@@ -167,7 +169,7 @@ pub(crate) struct Ledger {
     others: Vec<Table>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct LaneState {
     tenant: Tenant,
     /// It is free but waits for its channel.
@@ -175,7 +177,7 @@ struct LaneState {
     totals: LaneTotals,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct ChannelState {
     tenant: Tenant,
     totals: Four,
@@ -185,13 +187,14 @@ struct ChannelState {
 type Noted = [Four; 2];
 
 /// What four holders have had.
+#[derive(Serialize, Deserialize)]
 struct Table {
     lanes: Vec<LaneTotals>,
     channels: Vec<Four>,
     noted: [Vec<Noted>; 2],
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct LaneTotals {
     /// How long each holder had the lane.
     held: Four,

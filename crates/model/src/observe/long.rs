@@ -3,13 +3,14 @@
 use crate::io::FlowId;
 use crate::observe::stats::{Holder, Resource};
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Most waits that are retained; older ones are dropped.
 const WAITS_MAX: usize = 1024;
 
 /// A wait of a part of an I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LongWait {
     pub victim: FlowId,
     pub resource: Resource,
@@ -25,6 +26,7 @@ pub struct LongWait {
 }
 
 /// The latest waits of some length.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct LongWaits {
     /// How long a wait has to be. Never, unless somebody asks.
     least: Span,

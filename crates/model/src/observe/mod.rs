@@ -15,10 +15,12 @@ use activity::Activity;
 use blame::{BlameMatrix, Flows, HolderIndex, Ledger, Waiting};
 use long::{LongWait, LongWaits};
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 use stats::{Blame, Counters, Holder, Resource};
 use turnover::TurnoverBooks;
 
 /// Everything that is counted, and nothing that anything depends on.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Observe {
     ledger: Ledger,
     blame: BlameMatrix,
@@ -28,6 +30,7 @@ pub(crate) struct Observe {
     counters: Counters,
     turnover: TurnoverBooks,
     /// What dies and channels did and nobody has taken, if anybody wants to.
+    #[serde(skip)]
     activity: Option<Vec<Activity>>,
     /// When counting began, and what was booked on the link by then.
     counting_since: Time,

@@ -2,9 +2,10 @@
 
 use crate::io::FlowId;
 use mynah_stamp::Span;
+use serde::{Deserialize, Serialize};
 
 /// Whose work holds a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Holder {
     /// A host flow, its cache write-backs included.
     Flow(FlowId),
@@ -18,7 +19,7 @@ pub enum Holder {
 }
 
 /// Something an I/O can wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Resource {
     /// The host link towards the drive.
@@ -102,7 +103,7 @@ pub struct Blame {
 }
 
 /// Everything the drive counts. Times are on the drive's clock.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Commands completed.
     pub commands: u64,
@@ -204,7 +205,7 @@ pub struct Counters {
 }
 
 /// How worn the blocks of a drive are, since it was built.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WearState {
     /// Blocks in the drive, retired ones included.
     pub blocks: u64,

@@ -5,12 +5,13 @@
 use crate::number::Plane;
 use crate::observe::stats::Counters;
 use crate::space::Shape;
+use serde::{Deserialize, Serialize};
 
 /// Most marks that are kept. When there are as many, every other one is dropped.
 const MARKS_MAX: usize = 256;
 
 /// What had happened when so many blocks had been collected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// Blocks collected in all planes.
     pub collected: u64,
@@ -79,7 +80,7 @@ impl Turnover {
 }
 
 /// The books of a drive: what is counted as it happens.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct TurnoverBooks {
     /// Free blocks and blocks collected of each plane: when counting began, and since then.
     free_before: Vec<u32>,

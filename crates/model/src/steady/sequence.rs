@@ -6,9 +6,10 @@
 
 use super::engine::{below, draw_share};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
 /// In which order the units of a class are rewritten.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// The share of the writes to it that go from its first unit to its last, and round again,
     /// 0 to 1. The others go anywhere in it.

@@ -5,6 +5,7 @@
 //! altogether, so that the others are met undiluted.
 
 use crate::support::*;
+use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
 use mynah_stamp::{Span, Time};
@@ -463,6 +464,10 @@ struct Run {
     allocates: bool,
     controls: bool,
     last: Time,
+    /// What has completed, and when.
+    completions: Vec<(Time, Tag, Status)>,
+    /// When the drive is put in place of itself, as its snapshot has it.
+    exchanges: Option<Random>,
 }
 
 impl Run {
@@ -529,7 +534,18 @@ impl Run {
             allocates,
             controls,
             last: Time::ZERO,
+            completions: vec![],
+            exchanges: None,
         }
+    }
+
+    /// Goes on with the drive's snapshot in its place.
+    fn exchange(&mut self) {
+        let drive = &mut self.host.drive;
+        let bytes = postcard::to_stdvec(&drive.snapshot().expect("no pairs")).expect("plain data");
+        let mut from = postcard::Deserializer::from_bytes(&bytes);
+        *drive = Drive::from_snapshot(drive.config().clone(), &mut from).expect("a snapshot");
+        assert!(from.finalize().expect("bytes").is_empty());
     }
 
     fn unit_sectors(&self) -> u64 {
@@ -630,6 +646,7 @@ impl Run {
     fn complete(&mut self, done: Completion) {
         assert!(done.at >= self.last, "time runs backwards");
         self.last = done.at;
+        self.completions.push((done.at, done.tag, done.status));
         self.take_lost(false);
         self.count_outstanding();
         let Some(command) = self.outstanding.remove(&done.tag) else {
@@ -816,6 +833,9 @@ impl Run {
                 self.check();
                 continue;
             }
+            if self.exchanges.as_mut().is_some_and(|random| random.chance(0.02)) {
+                self.exchange();
+            }
             if self.outstanding.is_empty() {
                 continue;
             }
@@ -920,6 +940,10 @@ pub(crate) fn seeds(first: u64, count: u64) -> Vec<u64> {
 }
 
 fn run(seed: u64, faults: bool, hybrid: bool) {
+    run_with(seed, faults, hybrid, None);
+}
+
+fn run_with(seed: u64, faults: bool, hybrid: bool, exchanges: Option<Random>) -> Run {
     let _seed = Seed(seed);
     let mut random = Random(seed);
     let mut config = random_config(&mut random);
@@ -935,7 +959,25 @@ fn run(seed: u64, faults: bool, hybrid: bool) {
         eprintln!("{config:#?}");
     }
     let commands = random.pick(&[200, 600, 1500]);
-    Run::new(config, random).run(commands);
+    let mut run = Run { exchanges, ..Run::new(config, random) };
+    run.run(commands);
+    run
+}
+
+/// At any moment, whatever is under way: a snapshot goes on exactly as the drive would have.
+#[test]
+fn snapshots_go_on_as_their_drives() {
+    for seed in seeds(4_000_000, 100) {
+        let (faults, hybrid) = (seed % 2 == 1, seed % 5 == 0);
+        let alone = run_with(seed, faults, hybrid, None);
+        let exchanged = run_with(seed, faults, hybrid, Some(Random(seed)));
+        let what = |run: &Run| {
+            let drive = &run.host.drive;
+            (drive.state_hash(), drive.now(), drive.counters(), drive.blame())
+        };
+        assert_eq!(alone.completions, exchanged.completions, "seed {seed}");
+        assert_eq!(what(&alone), what(&exchanged), "seed {seed}");
+    }
 }
 
 #[test]

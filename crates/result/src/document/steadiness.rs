@@ -91,7 +91,7 @@ pub struct Settling {
 }
 
 /// How a drive settled before a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settled {
     /// For how long on the drive's clock.
     pub time: Span,

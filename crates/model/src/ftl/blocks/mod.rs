@@ -10,6 +10,7 @@ use crate::space::Shape;
 use crate::victim::{Choice, Declaration, Few, worth};
 use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use superblock::Superblocks;
 
@@ -44,7 +45,7 @@ impl Stream {
 }
 
 /// Which streams fill the same blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Sharing {
     All,
     None,
@@ -53,7 +54,7 @@ enum Sharing {
 }
 
 /// An open block: the next page of it to program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
     /// Index among all blocks, or `NONE`.
     pub(crate) block: Block,
@@ -70,7 +71,7 @@ const SPENT_TABLE_BLOCK: u32 = 8;
 /// blocks are older than that.
 const CLOCK_START: u64 = 1 << 48;
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Blocks {
     shape: Shape,
     /// Valid units of each block, with [`INELIGIBLE`] as a flag.

@@ -13,6 +13,7 @@ use crate::kernel::hash::StateHash;
 use crate::kernel::pool::NONE;
 use crate::number::{Block, Plane};
 use crate::victim::{Choice, Few, worth};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Turns that a plane may be behind. An estimate: pages that are spread evenly over the planes
@@ -20,7 +21,7 @@ use std::collections::VecDeque;
 const TURNS_BEHIND: usize = 8;
 
 /// A superblock: its block in each plane, or `NONE`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Superblock {
     blocks: Vec<Block>,
     /// Some planes' turns have not come yet.
@@ -28,7 +29,7 @@ struct Superblock {
 }
 
 /// Which blocks are superblocks together.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Superblocks {
     /// The superblock that each block is in, or `NONE`.
     of_block: Vec<u32>,

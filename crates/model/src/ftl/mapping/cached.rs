@@ -30,9 +30,10 @@ use crate::space::Plan;
 use crate::space::{Divisor, Shape};
 use crate::token::Token;
 use mynah_stamp::Stage;
+use serde::{Deserialize, Serialize};
 
 /// What waits for a mapping entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Waiter {
     /// A command wants to read a logical unit.
     Read { command: CommandIndex, lpn: Lpn },
@@ -41,13 +42,13 @@ pub(crate) enum Waiter {
 }
 
 /// The mapping tables and what the controller knows of them.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Mapping {
     pub(crate) table: Table,
     cached: Option<Cached>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Cached {
     config: CachedTable,
     /// Entries in a translation page.

@@ -11,8 +11,9 @@ use crate::number::{Lpn, Mvpn};
 use hashbrown::HashMap;
 use mynah_memory::prefetch;
 use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Entry {
     /// A unit, or a translation page, by granularity.
     key: u32,
@@ -36,7 +37,7 @@ impl Recent for Entry {
 }
 
 /// Where the entry of each key is. Translation pages are so few that each has its place.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 enum Places {
     Units(Index),
     Pages(Vec<u32>),
@@ -99,7 +100,7 @@ impl Places {
 }
 
 /// A cached mapping table (CMT) with LRU replacement.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Cmt {
     granularity: CmtGranularity,
     capacity: usize,

@@ -5,9 +5,10 @@
 use crate::number::Mvpn;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
 
 /// What is going on with a page.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Flight<W> {
     /// It is being read, for those who wait or to be changed.
     loading: bool,
@@ -24,7 +25,7 @@ impl<W> Default for Flight<W> {
 }
 
 /// Pages that are being loaded or updated; `W` waits for one.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Flights<W> {
     flights: HashMap<Mvpn, Flight<W>, FxBuildHasher>,
     spare: Vec<Vec<W>>,

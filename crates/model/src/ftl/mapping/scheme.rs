@@ -12,9 +12,10 @@ use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::space::{NamespaceSpace, Shape};
+use serde::{Deserialize, Serialize};
 
 /// Where what is written goes.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum Scheme {
     /// Page mapping: to the next page of an open block.
     Page,

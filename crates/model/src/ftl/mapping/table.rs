@@ -4,11 +4,13 @@
 
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::snapshot::words;
 use crate::number::{Lpn, Mvpn, Ppn};
 use crate::space::Shape;
 use mynah_memory::prefetch;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Content {
     Unit(Lpn),
     TranslationPage(Mvpn),
@@ -16,12 +18,16 @@ pub(crate) enum Content {
 
 /// Both directions. Entries are stored plus one, so that untouched memory (zero) means
 /// "none" and a large drive costs nothing until it is written.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Table {
     /// PPN of each logical unit.
+    #[serde(with = "words")]
     physical: Vec<u32>,
     /// What each PPN holds: a logical unit, or beyond their number a translation page.
+    #[serde(with = "words")]
     logical: Vec<u32>,
     /// First PPN of each translation page.
+    #[serde(with = "words")]
     translation: Vec<u32>,
     units: u32,
 }

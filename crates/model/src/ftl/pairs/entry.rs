@@ -2,12 +2,13 @@
 
 use crate::number::Lpn;
 use crate::pair_index::Place;
+use serde::{Deserialize, Serialize};
 
 /// Stands for no cells.
 const NOWHERE: u32 = u32::MAX;
 
 /// Cells that follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub(crate) first: Lpn,
     pub(crate) units: u32,

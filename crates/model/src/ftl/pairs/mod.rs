@@ -43,6 +43,7 @@ use dram::Pages;
 pub(crate) use entry::Cell;
 use entry::Entry;
 use index::Index;
+use serde::{Deserialize, Serialize};
 use space::{HOLD_BITS, Space};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -60,7 +61,7 @@ pub(crate) struct Pairs {
 }
 
 /// What becomes of the pair that a command is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Change {
     /// The run that the command reads or writes.
     pub(crate) run: Cell,

@@ -35,6 +35,7 @@ use moment::Moment;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
 pub use shared::Prepared;
 pub use written::Writer;
 
@@ -42,7 +43,7 @@ pub use written::Writer;
 const CLASSES_MAX: usize = crate::steady::pool::MAX_CLASSES;
 
 /// What is on a namespace and how it is rewritten.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// Which namespace. In one of pairs, units are those that
     /// [`place_pairs`](crate::Drive::place_pairs) has counted.
@@ -52,7 +53,7 @@ pub struct Occupancy {
 }
 
 /// A range of units that are alike in how often they are rewritten.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UpdateClass {
     /// First unit, counted from the namespace's start.
     pub first: u64,
@@ -158,7 +159,7 @@ pub enum PreconditionError {
 }
 
 /// What preconditioning found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preconditioned {
     /// Units that hold data.
     pub units: u64,

@@ -2,11 +2,13 @@
 //! come, first served.
 
 use crate::number::CommandIndex;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Someone who waits: the command, and where it goes on.
 pub(super) type Waiter = (CommandIndex, u16);
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Buffers {
     most: u32,
     free: u32,

@@ -4,11 +4,13 @@
 use crate::config::{Axi, AxiCounting};
 use crate::kernel::fifo::Fifo;
 use mynah_stamp::Span;
+use serde::{Deserialize, Serialize};
 
 const SECOND_PS: u64 = 1_000_000_000_000;
 /// What bursts of powers of two end at in SimpleSSD's count.
 const SIMPLE_SSD_BOUNDARY: u32 = 4096;
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Bus {
     config: Axi,
     pub(super) fifo: Fifo,

@@ -4,6 +4,7 @@ use super::bus;
 use super::frames::{Burst, Frames, Message};
 use crate::config::{Config, Ethernet, Framing, TargetLayer};
 use mynah_stamp::Span;
+use serde::{Deserialize, Serialize};
 
 /// What is asked of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,7 @@ pub fn wire_bytes(ethernet: &Ethernet, asked: Asked) -> WireBytes {
 }
 
 /// What a command takes of a direction.
+#[derive(Serialize, Deserialize)]
 struct Line {
     wire: Span,
     nic: Span,

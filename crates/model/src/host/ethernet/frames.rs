@@ -13,6 +13,7 @@
 
 use crate::config::{Ethernet, Framing};
 use mynah_stamp::Span;
+use serde::{Deserialize, Serialize};
 
 /// A submission queue entry, and a completion queue entry.
 const COMMAND_BYTES: u32 = 64;
@@ -47,7 +48,7 @@ pub(crate) enum Message {
 }
 
 /// A message, as what its packets carry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub(crate) payload: u32,
     /// More in the first packet, and in the last if there are several.
@@ -73,7 +74,7 @@ pub(crate) struct Burst {
 }
 
 /// Packet sizes and overheads of the link's framing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Frames {
     framing: Framing,
     /// Bytes around the payload of a packet, and the most payload of one.

@@ -4,11 +4,13 @@ use crate::config::{Cost, Layer, Target, TargetLayer};
 use crate::kernel::fifo::{Booking, Fifo};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// Sizes that a table is looked up for beforehand: whole sectors.
 const SECTOR_BYTES: u32 = 512;
 
 /// Processing times of a layer for one direction.
+#[derive(Serialize, Deserialize)]
 enum Times {
     Affine(Span, Span),
     /// By sectors; beyond the end the last.
@@ -41,6 +43,7 @@ impl Times {
 }
 
 /// A layer that the target has.
+#[derive(Serialize, Deserialize)]
 struct ActiveLayer {
     layer: TargetLayer,
     input: Times,
@@ -48,12 +51,14 @@ struct ActiveLayer {
 }
 
 /// Layers that are done in one go.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Group {
     layers: Vec<ActiveLayer>,
     pool: usize,
 }
 
 /// Who does the work: the first that is free.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Pool {
     engines: Vec<Fifo>,
 }
@@ -80,6 +85,7 @@ impl Pool {
     }
 }
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Layers {
     groups: Vec<Group>,
     pools: Vec<Pool>,

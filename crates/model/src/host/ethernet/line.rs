@@ -13,10 +13,11 @@ use crate::number::CommandIndex;
 use crate::observe::blame::{BlameMatrix, HolderIndex};
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// A message that waits for its turn, or what is left of it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Transfer {
     pub(super) command: CommandIndex,
     /// Where its command goes on when it is through.
@@ -45,6 +46,7 @@ pub(super) struct Sent {
 }
 
 /// A packet that was put on the wire.
+#[derive(Serialize, Deserialize)]
 pub(super) struct OnWire {
     pub(super) command: CommandIndex,
     pub(super) hop: u16,
@@ -65,12 +67,13 @@ struct Booked {
 }
 
 /// The messages of a queue pair, in order.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Pair {
     waiting: VecDeque<Transfer>,
     holder: HolderIndex,
 }
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Line {
     /// Whether it carries what the drive sends: the interface comes before the wire then.
     sends: bool,

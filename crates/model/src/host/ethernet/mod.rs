@@ -34,8 +34,9 @@ use layers::Layers;
 use line::Line;
 use mynah_stamp::{LinkSpans, Span, Time};
 use packets::{Leg, Packet};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Load {
     Capsule,
     Data,
@@ -45,7 +46,7 @@ enum Load {
 }
 
 /// Limited resources that a command takes and gives back; a bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 enum Counted {
     Receive = 1,
@@ -54,7 +55,7 @@ enum Counted {
 }
 
 /// A step of a command's path through the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Hop {
     Line(Leg),
     Bus(Load),
@@ -72,7 +73,7 @@ enum Hop {
 }
 
 /// What happens at the end of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum End {
     /// The command is known: it needs its data first, or not.
     Parsed,
@@ -83,7 +84,7 @@ enum End {
 }
 
 /// Where each path begins in the list of hops.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Starts {
     data: u16,
     /// Where the path goes on once write data are at the port.
@@ -95,7 +96,7 @@ struct Starts {
 }
 
 /// What is kept of a command beside the command.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Passage {
     spans: LinkSpans,
     /// What of the present hop's time is the interface's.
@@ -112,6 +113,7 @@ struct Passage {
     holds: u8,
 }
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Ethernet {
     config: config::Ethernet,
     frames: Frames,
@@ -134,6 +136,7 @@ pub(crate) struct Ethernet {
     /// The completion that was polled last, as an output of its own.
     pub(super) polled: Option<Completed>,
     /// The packets that nobody has taken yet, if anybody wants to.
+    #[serde(skip)]
     recorded: Option<Vec<Packet>>,
 }
 

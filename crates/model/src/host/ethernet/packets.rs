@@ -9,8 +9,9 @@ use crate::host::command::Command;
 use crate::io::{Direction, QueueId, Request, Status};
 use crate::number::CommandIndex;
 use mynah_stamp::Time;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Leg {
     /// The command, with data of its own if they fit.
     Capsule,
@@ -25,7 +26,7 @@ pub enum Leg {
 }
 
 /// What of its message a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Part {
     Payload {
         /// Offset in the message's payload, in bytes.
@@ -44,7 +45,7 @@ pub enum Part {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
     /// When its last byte is on the wire.
     pub at: Time,

@@ -13,6 +13,7 @@
 use crate::config;
 use crate::kernel::fifo::Fifo;
 use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of the address in a read request packet that a completion does not have.
 const READ_REQUEST_EXTRA_BYTES: u64 = 4;
@@ -35,6 +36,7 @@ const DMA_ACTIVATE_FIS_BYTES: u64 = 4;
 const DATA_FIS_HEADER_BYTES: u32 = 4;
 const SET_DEVICE_BITS_FIS_BYTES: u64 = 8;
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Link {
     config: config::Link,
     /// Whether `down` carries both directions.

@@ -23,10 +23,11 @@ use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::{Block, Lpn, Plane, Ppn, WriteIndex};
 use crate::space::{NamespaceSpace, Shape};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Data blocks and log blocks of all planes (hybrid mapping).
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Hybrid {
     pages_per_block: u32,
     blocks_per_plane: u32,
@@ -43,7 +44,7 @@ pub(crate) struct Hybrid {
 }
 
 /// The logs of one plane.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Pool {
     /// The log block for sequential writes.
     pub(super) sequential: Option<Sequential>,
@@ -60,7 +61,7 @@ pub(super) struct Pool {
 }
 
 /// A log block whose pages are those of one logical block, in order from the first on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Sequential {
     pub(super) block: Block,
     /// Index of the logical block.
@@ -71,7 +72,7 @@ pub(super) struct Sequential {
 }
 
 /// Logs that are being merged.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Merge {
     /// The log block that is to be emptied, or `NONE`.
     pub(super) victim: Block,
@@ -84,7 +85,7 @@ pub(super) struct Merge {
 }
 
 /// The copying of one logical block.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Copy {
     pub(super) logical: u32,
     /// Where to, or `NONE` if there is nothing to copy.
@@ -105,7 +106,7 @@ pub(super) struct Copy {
 }
 
 /// What has become of a page that is copied.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Read {
     Waits,
     /// It holds nothing any more.
@@ -114,7 +115,7 @@ pub(super) enum Read {
 }
 
 /// Units that follow one another in a plane.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Extent {
     /// Place of the first in the plane.
     first: u32,
@@ -125,7 +126,7 @@ struct Extent {
 }
 
 /// Where a page that is written goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Place {
     /// To its place in the data block.
     Data,

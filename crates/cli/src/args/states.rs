@@ -1,0 +1,56 @@
+//! The options of `mynah cache`, and the one by which other verbs choose that folder.
+
+use clap::{Args, Subcommand, ValueHint};
+use mynah_drive_file::units::Bytes;
+use mynah_lab::StateCache;
+use std::path::PathBuf;
+
+pub(super) const CACHE_EXAMPLES: &str = "\
+Examples:
+  mynah cache                              what is kept, of what, since when it was not used
+  mynah cache clear                        remove all of it
+  mynah sim --state-cache off              neither look there nor keep anything
+
+What is kept makes runs begin sooner and changes no result. 2 GiB at most; what was not used for longest
+goes first. MYNAH_STATE_CACHE is --state-cache for all commands.";
+
+/// Where drives that were made ready are kept.
+#[derive(Args)]
+pub(crate) struct StatesArgs {
+    /// Where prepared drives are kept, so that the next run with the same begins at once; off: nowhere
+    /// [default: mynah/states in $XDG_CACHE_HOME or ~/.cache]
+    #[arg(long, value_name = "DIR|off", value_hint = ValueHint::DirPath)]
+    pub(crate) state_cache: Option<PathBuf>,
+    /// What that folder holds at most; what was not used for longest goes [default: 2GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) state_cache_size: Option<Bytes>,
+}
+
+impl StatesArgs {
+    /// Where they are kept, if anywhere.
+    pub(crate) fn states(&self) -> Option<StateCache> {
+        let states = StateCache::chosen(self.state_cache.as_deref())?;
+        Some(match self.state_cache_size {
+            Some(size) => states.bounded(size.0),
+            None => states,
+        })
+    }
+}
+
+/// `mynah cache`.
+#[derive(Args)]
+pub(crate) struct Cache {
+    #[command(subcommand)]
+    pub(crate) what: Option<CacheVerb>,
+    #[command(flatten)]
+    pub(crate) states: StatesArgs,
+}
+
+/// What is done with it.
+#[derive(Clone, Copy, Subcommand)]
+pub(crate) enum CacheVerb {
+    /// List what is kept
+    List,
+    /// Remove all that is kept
+    Clear,
+}

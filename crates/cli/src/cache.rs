@@ -1,0 +1,61 @@
+//! `mynah cache`: the prepared drives that are kept, listed and removed.
+
+use crate::args::{Cache, CacheVerb};
+use crate::failure::Failure;
+use crate::print;
+use mynah_lab::StateCache;
+use mynah_lab::state_cache::Entry;
+use mynah_result::figures::bytes;
+use std::fmt::Write;
+use std::time::SystemTime;
+
+pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
+    let Some(states) = args.states.states() else {
+        print::out(
+            "nothing is kept: --state-cache, MYNAH_STATE_CACHE or the lack of a home says so\n",
+        )?;
+        return Ok(false);
+    };
+    let folder = states.folder().display();
+    let text = match args.what.unwrap_or(CacheVerb::List) {
+        CacheVerb::List => list(&states),
+        CacheVerb::Clear => {
+            let cleared = states.clear();
+            let (count, held) =
+                cleared.map_err(|error| Failure::failed(format!("{folder}: {error}"), None))?;
+            format!("{folder}: {count} files removed, {}\n", bytes(held as f64))
+        }
+    };
+    print::out(&text)?;
+    Ok(false)
+}
+
+fn list(states: &StateCache) -> String {
+    let entries = states.entries();
+    let held: u64 = entries.iter().map(|entry| entry.bytes).sum();
+    let mut text = String::new();
+    for Entry { bytes: size, last_used, about, .. } in &entries {
+        let unused = SystemTime::now().duration_since(*last_used).unwrap_or_default();
+        let of = match about {
+            Some(about) if about.build == mynah_lab::BUILD => about.of.clone(),
+            Some(about) => format!("{} (of another build: {})", about.of, about.build),
+            None => "not readable".to_owned(),
+        };
+        let _ =
+            writeln!(text, "{:>10}  {:>8} ago  {of}", bytes(*size as f64), ago(unused.as_secs()));
+    }
+    let folder = states.folder().display();
+    let (held, bound) = (bytes(held as f64), bytes(states.bound() as f64));
+    let _ = writeln!(text, "{} prepared drives in {folder}: {held} of {bound}", entries.len());
+    text
+}
+
+/// A time in its largest unit.
+fn ago(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

@@ -1,0 +1,61 @@
+//! All of a drive as it is at one moment, what is under way included, for a drive of the same configuration
+//! to go on from: exactly as this one would. A saved state (`state.rs`) is what outlives a quiet moment
+//! and is read by later versions; a snapshot belongs to the build that has made it.
+
+use crate::config::Config;
+use crate::drive::Drive;
+use crate::space::Shape;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A drive's snapshot, to be serialized.
+pub struct Snapshot<'a>(&'a Drive);
+
+/// What a snapshot consists of, in this order.
+macro_rules! parts {
+    ($($part:ident: $of:ty,)*) => {
+        #[derive(Deserialize)]
+        struct Parts { $($part: $of,)* }
+
+        impl Serialize for Snapshot<'_> {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                #[derive(Serialize)]
+                struct Parts<'a> { $($part: &'a $of,)* }
+                Parts { $($part: &self.0.$part,)* }.serialize(to)
+            }
+        }
+
+        impl Parts {
+            fn of(self, config: Config, shape: Shape) -> Drive {
+                Drive { config, shape, $($part: self.$part,)* }
+            }
+        }
+    };
+}
+
+parts! {
+    kernel: crate::kernel::Kernel,
+    host: crate::host::Host,
+    cache: Option<crate::cache::Cache>,
+    ftl: crate::ftl::Ftl,
+    flash: crate::flash::Flash,
+}
+
+impl Drive {
+    /// A snapshot of the drive; `None` if it has namespaces of pairs, whose indices have none.
+    pub fn snapshot(&self) -> Option<Snapshot<'_>> {
+        self.ftl.pairs().is_none().then_some(Snapshot(self))
+    }
+
+    /// The drive of `config` that a snapshot was made of. Whoever keeps snapshots sees to it that the
+    /// configuration and the build are those of the drive, and that its bytes are whole.
+    ///
+    /// # Errors
+    /// If the snapshot ends too early, or says what cannot be.
+    pub fn from_snapshot<'de, D: Deserializer<'de>>(
+        config: Config,
+        snapshot: D,
+    ) -> Result<Drive, D::Error> {
+        let shape = Shape::new(&config);
+        Ok(Parts::deserialize(snapshot)?.of(config, shape))
+    }
+}
