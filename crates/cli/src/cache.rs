@@ -2,12 +2,12 @@
 
 use crate::args::{Cache, CacheVerb};
 use crate::failure::Failure;
+use crate::machine::since;
 use crate::print;
 use mynah_lab::StateCache;
 use mynah_lab::state_cache::Entry;
 use mynah_result::figures::bytes;
 use std::fmt::Write;
-use std::time::SystemTime;
 
 pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
     let Some(states) = args.states.states() else {
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
         return Ok(false);
     };
     let folder = states.folder().display();
-    let text = match args.what.unwrap_or(CacheVerb::List) {
+    let text = match args.what {
         CacheVerb::List => list(&states),
         CacheVerb::Clear => {
             let cleared = states.clear();
@@ -35,7 +35,7 @@ fn list(states: &StateCache) -> String {
     let held: u64 = entries.iter().map(|entry| entry.bytes).sum();
     let mut text = String::new();
     for Entry { bytes: size, last_used, about, .. } in &entries {
-        let unused = SystemTime::now().duration_since(*last_used).unwrap_or_default();
+        let unused = last_used.map(since).unwrap_or_default();
         let of = match about {
             Some(about) if about.build == mynah_lab::BUILD => about.of.clone(),
             Some(about) => format!("{} (of another build: {})", about.of, about.build),

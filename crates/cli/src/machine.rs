@@ -4,7 +4,12 @@ use crate::key;
 use mynah_lab::simulation::Step;
 use mynah_result::Run;
 use rustix::time::{ClockId, clock_gettime};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long ago that was.
+pub(crate) fn since(time: SystemTime) -> Duration {
+    SystemTime::now().duration_since(time).unwrap_or_default()
+}
 
 /// Watches a run's steps and keeps what they cost.
 pub(crate) struct Meter {

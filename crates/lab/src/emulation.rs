@@ -35,6 +35,8 @@ pub struct Emulation {
     /// How it is prepared. Both steady states mean: after a long time of reads and writes all over
     /// the drive, which have warmed the data cache, too.
     pub precondition: Precondition,
+    /// Where drives that were made ready are kept, as for simulations.
+    pub states: Option<StateCache>,
 }
 
 impl Emulation {
@@ -48,6 +50,7 @@ impl Emulation {
             name: file.name,
             config: file.config,
             precondition: Precondition::default(),
+            states: StateCache::of_process(),
         })
     }
 
@@ -109,8 +112,8 @@ impl Emulation {
     ///
     /// # Errors
     /// If it cannot be built, or not be in such a state.
-    pub fn prepare(self) -> Result<Prepared, SimulationError> {
-        let states = StateCache::of_process().filter(|_| self.precondition != Precondition::None);
+    pub fn prepare(mut self) -> Result<Prepared, SimulationError> {
+        let states = self.states.take().filter(|_| self.precondition != Precondition::None);
         let Some(states) = states else { return self.prepare_anew() };
         let key = Key::of(format_args!("serve {:?} {:?}", self.config, self.precondition));
         if let Some((beside, drive)) = states.get(&key, &self.config) {

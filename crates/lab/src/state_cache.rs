@@ -33,8 +33,10 @@ const ENDING: &str = "state";
 const PART_OF_NAME: &str = ".state.";
 /// Longest header that is read, in bytes.
 const HEADER_MAX: usize = 16 << 20;
-/// What a folder holds at most, unless something else is said.
+/// What a folder holds at most, unless something else is said; and the part of a file system's free room
+/// that it takes at most then, with what it holds already.
 pub const BOUND: u64 = 2 << 30;
+const PART_OF_FREE: u64 = 10;
 /// Of how many entries there is room at least, where runs follow one another that are all different.
 const ENTRIES_MIN: u64 = 16;
 
@@ -45,8 +47,9 @@ static OF_PROCESS: OnceLock<StateCache> = OnceLock::new();
 #[derive(Clone, Debug)]
 pub struct StateCache {
     folder: PathBuf,
-    bound: u64,
-    entry_max: u64,
+    /// `None`: nothing was said.
+    bound: Option<u64>,
+    of_many: bool,
 }
 
 /// What an entry is of.
@@ -63,7 +66,8 @@ pub struct About {
 pub struct Entry {
     pub path: PathBuf,
     pub bytes: u64,
-    pub last_used: SystemTime,
+    /// When it was made or used last, where the file system says it.
+    pub last_used: Option<SystemTime>,
     /// `None` if the file does not say: it is none of ours, or damaged.
     pub about: Option<About>,
 }
@@ -119,7 +123,7 @@ impl<W: Write> Write for Bounded<W> {
 impl StateCache {
     /// The folder at `folder`, which is made when there is something to keep.
     pub fn at(folder: PathBuf) -> StateCache {
-        StateCache { folder, bound: BOUND, entry_max: BOUND }
+        StateCache { folder, bound: None, of_many: false }
     }
 
     /// What `choice` says, as `--state-cache` has it: `off`, or a folder. Without one it is that of the
@@ -144,13 +148,13 @@ impl StateCache {
 
     /// The same folder, that holds so many bytes at most.
     pub fn bounded(self, bound: u64) -> StateCache {
-        StateCache { bound, entry_max: bound, ..self }
+        StateCache { bound: Some(bound), ..self }
     }
 
     /// The same folder, for many runs that are all different: what takes too much of it is not kept, since
     /// it would be gone before anybody asks for it.
     pub fn of_many(self) -> StateCache {
-        StateCache { entry_max: self.bound / ENTRIES_MIN, ..self }
+        StateCache { of_many: true, ..self }
     }
 
     /// Has everything in this process that makes drives ready use it from now on. What was set first stays.
@@ -169,7 +173,24 @@ impl StateCache {
 
     /// What it holds at most, in bytes.
     pub fn bound(&self) -> u64 {
-        self.bound
+        self.bound.unwrap_or_else(|| {
+            let there = self.folder.ancestors().find_map(|it| rustix::fs::statvfs(it).ok());
+            let free = there.map_or(0, |it| it.f_bavail.saturating_mul(it.f_frsize));
+            BOUND.min((free + self.held()) / PART_OF_FREE)
+        })
+    }
+
+    /// The bytes that it holds.
+    fn held(&self) -> u64 {
+        self.files().iter().map(|(_, metadata)| metadata.len()).sum()
+    }
+
+    /// The largest entry that is kept.
+    fn entry_max(&self) -> u64 {
+        match self.of_many {
+            true => self.bound() / ENTRIES_MIN,
+            false => self.bound(),
+        }
     }
 
     fn path(&self, key: &Key) -> PathBuf {
@@ -222,7 +243,7 @@ impl StateCache {
         let path = self.path(key);
         let file = PendingFile::create_private(&path).map_err(io::Error::other)?;
         let to = BufWriter::with_capacity(1 << 20, file.file()?);
-        let mut to = Bounded { to, left: self.entry_max, hash: XxHash3_128::new() };
+        let mut to = Bounded { to, left: self.entry_max(), hash: XxHash3_128::new() };
         to.write_all(MAGIC)?;
         to.write_all(&(header.len() as u32).to_le_bytes())?;
         to.write_all(&header)?;
@@ -239,11 +260,11 @@ impl StateCache {
 
     /// Removes what was not used for longest, as far as all that is there and being written is too much.
     fn make_room(&self) {
+        let (bound, mut held) = (self.bound(), self.held());
         let mut entries = self.files();
         entries.sort_by_key(|(_, metadata)| metadata.modified().ok());
-        let mut held: u64 = entries.iter().map(|(_, metadata)| metadata.len()).sum();
         for (path, metadata) in entries {
-            if held <= self.bound {
+            if held <= bound {
                 break;
             }
             held -= metadata.len();
@@ -269,7 +290,7 @@ impl StateCache {
         let entry = |(path, metadata): (PathBuf, fs::Metadata)| Entry {
             about: about(&path),
             bytes: metadata.len(),
-            last_used: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            last_used: metadata.modified().ok(),
             path,
         };
         let files = self.files().into_iter().filter(|(path, _)| is_entry(path));

@@ -51,6 +51,16 @@ mod _native {
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    /// Prepared drives are kept where the command keeps them, if they are small: a script may run thousands
+    /// that are all different.
+    #[pymodule_init]
+    #[allow(clippy::unnecessary_wraps)]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        let states = mynah_lab::StateCache::chosen(None);
+        states.into_iter().for_each(|states| states.of_many().use_everywhere());
+        Ok(())
+    }
+
     /// The build that results come from.
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

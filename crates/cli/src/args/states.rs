@@ -1,6 +1,6 @@
 //! The options of `mynah cache`, and the one by which other verbs choose that folder.
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use mynah_drive_file::units::Bytes;
 use mynah_lab::StateCache;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ Examples:
   mynah cache clear                        remove all of it
   mynah sim --state-cache off              neither look there nor keep anything
 
-What is kept makes runs begin sooner and changes no result. 2 GiB at most; what was not used for longest
-goes first. MYNAH_STATE_CACHE is --state-cache for all commands.";
+What is kept makes runs begin sooner and changes no result. When it is too much, what was not used
+for longest goes. MYNAH_STATE_CACHE is --state-cache for all commands.";
 
 /// Where drives that were made ready are kept.
 #[derive(Args)]
@@ -40,17 +40,21 @@ impl StatesArgs {
 /// `mynah cache`.
 #[derive(Args)]
 pub(crate) struct Cache {
-    #[command(subcommand)]
-    pub(crate) what: Option<CacheVerb>,
+    /// List what is kept, or remove all of it
+    #[arg(
+        value_enum,
+        hide_possible_values = true,
+        value_name = "list|clear",
+        default_value = "list"
+    )]
+    pub(crate) what: CacheVerb,
     #[command(flatten)]
     pub(crate) states: StatesArgs,
 }
 
 /// What is done with it.
-#[derive(Clone, Copy, Subcommand)]
+#[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum CacheVerb {
-    /// List what is kept
     List,
-    /// Remove all that is kept
     Clear,
 }

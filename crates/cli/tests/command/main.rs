@@ -5,3 +5,4 @@ mod reference;
 mod serving;
 mod sim;
 mod snapshots;
+mod states;

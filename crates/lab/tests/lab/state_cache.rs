@@ -2,6 +2,7 @@
 //! the same bytes.
 
 use crate::small;
+use mynah_lab::emulation::Emulation;
 use mynah_lab::experiment::{Precondition, Settle};
 use mynah_lab::{Simulation, StateCache};
 use mynah_stamp::Span;
@@ -29,7 +30,7 @@ fn run(mut simulation: Simulation, states: Option<&StateCache>) -> (String, Vec<
 /// It settles soon.
 fn flow(text: &str) -> Simulation {
     let mut simulation = small::simulation().flow("flow", text).unwrap();
-    simulation.options.settle = Settle::For(Span::from_ms(30));
+    simulation.options.settle = Settle::For(Span::from_ms(10));
     simulation
 }
 
@@ -58,11 +59,9 @@ fn loads() -> Vec<(&'static str, Simulation)> {
     let ethernet = on("eemu-samsung", &[]);
     vec![
         ("settled", settled(Settle::Auto)),
-        ("two flows", two()),
         ("each alone", alone),
         ("reads", flow("rw=randread bs=4k iodepth=8 number_ios=3000")),
         ("sizes", flow("rw=randwrite bssplit=4k/50:16k/50 number_ios=2000")),
-        ("skewed", flow("rw=randwrite bs=4k random_distribution=zipf:1.1 number_ios=2000")),
         ("trace", flow(&trace)),
         ("filled", flow(write).precondition(Precondition::Fill)),
         ("aged", flow(write).precondition(Precondition::SteadyRandom)),
@@ -219,4 +218,24 @@ fn runs_share_what_prepares_them_alike() {
         run(other, Some(&states));
         assert_eq!(entries(&states).len(), number + 2);
     }
+}
+
+#[test]
+fn a_served_drive_is_the_same_with_and_without_what_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = StateCache::at(folder.path().to_owned());
+    for precondition in [Precondition::Fill, Precondition::Steady, Precondition::None] {
+        let prepared = |states: Option<&StateCache>| {
+            let mut emulation = Emulation::on(small::DRIVE, &small::changes()).unwrap();
+            emulation.precondition = precondition;
+            emulation.states = states.cloned();
+            let prepared = emulation.prepare().unwrap();
+            let found = (prepared.preconditioned.clone(), prepared.past().collect::<Vec<_>>());
+            (prepared.drive.state_hash(), prepared.drive.counters(), found)
+        };
+        let without = prepared(None);
+        assert!(prepared(Some(&states)) == without, "{precondition:?}: kept");
+        assert!(prepared(Some(&states)) == without, "{precondition:?}: found");
+    }
+    assert_eq!(entries(&states).len(), 2);
 }

@@ -56,8 +56,10 @@ pub(crate) mod words {
                 out.serialize_element(&Piece::Regular { first: words[0], step })?;
                 continue;
             }
-            bytes.clear();
-            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            bytes.resize(size_of_val(words), 0);
+            for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+                *bytes = word.to_le_bytes();
+            }
             out.serialize_element(&Piece::Plain(Bytes(&bytes)))?;
         }
         out.end()

@@ -2,15 +2,25 @@
 //! makes no difference.
 
 use super::{Sweep, groups};
+use mynah_lab::StateCache;
 use mynah_lab::simulation::Simulation;
 use mynah_result::output::named;
 use mynah_result::{FailedRun, Result as RunResult, Results};
+
+/// Runs of which all may keep their prepared drives, however large.
+const FEW: usize = 4;
 
 /// All runs of these points, in order: each point `repeats` times, with consecutive seeds and with
 /// output files of its own.
 pub fn repetitions(points: &[Simulation], repeats: u32) -> Vec<Simulation> {
     let each = |point| (0..repeats).map(move |number| repetition(point, number, repeats));
-    points.iter().flat_map(each).collect()
+    let mut runs: Vec<Simulation> = points.iter().flat_map(each).collect();
+    if runs.len() > FEW {
+        for run in &mut runs {
+            run.options.states = run.options.states.take().map(StateCache::of_many);
+        }
+    }
+    runs
 }
 
 /// Repetition `number` of a simulation.

@@ -1,0 +1,98 @@
+//! Prepared drives that are kept between commands.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Random writes on a drive that is quickly prepared.
+const LOAD: &str = "--set geometry.pages_per_block=96 --set geometry.blocks_per_plane=48 --set \
+                    over_provisioning=20% --rw randwrite --number_ios 1000 --settle 30ms --name writes";
+
+fn sim(more: &str) -> Command {
+    let words = format!("sim {LOAD} --json - {more}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mynah"));
+    command.args(words.split_whitespace()).env_remove("MYNAH_STATE_CACHE");
+    command.stdout(Stdio::piped());
+    command
+}
+
+/// The result, without what depends on the machine.
+fn result(mut command: Command) -> Value {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    result.as_object_mut().unwrap().remove("run").unwrap();
+    result
+}
+
+fn cache(words: &str, folder: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mynah"));
+    let output =
+        command.arg("cache").args(words.split_whitespace()).arg("--state-cache").arg(folder);
+    let output = output.output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn commands_share_what_they_prepare() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = folder.path().join("states");
+    let with = format!("--state-cache {}", states.display());
+    let without = result(sim("--state-cache off"));
+    // Two at once, and one that finds what they have kept.
+    let both = [sim(&with).spawn().unwrap(), sim(&with).spawn().unwrap()];
+    for child in both {
+        let output = child.wait_with_output().unwrap();
+        let mut one: Value = serde_json::from_slice(&output.stdout).unwrap();
+        one.as_object_mut().unwrap().remove("run").unwrap();
+        assert_eq!(one, without);
+    }
+    assert_eq!(names(&states).len(), 1);
+    assert_eq!(result(sim(&with)), without);
+    let listed = cache("", &states);
+    assert!(listed.contains("steady, seed 1, flows writes\n1 prepared drives in "), "{listed}");
+    // As many bytes as are there are room for what is there and nothing more.
+    let size = fs::metadata(states.join(&names(&states)[0])).unwrap().len();
+    assert_eq!(result(sim(&format!("{with} --seed 2 --state-cache-size {size}"))), {
+        result(sim("--state-cache off --seed 2"))
+    });
+    assert_eq!(names(&states).len(), 1);
+    assert!(cache("clear", &states).contains("1 files removed"));
+    assert!(names(&states).is_empty());
+    assert!(cache("list", &states).starts_with("0 prepared drives in "));
+}
+
+#[test]
+fn what_cannot_be_kept_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    fs::create_dir(&home).unwrap();
+    let without = result(sim("--state-cache off"));
+    let at_home = |home: &Path| {
+        let mut command = sim("");
+        command.env("HOME", home).env_remove("XDG_CACHE_HOME");
+        command
+    };
+    assert_eq!(names(&home), [""; 0]);
+    // No room: no file may be as large.
+    let words = format!("ulimit -f 100; exec {} sim {LOAD} --json -", env!("CARGO_BIN_EXE_mynah"));
+    let mut full = Command::new("sh");
+    full.args(["-c", &words]).env("HOME", &home);
+    full.env_remove("XDG_CACHE_HOME").env_remove("MYNAH_STATE_CACHE");
+    assert_eq!(result(full), without);
+    let states = home.join(".cache/mynah/states");
+    assert_eq!(names(&states), [""; 0]);
+    // No home, none that can be, and one.
+    assert_eq!(result(at_home(Path::new("/dev/null"))), without);
+    assert_eq!(result(at_home(Path::new(""))), without);
+    assert_eq!(result(at_home(&home)), without);
+    assert_eq!(names(&states).len(), 1);
+    assert_eq!(names(&home), [".cache"]);
+}
