@@ -10,7 +10,7 @@ use mynah_result::figures::bytes;
 use std::fmt::Write;
 
 pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
-    let Some(states) = args.states.states() else {
+    let Some(states) = args.states.states()? else {
         print::out(
             "nothing is kept: --state-cache, MYNAH_STATE_CACHE or the lack of a home says so\n",
         )?;
@@ -23,7 +23,10 @@ pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
             let cleared = states.clear();
             let (count, held) =
                 cleared.map_err(|error| Failure::failed(format!("{folder}: {error}"), None))?;
-            format!("{folder}: {count} files removed, {}\n", bytes(held as f64))
+            {
+                let files = if count == 1 { "file" } else { "files" };
+                format!("{folder}: {count} {files} removed, {}\n", bytes(held as f64))
+            }
         }
     };
     print::out(&text)?;
@@ -32,7 +35,6 @@ pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
 
 fn list(states: &StateCache) -> String {
     let entries = states.entries();
-    let held: u64 = entries.iter().map(|entry| entry.bytes).sum();
     let mut text = String::new();
     for Entry { bytes: size, last_used, about, .. } in &entries {
         let unused = last_used.map(since).unwrap_or_default();
@@ -45,8 +47,9 @@ fn list(states: &StateCache) -> String {
             writeln!(text, "{:>10}  {:>8} ago  {of}", bytes(*size as f64), ago(unused.as_secs()));
     }
     let folder = states.folder().display();
-    let (held, bound) = (bytes(held as f64), bytes(states.bound() as f64));
-    let _ = writeln!(text, "{} prepared drives in {folder}: {held} of {bound}", entries.len());
+    let (held, bound) = (bytes(states.held() as f64), bytes(states.bound() as f64));
+    let drives = if entries.len() == 1 { "drive" } else { "drives" };
+    let _ = writeln!(text, "{} prepared {drives} in {folder}: {held} of {bound}", entries.len());
     text
 }
 

@@ -63,8 +63,10 @@ fn main() -> ExitCode {
         Err(failure) => return failure.report(),
     };
     progress::catch_interrupts();
-    let states = cli.verb.states().and_then(StatesArgs::states);
-    states.into_iter().for_each(StateCache::use_everywhere);
+    match cli.verb.states().map_or(Ok(None), StatesArgs::states) {
+        Ok(states) => states.into_iter().for_each(StateCache::use_everywhere),
+        Err(failure) => return failure.report(),
+    }
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),
         Verb::Bench(bench) => bench::run(&bench),

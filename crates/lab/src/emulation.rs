@@ -135,7 +135,7 @@ impl Emulation {
             occupancy: prepared.occupancy.clone(),
             warmed: prepared.warmed,
         };
-        let of = format!("{}, to be served: {}", prepared.name, prepared.precondition.name());
+        let of = format!("drive {}, {}, to be served", prepared.hash, prepared.precondition.name());
         // What is not kept is made ready again.
         let _ = states.put(&key, of, &beside, &prepared.drive);
         Ok(prepared)

@@ -27,10 +27,10 @@ use twox_hash::XxHash3_128;
 
 const MAGIC: &[u8] = b"mynah.prepared/1\n";
 const CHECKSUM: usize = 16;
-/// Ending of entries' names, and of what else the folder has of ours.
-const ENDING: &str = "state";
-/// What names of entries have in them while they are written ([`PendingFile`]).
-const PART_OF_NAME: &str = ".state.";
+/// Entries' names are a key and this: nothing else in the folder is listed, counted or removed.
+const ENDING: &str = ".prepared";
+/// Hexadecimal digits of a key.
+const DIGITS: usize = 32;
 /// Longest header that is read, in bytes.
 const HEADER_MAX: usize = 16 << 20;
 /// What a folder holds at most, unless something else is said; and the part of a file system's free room
@@ -75,6 +75,8 @@ pub struct Entry {
 #[derive(Serialize, Deserialize)]
 struct Header<T> {
     about: About,
+    /// The entry's name: a file that was given another is of another drive.
+    key: String,
     more: T,
 }
 
@@ -96,7 +98,7 @@ impl Key {
         // A hash takes everything.
         let _ = write!(hash, "{BUILD}\n{parts}");
         let digest = hash.0.finalize();
-        Key(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
+        Key(digest[..DIGITS / 2].iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
@@ -134,7 +136,7 @@ impl StateCache {
         let choice =
             choice.map(Path::to_owned).or_else(|| set("MYNAH_STATE_CACHE").map(PathBuf::from));
         let folder = match choice {
-            Some(choice) if choice == Path::new("off") => return None,
+            Some(choice) if choice.as_os_str().eq_ignore_ascii_case("off") => return None,
             Some(folder) => folder,
             None => {
                 let of_user = set("XDG_CACHE_HOME").map(PathBuf::from);
@@ -180,8 +182,8 @@ impl StateCache {
         })
     }
 
-    /// The bytes that it holds.
-    fn held(&self) -> u64 {
+    /// The bytes that it holds, with what is being written.
+    pub fn held(&self) -> u64 {
         self.files().iter().map(|(_, metadata)| metadata.len()).sum()
     }
 
@@ -194,7 +196,7 @@ impl StateCache {
     }
 
     fn path(&self, key: &Key) -> PathBuf {
-        self.folder.join(format!("{}.{ENDING}", key.0))
+        self.folder.join(format!("{}{ENDING}", key.0))
     }
 
     /// The drive of `config` that was kept under this name, and what was said of it.
@@ -211,6 +213,9 @@ impl StateCache {
         }
         let (header, snapshot) = split(body)?;
         let header: Header<T> = serde_json::from_slice(header).ok()?;
+        if header.key != key.0 {
+            return None;
+        }
         let mut from = postcard::Deserializer::from_bytes(snapshot);
         let drive = Drive::from_snapshot(config.clone(), &mut from).ok()?;
         if !from.finalize().ok()?.is_empty() {
@@ -238,9 +243,13 @@ impl StateCache {
     ) -> io::Result<bool> {
         let Some(snapshot) = drive.snapshot() else { return Ok(false) };
         let about = About { build: BUILD.to_owned(), of };
-        let header = serde_json::to_vec(&Header { about, more })?;
+        let header = serde_json::to_vec(&Header { about, key: key.0.clone(), more })?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let path = self.path(key);
+        // A pipe would be written to, once somebody reads it.
+        if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            fs::remove_file(&path)?;
+        }
         let file = PendingFile::create_private(&path).map_err(io::Error::other)?;
         let to = BufWriter::with_capacity(1 << 20, file.file()?);
         let mut to = Bounded { to, left: self.entry_max(), hash: XxHash3_128::new() };
@@ -279,7 +288,8 @@ impl StateCache {
         let ours = entries.filter(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            is_entry(&entry.path()) || name.starts_with('.') && name.contains(PART_OF_NAME)
+            // While one is written its name has more before and after it ([`PendingFile`]).
+            is_entry(&name) || name.strip_prefix('.').is_some_and(|it| rest_of_entry(it).is_some())
         });
         let files = ours.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
         files.filter(|(_, metadata)| metadata.is_file()).collect()
@@ -293,7 +303,9 @@ impl StateCache {
             last_used: metadata.modified().ok(),
             path,
         };
-        let files = self.files().into_iter().filter(|(path, _)| is_entry(path));
+        let is_whole =
+            |path: &Path| path.file_name().is_some_and(|it| is_entry(&it.to_string_lossy()));
+        let files = self.files().into_iter().filter(|(path, _)| is_whole(path));
         let mut entries: Vec<Entry> = files.map(entry).collect();
         entries
             .sort_by(|one, other| (other.last_used, &other.path).cmp(&(one.last_used, &one.path)));
@@ -317,13 +329,21 @@ impl StateCache {
     }
 }
 
-fn is_entry(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == ENDING)
+/// What follows an entry's name, if `name` begins with one.
+fn rest_of_entry(name: &str) -> Option<&str> {
+    let (key, rest) = name.split_at_checked(DIGITS)?;
+    let is_key = key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    rest.strip_prefix(ENDING).filter(|_| is_key)
+}
+
+fn is_entry(name: &str) -> bool {
+    rest_of_entry(name) == Some("")
 }
 
 /// Opens an ordinary file that belongs to this user.
 fn open_own(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    // A pipe is not waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     let own = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();

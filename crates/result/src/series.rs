@@ -189,8 +189,14 @@ impl Sampler {
 
     /// Write amplification was computed before the run.
     #[must_use]
-    pub fn expecting(self, waf: Option<f64>) -> Sampler {
-        Sampler { waf_expected: waf, ..self }
+    pub fn expecting(mut self, waf: Option<f64>) -> Sampler {
+        self.expect(waf);
+        self
+    }
+
+    /// The same, of one that is there.
+    pub fn expect(&mut self, waf: Option<f64>) {
+        self.waf_expected = waf;
     }
 
     /// Also writes the intervals to the file at `path`, which appears with

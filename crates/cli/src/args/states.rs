@@ -1,5 +1,6 @@
 //! The options of `mynah cache`, and the one by which other verbs choose that folder.
 
+use crate::failure::Failure;
 use clap::{Args, ValueEnum, ValueHint};
 use mynah_drive_file::units::Bytes;
 use mynah_lab::StateCache;
@@ -28,12 +29,18 @@ pub(crate) struct StatesArgs {
 
 impl StatesArgs {
     /// Where they are kept, if anywhere.
-    pub(crate) fn states(&self) -> Option<StateCache> {
-        let states = StateCache::chosen(self.state_cache.as_deref())?;
-        Some(match self.state_cache_size {
+    pub(crate) fn states(&self) -> Result<Option<StateCache>, Failure> {
+        let Some(states) = StateCache::chosen(self.state_cache.as_deref()) else { return Ok(None) };
+        let folder = states.folder();
+        if self.state_cache.is_some() && folder.exists() && !folder.is_dir() {
+            let problem = format!("--state-cache {}: that is no folder", folder.display());
+            let help = "name a folder, which is made if it is not there, or off";
+            return Err(Failure::usage(problem, Some(help)));
+        }
+        Ok(Some(match self.state_cache_size {
             Some(size) => states.bounded(size.0),
             None => states,
-        })
+        }))
     }
 }
 

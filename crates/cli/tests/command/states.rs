@@ -57,15 +57,18 @@ fn commands_share_what_they_prepare() {
     assert_eq!(names(&states).len(), 1);
     assert_eq!(result(sim(&with)), without);
     let listed = cache("", &states);
-    assert!(listed.contains("steady, seed 1, flows writes\n1 prepared drives in "), "{listed}");
+    assert!(listed.contains(", steady, seed 1, flows writes\n1 prepared drive in "), "{listed}");
     // As many bytes as are there are room for what is there and nothing more.
     let size = fs::metadata(states.join(&names(&states)[0])).unwrap().len();
     assert_eq!(result(sim(&format!("{with} --seed 2 --state-cache-size {size}"))), {
         result(sim("--state-cache off --seed 2"))
     });
     assert_eq!(names(&states).len(), 1);
-    assert!(cache("clear", &states).contains("1 files removed"));
-    assert!(names(&states).is_empty());
+    // What is not of the cache stays.
+    let others = ["mine.state", "mine.prepared", ".hidden", "0123456789abcdef0123456789abcdef.txt"];
+    others.iter().for_each(|name| fs::write(states.join(name), "hi").unwrap());
+    assert!(cache("clear", &states).contains("1 file removed"));
+    assert_eq!(names(&states).len(), others.len());
     assert!(cache("list", &states).starts_with("0 prepared drives in "));
 }
 
@@ -81,6 +84,11 @@ fn what_cannot_be_kept_is_no_error() {
         command
     };
     assert_eq!(names(&home), [""; 0]);
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let wrong = sim(&format!("--state-cache {}", file.display())).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("that is no folder"));
     // No room: no file may be as large.
     let words = format!("ulimit -f 100; exec {} sim {LOAD} --json -", env!("CARGO_BIN_EXE_mynah"));
     let mut full = Command::new("sh");

@@ -4,6 +4,7 @@
 use super::{RunError, RunOptions, Runner, random_writes};
 use crate::experiment::Precondition;
 use crate::state_cache::{Key, StateCache};
+use mynah_drive_file::drive_hash;
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::precondition::{Occupancy, Preconditioned};
@@ -75,7 +76,12 @@ impl Place {
             "run {config:?} {flows:?} {traces} {seed} {precondition:?} {settle:?} {only:?}"
         ));
         let names: Vec<&str> = flows.iter().map(|flow| &*flow.name).collect();
-        let of = format!("{}, seed {seed}, flows {}", precondition.name(), names.join(", "));
+        let of = format!(
+            "drive {}, {}, seed {seed}, flows {}",
+            drive_hash(config),
+            precondition.name(),
+            names.join(", ")
+        );
         Some(Place { states: states.clone(), key, of })
     }
 

@@ -108,6 +108,10 @@ impl Runner {
         }
         let mut runner = self.settle(progress)?;
         runner.warm_cache()?;
+        // What was expected before may have turned out otherwise.
+        let expected = runner.expected_waf();
+        let sampler = runner.observers.as_mut().and_then(|it| it.sampler.as_mut());
+        sampler.into_iter().for_each(|sampler| sampler.expect(expected));
         runner.keep();
         Ok(runner)
     }

@@ -6,13 +6,19 @@ use mynah_lab::emulation::Emulation;
 use mynah_lab::experiment::{Precondition, Settle};
 use mynah_lab::{Simulation, StateCache};
 use mynah_stamp::Span;
+use rustix::fs::{CWD, FileType, Mode};
 use std::fs;
 use std::path::Path;
 
-/// The result's JSON, and the recording's bytes.
-fn run(mut simulation: Simulation, states: Option<&StateCache>) -> (String, Vec<u8>) {
+/// The result's JSON, the recording's bytes, and the table of intervals.
+fn run(mut simulation: Simulation, states: Option<&StateCache>) -> (String, Vec<u8>, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("a.rec");
+    let intervals = folder.path().join("i.csv");
+    // Of each flow alone there is one.
+    if !simulation.alone {
+        simulation.intervals = Some((intervals.clone(), Span::from_ms(1)));
+    }
     simulation.options.states = states.cloned();
     simulation.record = Some(recording.clone());
     let mut result = match simulation.run() {
@@ -24,7 +30,8 @@ fn run(mut simulation: Simulation, states: Option<&StateCache>) -> (String, Vec<
         }
     };
     result.run = Default::default();
-    (serde_json::to_string(&result).unwrap(), fs::read(recording).unwrap_or_default())
+    let [recording, intervals] = [recording, intervals].map(|it| fs::read(it).unwrap_or_default());
+    (serde_json::to_string(&result).unwrap(), recording, intervals)
 }
 
 /// It settles soon.
@@ -60,6 +67,11 @@ fn loads() -> Vec<(&'static str, Simulation)> {
     vec![
         ("settled", settled(Settle::Auto)),
         ("each alone", alone),
+        ("mixed", {
+            let mut mixed = flow("rw=randrw bs=4k iodepth=8 number_ios=4000");
+            mixed.options.settle = Settle::Auto;
+            mixed
+        }),
         ("reads", flow("rw=randread bs=4k iodepth=8 number_ios=3000")),
         ("sizes", flow("rw=randwrite bssplit=4k/50:16k/50 number_ios=2000")),
         ("trace", flow(&trace)),
@@ -127,10 +139,20 @@ fn what_is_damaged_is_made_anew() {
         assert_eq!(run(simulation.clone(), Some(&states)), without, "damage {number}");
         assert!(fs::read(path).unwrap() == whole, "damage {number}: it was made anew");
     }
+    // Of another drive.
+    let mut other = simulation.clone().seed(2);
+    other.options.states = Some(states.clone());
+    other.run().unwrap();
+    let another = entries(&states).into_iter().find(|it| it != path).unwrap();
+    fs::rename(&another, path).unwrap();
+    assert_eq!(run(simulation.clone(), Some(&states)), without);
     // No file, and somebody else's: what a link leads to is not looked at.
     let elsewhere = folder.path().join("elsewhere");
     fs::rename(path, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, path).unwrap();
+    assert_eq!(run(simulation.clone(), Some(&states)), without);
+    fs::remove_file(path).unwrap();
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     assert_eq!(run(simulation.clone(), Some(&states)), without);
     fs::remove_file(path).unwrap();
     fs::create_dir(path).unwrap();
