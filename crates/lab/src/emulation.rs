@@ -114,76 +114,20 @@ impl Emulation {
     /// If it cannot be built, or not be in such a state.
     pub fn prepare(mut self) -> Result<Prepared, SimulationError> {
         let states = self.states.take().filter(|_| self.precondition != Precondition::None);
-        let Some(states) = states else { return self.prepare_anew() };
         let key = Key::of(format_args!("serve {:?} {:?}", self.config, self.precondition));
-        if let Some((beside, drive)) = states.get(&key, &self.config) {
-            let Beside { preconditioned, occupancy, warmed } = beside;
-            return Ok(Prepared {
-                hash: drive_hash(drive.config()),
-                name: self.name,
-                precondition: self.precondition,
-                preconditioned,
-                restored: None,
-                occupancy,
-                warmed,
-                drive,
-            });
-        }
-        let prepared = self.prepare_anew()?;
-        let beside = Beside {
-            preconditioned: prepared.preconditioned.clone(),
-            occupancy: prepared.occupancy.clone(),
-            warmed: prepared.warmed,
-        };
-        let of = format!("drive {}, {}, to be served", prepared.hash, prepared.precondition.name());
-        // What is not kept is made ready again.
-        let _ = states.put(&key, of, &beside, &prepared.drive);
-        Ok(prepared)
-    }
-
-    fn prepare_anew(self) -> Result<Prepared, SimulationError> {
-        let mut drive = Drive::new(self.config).map_err(RunError::Drive)?;
-        let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
-        let everything = |namespace: u32| {
-            let namespace = NamespaceId(namespace);
-            let units = drive.namespace_sectors(namespace).unwrap_or(0) / unit_sectors;
-            let class = UpdateClass {
-                first: 0,
-                units,
-                weight: 1.0,
-                order: Order::UNIFORM,
-                write_share: WRITE_SHARE,
-                saturated: false,
-                units_per_s: 0.0,
-                together: 1,
-                trims_per_write: 0.0,
-            };
-            Occupancy { namespace, classes: vec![class] }
-        };
-        let occupancy: Vec<Occupancy> = match self.precondition {
-            Precondition::None => Vec::new(),
-            // Nobody knows which pairs there will be.
-            _ => {
-                let namespaces = (1..).zip(&drive.config().namespaces);
-                let blocks = namespaces.filter(|(_, it)| it.kind == NamespaceKind::Blocks);
-                blocks.map(|(id, _)| everything(id)).collect()
+        let kept = states.as_ref().and_then(|states| states.get(&key, &self.config));
+        let (beside, drive) = match kept {
+            Some(kept) => kept,
+            None => {
+                let (beside, drive) = prepare_anew(self.config, self.precondition)?;
+                if let Some(states) = states {
+                    let (hash, how) = (drive_hash(drive.config()), self.precondition.name());
+                    states.put(&key, format!("drive {hash}, {how}, to be served"), &beside, &drive);
+                }
+                (beside, drive)
             }
         };
-        let preconditioned = match self.precondition {
-            Precondition::None => None,
-            Precondition::Fill => Some(drive.fill(&occupancy)),
-            Precondition::Steady | Precondition::SteadyRandom => {
-                Some(drive.precondition(&occupancy))
-            }
-        };
-        let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
-        let warmed = match self.precondition {
-            Precondition::Steady | Precondition::SteadyRandom => {
-                let past = history::anywhere(&drive, WRITE_SHARE);
-                drive.warm_cache(past).map_err(RunError::Precondition)?
-            }
-            _ => 0,
-        };
+        let Beside { preconditioned, occupancy, warmed } = beside;
         Ok(Prepared {
             hash: drive_hash(drive.config()),
             name: self.name,
@@ -195,6 +139,54 @@ impl Emulation {
             drive,
         })
     }
+}
+
+/// Builds and preconditions the drive of `config`.
+fn prepare_anew(
+    config: Config,
+    precondition: Precondition,
+) -> Result<(Beside, Drive), SimulationError> {
+    let mut drive = Drive::new(config).map_err(RunError::Drive)?;
+    let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
+    let everything = |namespace: u32| {
+        let namespace = NamespaceId(namespace);
+        let units = drive.namespace_sectors(namespace).unwrap_or(0) / unit_sectors;
+        let class = UpdateClass {
+            first: 0,
+            units,
+            weight: 1.0,
+            order: Order::UNIFORM,
+            write_share: WRITE_SHARE,
+            saturated: false,
+            units_per_s: 0.0,
+            together: 1,
+            trims_per_write: 0.0,
+        };
+        Occupancy { namespace, classes: vec![class] }
+    };
+    let occupancy: Vec<Occupancy> = match precondition {
+        Precondition::None => Vec::new(),
+        // Nobody knows which pairs there will be.
+        _ => {
+            let namespaces = (1..).zip(&drive.config().namespaces);
+            let blocks = namespaces.filter(|(_, it)| it.kind == NamespaceKind::Blocks);
+            blocks.map(|(id, _)| everything(id)).collect()
+        }
+    };
+    let preconditioned = match precondition {
+        Precondition::None => None,
+        Precondition::Fill => Some(drive.fill(&occupancy)),
+        Precondition::Steady | Precondition::SteadyRandom => Some(drive.precondition(&occupancy)),
+    };
+    let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
+    let warmed = match precondition {
+        Precondition::Steady | Precondition::SteadyRandom => {
+            let past = history::anywhere(&drive, WRITE_SHARE);
+            drive.warm_cache(past).map_err(RunError::Precondition)?
+        }
+        _ => 0,
+    };
+    Ok((Beside { preconditioned, occupancy, warmed }, drive))
 }
 
 /// What is kept of a drive that is ready, beside the drive.

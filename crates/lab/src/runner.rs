@@ -123,6 +123,11 @@ impl RunOptions {
         }
     }
 
+    /// For one of many runs that are all different: what is large is not kept for the next.
+    pub fn keep_little(&mut self) {
+        self.states = self.states.take().map(StateCache::of_many);
+    }
+
     /// Whether nothing is to happen before the run.
     fn starts_as_said(&self) -> bool {
         self.settle == Settle::Off && self.only.is_none()

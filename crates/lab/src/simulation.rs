@@ -723,8 +723,7 @@ impl Simulation {
             any = true;
         }
         if let Some((path, every)) = &self.intervals {
-            let expected = runner.expected_waf();
-            let mut sampler = Sampler::new(names(), *every, ramp).expecting(expected);
+            let mut sampler = Sampler::new(names(), *every, ramp);
             sampler.write_to(path)?;
             observers.sampler = Some(sampler);
             any = true;

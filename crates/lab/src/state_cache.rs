@@ -229,9 +229,9 @@ impl StateCache {
         Some((header.more, drive))
     }
 
-    /// Keeps `drive` under this name, with `more`; whether it could.
-    pub(crate) fn put<T: Serialize>(&self, key: &Key, of: String, more: &T, drive: &Drive) -> bool {
-        self.try_put(key, of, more, drive).unwrap_or(false)
+    /// Keeps `drive` under this name, with `more`, if it can: what is not kept is made ready again.
+    pub(crate) fn put<T: Serialize>(&self, key: &Key, of: String, more: &T, drive: &Drive) {
+        let _ = self.try_put(key, of, more, drive);
     }
 
     fn try_put<T: Serialize>(
@@ -240,8 +240,8 @@ impl StateCache {
         of: String,
         more: &T,
         drive: &Drive,
-    ) -> io::Result<bool> {
-        let Some(snapshot) = drive.snapshot() else { return Ok(false) };
+    ) -> io::Result<()> {
+        let Some(snapshot) = drive.snapshot() else { return Ok(()) };
         let about = About { build: BUILD.to_owned(), of };
         let header = serde_json::to_vec(&Header { about, key: key.0.clone(), more })?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -263,8 +263,7 @@ impl StateCache {
         to.write_all(&checksum.to_le_bytes())?;
         to.flush()?;
         self.make_room();
-        file.keep().map_err(io::Error::other)?;
-        Ok(true)
+        file.keep().map_err(io::Error::other)
     }
 
     /// Removes what was not used for longest, as far as all that is there and being written is too much.

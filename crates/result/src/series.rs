@@ -187,14 +187,7 @@ impl Sampler {
         }
     }
 
-    /// Write amplification was computed before the run.
-    #[must_use]
-    pub fn expecting(mut self, waf: Option<f64>) -> Sampler {
-        self.expect(waf);
-        self
-    }
-
-    /// The same, of one that is there.
+    /// Write amplification that was computed, or that the drive settled at, before the run.
     pub fn expect(&mut self, waf: Option<f64>) {
         self.waf_expected = waf;
     }

@@ -15,7 +15,6 @@ pub use table::{Checks, Paint, json, text};
 
 use mynah_drive_file::units::{Bandwidth, Duration, Fraction, Iops};
 use mynah_drive_file::{self as drive, shipped};
-use mynah_lab::StateCache;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::simulation::{Simulation, SimulationError};
 use mynah_result::Flow;
@@ -290,7 +289,7 @@ impl Measurement {
             .precondition(self.start.precondition())
             .flow("load", &format!("{} {}", self.load, self.length))?;
         simulation.options.ramp_time = self.ramp_time.unwrap_or_default().0;
-        simulation.options.states = simulation.options.states.take().map(StateCache::of_many);
+        simulation.options.keep_little();
         let mut result = simulation.run()?.result;
         Ok(result.flows.remove(0))
     }

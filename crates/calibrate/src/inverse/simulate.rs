@@ -8,7 +8,6 @@ use super::vary::Vary;
 use super::{Phase, Watch};
 use crate::CalibrateError;
 use mynah_drive_file as drive;
-use mynah_lab::StateCache;
 use mynah_lab::batch;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::runner::{RunError, SharedStates};
@@ -156,7 +155,7 @@ impl Bench<'_> {
         }
         simulation.options.precondition = self.precondition;
         simulation.options.shared = self.shared.clone();
-        simulation.options.states = simulation.options.states.take().map(StateCache::of_many);
+        simulation.options.keep_little();
         simulation.flows = vec![target.limited(self.requests)];
         let measured = simulation.run_watched(&mut |step| match step {
             Step::Running(_) | Step::Settling(_) | Step::Writing(_) => {

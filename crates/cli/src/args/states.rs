@@ -1,4 +1,4 @@
-//! The options of `mynah cache`, and the one by which other verbs choose that folder.
+//! The options of `mynah cache`, and those by which other verbs choose that folder.
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum, ValueHint};

@@ -160,7 +160,6 @@ impl Runner {
             warmed: self.warmed,
             notes: self.notes.clone(),
         };
-        // What is not kept is made ready again.
-        let _ = states.put(&key, of, &beside, &self.drive);
+        states.put(&key, of, &beside, &self.drive);
     }
 }

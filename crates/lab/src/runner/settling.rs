@@ -103,16 +103,15 @@ impl Runner {
     /// # Errors
     /// See [`RunError`]. A drive that has no steady state under these flows is found here.
     pub fn settled(self, progress: impl FnMut(Before) -> bool) -> Result<Runner, RunError> {
-        if self.is_ready {
-            return Ok(self);
-        }
-        let mut runner = self.settle(progress)?;
+        let mut runner = match self.is_ready {
+            true => self,
+            false => self.settle(progress)?,
+        };
         runner.warm_cache()?;
-        // What was expected before may have turned out otherwise.
+        runner.keep();
         let expected = runner.expected_waf();
         let sampler = runner.observers.as_mut().and_then(|it| it.sampler.as_mut());
         sampler.into_iter().for_each(|sampler| sampler.expect(expected));
-        runner.keep();
         Ok(runner)
     }
 

@@ -131,18 +131,12 @@ pub(crate) mod array {
 pub(crate) mod boxed_array {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer, T: Serialize, const N: usize>(
-        items: &[T; N],
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        items[..].serialize(to)
-    }
+    pub(crate) use super::array::serialize;
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: DeserializeOwned, const N: usize>(
         from: D,
     ) -> Result<Box<[T; N]>, D::Error> {
-        let items = Vec::<T>::deserialize(from)?.into_boxed_slice();
-        items.try_into().map_err(|_| D::Error::custom("an array of another length"))
+        array::deserialize(from).map(Box::new)
     }
 }
 

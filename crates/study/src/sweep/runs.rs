@@ -2,7 +2,6 @@
 //! makes no difference.
 
 use super::{Sweep, groups};
-use mynah_lab::StateCache;
 use mynah_lab::simulation::Simulation;
 use mynah_result::output::named;
 use mynah_result::{FailedRun, Result as RunResult, Results};
@@ -16,9 +15,7 @@ pub fn repetitions(points: &[Simulation], repeats: u32) -> Vec<Simulation> {
     let each = |point| (0..repeats).map(move |number| repetition(point, number, repeats));
     let mut runs: Vec<Simulation> = points.iter().flat_map(each).collect();
     if runs.len() > FEW {
-        for run in &mut runs {
-            run.options.states = run.options.states.take().map(StateCache::of_many);
-        }
+        runs.iter_mut().for_each(|run| run.options.keep_little());
     }
     runs
 }
