@@ -9,7 +9,7 @@
 //! that has moved since counts here as what it was first: what a drive does is its hash, not what
 //! its file leaves out.
 
-use super::keys::declare::Setting;
+use super::keys::declare::{Setting, Shapes};
 use super::keys::settings;
 use super::moved::earlier_defaults;
 use super::{Source, Sourced, read};
@@ -105,7 +105,7 @@ pub fn drive_hash(config: &Config) -> String {
         let _ = writeln!(text, "namespaces = {}", config.namespaces.len());
     }
     let defaults = defaults();
-    for Setting { path, value } in settings(config) {
+    for Setting { path, value, .. } in settings(config) {
         if path != "seed" && defaults.get(&path) != Some(&value) {
             let _ = writeln!(text, "{path} = {value}");
         }
@@ -114,6 +114,24 @@ pub fn drive_hash(config: &Config) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// What the state depends on that the drive is prepared into, as text: drives with the same one are
+/// prepared alike, to the last bit. `paced` says whether it is a steady state of which it is known how fast
+/// it is written ([`Shapes::Paced`]).
+pub fn prepared_as(config: &Config, paced: bool) -> String {
+    let mut text = format!("namespaces = {}\n", config.namespaces.len());
+    for Setting { path, value, shapes } in settings(config) {
+        if shapes == Shapes::Always || (paced && shapes == Shapes::Paced) {
+            let _ = writeln!(text, "{path} = {value}");
+        }
+    }
+    text
+}
+
+/// Each setting of the drive and its value, with what is said of it in [`prepared_as`].
+pub fn shaping(config: &Config) -> Vec<(String, String, Shapes)> {
+    settings(config).into_iter().map(|it| (it.path, it.value, it.shapes)).collect()
 }
 
 /// Keys that may be left out, and the values that they then have.

@@ -39,7 +39,8 @@ pub use difference::{Difference, Differences, Remark, differences};
 pub use document::DriveError;
 use document::{Document, Problem};
 pub use document::{choices, nearest, override_text};
-pub use identity::drive_hash;
+pub use identity::{drive_hash, prepared_as, shaping};
+pub use keys::declare::Shapes;
 pub use keys::{FLIN, default_key_value, takes_pairs};
 pub use library::{DEFAULT_DRIVE, DEFAULT_KEY_VALUE_DRIVE, Shipped, shipped};
 pub use render::to_toml;
@@ -258,7 +259,9 @@ fn sourced(document: &Document<'_>, config: &Config) -> Result<Vec<Sourced>, Dri
             let value = document.value_text(&entry.value);
             let section = path.split('.').next().unwrap_or(path);
             let place = settings.iter().position(|s| s.path.starts_with(section)).unwrap_or(0);
-            settings.insert(place, keys::declare::Setting { path: path.to_owned(), value });
+            let setting =
+                keys::declare::Setting { path: path.to_owned(), value, shapes: Shapes::Always };
+            settings.insert(place, setting);
         }
     }
     let sources = document.sources();
@@ -305,7 +308,7 @@ fn sourced(document: &Document<'_>, config: &Config) -> Result<Vec<Sourced>, Dri
     };
     Ok(settings
         .into_iter()
-        .map(|keys::declare::Setting { path, value }| {
+        .map(|keys::declare::Setting { path, value, .. }| {
             let aliases: &[&str] = match path.as_str() {
                 "link.bandwidth" => &["link.generation"],
                 _ => &[],
@@ -373,7 +376,7 @@ impl DriveFile {
         let added = keys::settings(&self.config)
             .into_iter()
             .filter(|setting| setting.path.starts_with(&prefix))
-            .map(|keys::declare::Setting { path, value }| Sourced {
+            .map(|keys::declare::Setting { path, value, .. }| Sourced {
                 path,
                 value,
                 source: Source::Override,

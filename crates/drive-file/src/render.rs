@@ -23,7 +23,7 @@ pub fn to_toml(name: &str, description: &str, config: &Config, sources: &[(&str,
     }
     let mut section = "";
     let settings = settings(config);
-    for Setting { path, value } in &settings {
+    for Setting { path, value, .. } in &settings {
         let (own, key) = path.rsplit_once('.').unwrap_or(("", path));
         if own != section {
             let _ = match own.split_once('.') {

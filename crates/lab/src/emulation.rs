@@ -122,7 +122,10 @@ impl Emulation {
                 let (beside, drive) = prepare_anew(self.config, self.precondition)?;
                 if let Some(states) = states {
                     let (hash, how) = (drive_hash(drive.config()), self.precondition.name());
-                    states.put(&key, format!("drive {hash}, {how}, to be served"), &beside, &drive);
+                    if let Some(snapshot) = drive.snapshot() {
+                        let of = format!("drive {hash}, {how}, to be served");
+                        states.put(&key, of, &beside, &snapshot);
+                    }
                 }
                 (beside, drive)
             }

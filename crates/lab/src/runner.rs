@@ -53,7 +53,7 @@ use mynah_stamp::{Span, Time};
 use mynah_workload::trace::Mended;
 use mynah_workload::{FlowSpec, Planned, Source, When};
 use patience::Patience;
-use shared::How;
+use shared::{Computed, How, Preparation};
 use stage::Stages;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -339,6 +339,7 @@ pub struct Runner {
     warmed: u64,
     /// Where the drive is to be kept once it is ready.
     keep: Option<kept::Place>,
+    computed: Computed,
     /// The drive was kept when it was ready: nothing is left to do before the run.
     is_ready: bool,
 }
@@ -448,9 +449,15 @@ impl Runner {
             Precondition::Steady if to_be_written && has_gaps(&heats) => Some(How::FillToBeWritten),
             Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),
         };
-        let shared = options.shared.as_ref().filter(|_| keys.is_none());
-        let prepare = |how| shared::prepare(shared, &mut drive, how, &occupancy, &heats);
-        let preconditioned = how.map(prepare).transpose()?;
+        let from = match keys {
+            None => (options.shared.as_ref(), options.states.as_ref()),
+            Some(_) => (None, None),
+        };
+        let prepare = |how| {
+            let preparation = Preparation { how, occupancy: &occupancy, heats: &heats };
+            shared::prepare(from, &mut drive, &preparation)
+        };
+        let (preconditioned, computed) = how.map(prepare).transpose()?.unzip();
         if preconditioned.as_ref().is_some_and(|found| !found.settled) {
             notes.push(
                 "the drive does not start in a steady state: some of its data are written so \
@@ -478,6 +485,7 @@ impl Runner {
         }
         runner.settle = options.settle;
         runner.keep = keep;
+        runner.computed = computed.unwrap_or_default();
         Ok(runner)
     }
 
@@ -551,6 +559,7 @@ impl Runner {
             warms_cache: false,
             warmed: 0,
             keep: None,
+            computed: Computed::ForItself,
             is_ready: false,
         };
         runner.set_horizon();

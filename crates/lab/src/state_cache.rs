@@ -3,7 +3,7 @@
 //! ([`BUILD`]). All of that together names an entry, so an entry is never wrong, only unused.
 //!
 //! An entry is a file: a magic line, the length of a header in four bytes, the header as JSON, the drive's
-//! snapshot ([`Drive::snapshot`]) and a checksum (XXH3, 128 bits) of all that. It is written under another
+//! snapshot ([`Drive::snapshot`], or only what preconditioning has made of it) and a checksum (XXH3, 128 bits) of all that. It is written under another
 //! name and renamed, and never changed then. Whatever is wrong with the folder or an entry, the drive is
 //! made ready without it. Entries belong to the user that runs this: those of others are not read.
 
@@ -11,7 +11,10 @@ use crate::BUILD;
 use mynah_memory::MappedFile;
 use mynah_model::Drive;
 use mynah_model::config::Config;
+use mynah_model::precondition::Prepared;
 use mynah_result::output::PendingFile;
+use postcard::Deserializer;
+use postcard::de_flavors::Slice;
 use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -81,7 +84,7 @@ struct Header<T> {
 }
 
 /// Names an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(String);
 
 impl Key {
@@ -205,6 +208,19 @@ impl StateCache {
         key: &Key,
         config: &Config,
     ) -> Option<(T, Drive)> {
+        self.read(key, |snapshot| Drive::from_snapshot(config.clone(), snapshot).ok())
+    }
+
+    /// The state that was kept under this name, and what was said of it.
+    pub(crate) fn get_prepared<T: DeserializeOwned>(&self, key: &Key) -> Option<(T, Prepared)> {
+        self.read(key, |snapshot| Prepared::deserialize(snapshot).ok())
+    }
+
+    fn read<T: DeserializeOwned, R>(
+        &self,
+        key: &Key,
+        read: impl for<'a> FnOnce(&mut Deserializer<'a, Slice<'a>>) -> Option<R>,
+    ) -> Option<(T, R)> {
         let file = open_own(&self.path(key)).ok()?;
         let bytes = MappedFile::new(&file).ok()?;
         let (body, checksum) = bytes.split_last_chunk::<CHECKSUM>()?;
@@ -216,8 +232,8 @@ impl StateCache {
         if header.key != key.0 {
             return None;
         }
-        let mut from = postcard::Deserializer::from_bytes(snapshot);
-        let drive = Drive::from_snapshot(config.clone(), &mut from).ok()?;
+        let mut from = Deserializer::from_bytes(snapshot);
+        let kept = read(&mut from)?;
         if !from.finalize().ok()?.is_empty() {
             return None;
         }
@@ -226,22 +242,27 @@ impl StateCache {
         let used = Timestamps { last_access: same, last_modification: now };
         // Where that cannot be noted the entry goes early.
         let _ = rustix::fs::futimens(&file, &used);
-        Some((header.more, drive))
+        Some((header.more, kept))
     }
 
-    /// Keeps `drive` under this name, with `more`, if it can: what is not kept is made ready again.
-    pub(crate) fn put<T: Serialize>(&self, key: &Key, of: String, more: &T, drive: &Drive) {
-        let _ = self.try_put(key, of, more, drive);
-    }
-
-    fn try_put<T: Serialize>(
+    /// Keeps a snapshot under this name, with `more`, if it can: what is not kept is made ready again.
+    pub(crate) fn put(
         &self,
         key: &Key,
         of: String,
-        more: &T,
-        drive: &Drive,
+        more: &impl Serialize,
+        snapshot: &impl Serialize,
+    ) {
+        let _ = self.try_put(key, of, more, snapshot);
+    }
+
+    fn try_put(
+        &self,
+        key: &Key,
+        of: String,
+        more: &impl Serialize,
+        snapshot: &impl Serialize,
     ) -> io::Result<()> {
-        let Some(snapshot) = drive.snapshot() else { return Ok(()) };
         let about = About { build: BUILD.to_owned(), of };
         let header = serde_json::to_vec(&Header { about, key: key.0.clone(), more })?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -257,7 +278,7 @@ impl StateCache {
         to.write_all(&(header.len() as u32).to_le_bytes())?;
         to.write_all(&header)?;
         let mut to = BufWriter::with_capacity(1 << 16, to);
-        postcard::to_io(&snapshot, &mut to).map_err(io::Error::other)?;
+        postcard::to_io(snapshot, &mut to).map_err(io::Error::other)?;
         let mut to = to.into_inner().map_err(io::IntoInnerError::into_error)?;
         let checksum = to.hash.finish_128();
         to.write_all(&checksum.to_le_bytes())?;

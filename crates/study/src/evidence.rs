@@ -16,6 +16,7 @@ pub use table::{Checks, Paint, json, text};
 use mynah_drive_file::units::{Bandwidth, Duration, Fraction, Iops};
 use mynah_drive_file::{self as drive, shipped};
 use mynah_lab::experiment::Precondition;
+use mynah_lab::runner::SharedStates;
 use mynah_lab::simulation::{Simulation, SimulationError};
 use mynah_result::Flow;
 use mynah_result::kind::Kind;
@@ -269,8 +270,9 @@ impl Evidence {
         measurement: &Measurement,
         name_or_path: &str,
         changes: &[String],
+        shared: &SharedStates,
     ) -> Result<Vec<Compared>, SimulationError> {
-        let flow = measurement.run(name_or_path, changes)?;
+        let flow = measurement.run(name_or_path, changes, shared)?;
         let each = |(figure, published): (&Figure, &Published)| Compared {
             figure: *figure,
             published: published.ends(*figure).expect("checked when it was read"),
@@ -283,13 +285,19 @@ impl Evidence {
 
 impl Measurement {
     /// Runs the load on the drive, and returns the flow's result.
-    fn run(&self, name_or_path: &str, changes: &[String]) -> Result<Flow, SimulationError> {
+    fn run(
+        &self,
+        name_or_path: &str,
+        changes: &[String],
+        shared: &SharedStates,
+    ) -> Result<Flow, SimulationError> {
         let changes: Vec<String> = self.set.iter().chain(changes).cloned().collect();
         let mut simulation = Simulation::on_changed(name_or_path, &changes)?
             .precondition(self.start.precondition())
             .flow("load", &format!("{} {}", self.load, self.length))?;
         simulation.options.ramp_time = self.ramp_time.unwrap_or_default().0;
         simulation.options.keep_little();
+        simulation.options.shared = Some(shared.clone());
         let mut result = simulation.run()?.result;
         Ok(result.flows.remove(0))
     }
@@ -383,7 +391,8 @@ mod tests {
         let measurement = &evidence.measurements[0];
         let changes =
             ["geometry.blocks_per_plane=64".to_owned(), "over_provisioning=35%".to_owned()];
-        let compared = evidence.check(measurement, "enterprise-tlc", &changes).unwrap();
+        let compared =
+            evidence.check(measurement, "enterprise-tlc", &changes, &SharedStates::new()).unwrap();
         assert_eq!(compared[0].figure, Figure::Iops);
         // One read at a time: by Little's law.
         let product = compared[0].here * compared[1].here / 1e9;

@@ -8,6 +8,7 @@ use crate::print;
 use crate::progress::BatchBar;
 use anstream::{AutoStream, ColorChoice};
 use mynah_drive_file as drive;
+use mynah_lab::runner::SharedStates;
 use mynah_lab::simulation::Step;
 use mynah_lab::{SimulationError, batch};
 use mynah_result::output;
@@ -32,6 +33,8 @@ struct Checking {
     /// Which measurement of which drive, by number.
     runs: Vec<(usize, usize)>,
     set: Vec<String>,
+    /// The measurements of a drive often begin with the same state.
+    shared: SharedStates,
     bar: BatchBar,
     /// Measurements that are left of each drive.
     left: Vec<AtomicUsize>,
@@ -45,7 +48,7 @@ impl Checking {
             .collect();
         let bar = BatchBar::new(false, runs.len());
         let left = known.iter().map(|known| AtomicUsize::new(measurements(known))).collect();
-        Checking { known, runs, set: set.to_vec(), bar, left }
+        Checking { known, runs, set: set.to_vec(), shared: SharedStates::at_once(), bar, left }
     }
 
     /// Compares one measurement; `None` if no more are to be.
@@ -55,7 +58,8 @@ impl Checking {
         }
         let (at, measurement) = self.runs[run];
         let DriveEvidence { drive, evidence } = &self.known[at];
-        let compared = evidence.check(&evidence.measurements[measurement], drive, &self.set);
+        let compared =
+            evidence.check(&evidence.measurements[measurement], drive, &self.set, &self.shared);
         self.bar.step(run, Step::Finished);
         // The tables come when all are there; off a terminal a line a drive says how far it is.
         let ends = self.left[at].fetch_sub(1, Ordering::Relaxed) == 1;

@@ -17,7 +17,7 @@ static SPARE: Need = Need {
 
 section! {
     /// The bus between controller and chips.
-    Bus => config::Bus {
+    Bus => config::Bus, shapes Paced {
         /// The data interface; it bounds the rate.
         protocol: Maybe<Protocol> = "toggle";
         /// Width of the data bus in bits, 8 or 16.
@@ -42,7 +42,7 @@ section! {
 section! {
     /// Command and address cycle times, named as in ONFI.
     #[derive(Default)]
-    Cycles => BusCycles {
+    Cycles => BusCycles, shapes Paced {
         /// CE# setup.
         t_cs: Maybe<Duration> = "20ns", is t_cs;
         /// WE# cycle: one command or address byte.

@@ -30,6 +30,7 @@
 //! - `shows CLOSURE` gives the model's value, if the drive has the key; `writes CLOSURE` its text;
 //!   `inner CLOSURE` the model of a section within. Each is given the drive's whole
 //!   configuration as well.
+//! - `shapes Never` or `shapes Paced`, of a key, or of a section after its model: see [`Shapes`].
 //! - `with` has the fields of the model that take more than one key; the method `lower` gives all.
 //! - `key as "text"` is called otherwise in files.
 
@@ -55,6 +56,19 @@ pub(crate) struct Need {
 
 /// All that has to hold for a key.
 pub(crate) type Needs = &'static [&'static Need];
+
+/// Whether the state that a drive is prepared into (filled, or computed as steady) depends on a key. What
+/// does not is shared by drives that differ in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shapes {
+    #[default]
+    Always,
+    /// In a steady state of which it is known how fast it is written: the times of the flash and its bus
+    /// say how much of the time a plane collects then.
+    Paced,
+    /// It says how long something takes, or in which order; what is where does not follow from it.
+    Never,
+}
 
 /// The texts of a key's declaration.
 #[derive(Clone, Copy)]
@@ -206,6 +220,8 @@ impl<F: Field<Inner: Part>> Given for F {
 /// A section of which the model has a part.
 pub(crate) trait Section {
     type Model;
+    /// Of the keys that do not say it themselves.
+    const SHAPES: Shapes;
     /// Writes the keys of `model`, each after `prefix`.
     fn show(model: &Self::Model, prefix: &str, config: &Config, out: &mut Settings);
 }
@@ -217,15 +233,21 @@ pub(crate) struct Setting {
     pub(crate) path: String,
     /// As TOML writes it, quotes included.
     pub(crate) value: String,
+    pub(crate) shapes: Shapes,
 }
 
 /// Settings, in the order of a drive file.
 #[derive(Default)]
-pub(crate) struct Settings(pub(crate) Vec<Setting>);
+pub(crate) struct Settings {
+    pub(crate) list: Vec<Setting>,
+    /// Of the next one.
+    pub(crate) shapes: Shapes,
+}
 
 impl Settings {
     pub(crate) fn put(&mut self, path: impl Into<String>, value: String) {
-        self.0.push(Setting { path: path.into(), value });
+        let shapes = std::mem::take(&mut self.shapes);
+        self.list.push(Setting { path: path.into(), value, shapes });
     }
 }
 
@@ -316,12 +338,13 @@ fn latest(given: &mut dyn Given, layer: &dyn Fn(&Range<usize>) -> usize) -> Opti
 macro_rules! section {
     (
         $(#[$meta:meta])*
-        $name:ident $(=> $model:ty)? {
+        $name:ident $(=> $model:ty)? $(, shapes $of_all:ident)? {
             $(
                 $(#[$about:meta])*
                 $key:ident $(as $text:literal)? : $type:ty
                 $(= $default:literal)?
                 $(, in $least:literal $(to $most:literal)?)?
+                $(, shapes $shapes:ident)?
                 $(, when $($need:ident)|+ $(if $matters:expr)?)?
                 $(, is $field:ident)?
                 $(, shows $shows:expr)?
@@ -401,9 +424,9 @@ macro_rules! section {
             }
         }
 
-        $crate::keys::section! { @section [$($model)?] $name
+        $crate::keys::section! { @section [$($model)?] [$($of_all)?] $name
             $({
-                $key, $type, [$($text)?], [$($default)?],
+                $key, $type, [$($text)?], [$($shapes)?] [$($default)?],
                 [[$($($need)+)?] [$($($matters)?)?]],
                 [$(is $field)? $(shows $shows)? $(writes $writes)? $(inner $inner)?]
             })+
@@ -414,10 +437,12 @@ macro_rules! section {
         }
     };
 
-    (@section [] $name:ident $($keys:tt)+) => {};
-    (@section [$model:ty] $name:ident $($keys:tt)+) => {
+    (@section [] [] $name:ident $($keys:tt)+) => {};
+    (@section [$model:ty] [$($shapes:ident)?] $name:ident $($keys:tt)+) => {
         impl $crate::keys::declare::Section for $name {
             type Model = $model;
+            const SHAPES: $crate::keys::declare::Shapes =
+                $crate::keys::section!(@shapes $($shapes)?);
             #[allow(unused_variables, reason = "a section may have no values of its own")]
             fn show(
                 model: &$model,
@@ -447,6 +472,10 @@ macro_rules! section {
         }
     };
 
+    (@shapes) => { $crate::keys::declare::Shapes::Always };
+    (@shapes $shapes:ident) => { $crate::keys::declare::Shapes::$shapes };
+    (@of_key) => { Self::SHAPES };
+    (@of_key $shapes:ident) => { $crate::keys::declare::Shapes::$shapes };
     (@kind) => { $crate::keys::declare::Bare };
     (@kind $default:literal) => { $crate::keys::declare::Defaulted };
     (@text) => { None };
@@ -461,14 +490,15 @@ macro_rules! section {
 
     (@show $model:ident $prefix:ident $config:ident $out:ident
         $({
-            $key:ident, $type:ty, [$($text:literal)?], [$($default:literal)?], [$($needs:tt)*],
-            [$($what:tt)*]
+            $key:ident, $type:ty, [$($text:literal)?], [$($shapes:ident)?] [$($default:literal)?],
+            [$($needs:tt)*], [$($what:tt)*]
         })+
     ) => {
         $(
             if $crate::keys::section!(@holds $config $($needs)*) {
                 let name = $crate::keys::section!(@name $key $($text)?);
                 let path = format!("{}.{name}", $prefix);
+                $out.shapes = $crate::keys::section!(@of_key $($shapes)?);
                 $crate::keys::section! {
                     @value $model $config $out path $type, [$($default)?], $($what)*
                 }

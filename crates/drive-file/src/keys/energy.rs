@@ -7,7 +7,7 @@ use mynah_model::config;
 
 section! {
     /// What operations cost in energy.
-    EnergyCosts => config::Energy {
+    EnergyCosts => config::Energy, shapes Never {
         /// Array read of a page.
         read: At<Energy>, in "0J" to "1J", is read_nj;
         /// Program of a page.

@@ -68,7 +68,7 @@ static SHARED_CORES: Need = Need {
 section! {
     /// The network interface of an Ethernet drive: a pipeline with the wire.
     #[derive(Default)]
-    Nic => config::Nic {
+    Nic => config::Nic, shapes Never {
         /// For each packet that comes.
         receive: Maybe<Duration> = "0", in "0" to "1s", is receive;
         /// For each packet that goes.
@@ -88,7 +88,7 @@ section! {
 
 section! {
     /// The AXI4 bus of an Ethernet drive, between network interface, DRAM and flash controllers.
-    Axi => config::Axi {
+    Axi => config::Axi, shapes Never {
         /// Bits of a beat: 8, 16, 32, 64, 128, 256, 512 or 1024.
         width_bits: At<Width>, is width_bytes;
         /// Beats a second.
@@ -148,7 +148,7 @@ impl Axi {
 section! {
     /// The NVMe-oF target of an Ethernet drive. A layer that is not there costs nothing.
     #[derive(Default)]
-    Target => config::Target {
+    Target => config::Target, shapes Never {
         /// Cores that the layers without engines of their own share. Default: one engine for each of
         /// those layers.
         cores: Maybe<u32>, in "1" to "1024", when SHARED_CORES, is cores;
@@ -176,7 +176,7 @@ fn layer(target: &config::Target, layer: TargetLayer) -> Option<&config::Layer> 
 section! {
     /// A layer of the target.
     #[derive(Default)]
-    Layer => config::Layer {
+    Layer => config::Layer, shapes Never {
         /// What a command costs on its way in. Default: nothing.
         input as "in": Maybe<StageCost>, writes |layer, _| Some(cost(&layer.input));
         /// What its answer costs. Default: nothing.

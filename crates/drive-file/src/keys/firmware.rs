@@ -23,7 +23,7 @@ static COSTS: Need = Need {
 section! {
     /// The controller's processors.
     #[derive(Default)]
-    Firmware => config::Firmware {
+    Firmware => config::Firmware, shapes Never {
         /// Cores; each runs one command at a time.
         cores: Maybe<u32> = "1", in "1" to "1024", when COSTS, is cores;
         /// Time on a core for a read command.

@@ -38,11 +38,11 @@ section! {
         /// Bits in a cell.
         cell: At<CellName>, is cell;
         /// Page read (tR): one time, or one for each page type of the cell.
-        read: At<PageTimes>, writes |flash, _| Some(page_times(flash.cell, flash.read));
+        read: At<PageTimes>, shapes Paced, writes |flash, _| Some(page_times(flash.cell, flash.read));
         /// Page program (tPROG): one time, or one for each page type of the cell.
-        program: At<PageTimes>, writes |flash, _| Some(page_times(flash.cell, flash.program));
+        program: At<PageTimes>, shapes Paced, writes |flash, _| Some(page_times(flash.cell, flash.program));
         /// Block erase (tBERS); not with `rewritable`.
-        erase: Maybe<Duration>, when ERASES, shows |flash, _| Some(flash.erase);
+        erase: Maybe<Duration>, shapes Paced, when ERASES, shows |flash, _| Some(flash.erase);
         /// Whether data are overwritten where they are, and any part of a page can be: 3D XPoint
         /// and other memory that is never erased.
         rewritable: Maybe<bool> = "false", shows |flash, _| flash.rewritable.then_some(true);
@@ -50,7 +50,7 @@ section! {
         one_shot: Maybe<bool> = "false", when ERASED_WORD_LINES | WORD_LINES if |it| *it,
             shows |flash, _| flash.one_shot.then_some(true);
         /// Added to every read between the array and the ready signal.
-        read_ready_delay: Maybe<Duration> = "0", is read_ready_delay;
+        read_ready_delay: Maybe<Duration> = "0", shapes Paced, is read_ready_delay;
     }
     with |flash, check, file| {
         read: flash.times(&flash.read, check),

@@ -53,7 +53,7 @@ section! {
     /// The link between host and controller. PCIe: `generation` and `lanes`, or `bandwidth`. SATA:
     /// `generation` 1 to 3, for 1.5, 3 and 6 Gb/s. Ethernet: ports in place of either, of 25 Gb/s if
     /// `rate` does not say otherwise.
-    Link => Config {
+    Link => Config, shapes Never {
         /// What crosses the link.
         protocol: Maybe<LinkProtocolName> = "pcie",
             writes |config, _| protocol(config).map(quoted);

@@ -174,5 +174,5 @@ pub(crate) fn settings(config: &Config) -> Vec<Setting> {
     for (index, fault) in config.faults.iter().enumerate() {
         namespace::show_fault(fault, &format!("fault.{index}"), out);
     }
-    std::mem::take(&mut out.0)
+    std::mem::take(&mut out.list)
 }

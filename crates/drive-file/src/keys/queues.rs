@@ -27,7 +27,7 @@ fn weights(queues: &config::Queues) -> Option<Weights> {
 section! {
     /// Submission and completion queues.
     #[derive(Default)]
-    Queues => config::Queues {
+    Queues => config::Queues, shapes Never {
         /// How many commands of one submission queue may be in the controller at once
         /// (QueueFetchSize).
         fetch_size: Maybe<u32> = "512", in "1" to "65536", when NOT_ETHERNET, is fetch_size;

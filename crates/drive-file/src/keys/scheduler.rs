@@ -65,11 +65,11 @@ static NO_MERGES: Need = page_mapped("log blocks are merged, not collected");
 section! {
     /// Flash transaction scheduling.
     #[derive(Default)]
-    Scheduler => config::Scheduler {
+    Scheduler => config::Scheduler, shapes Never {
         /// Whether the dies of a chip may work at the same time.
         die_interleaving: Maybe<bool> = "true", is die_interleaving;
         /// Whether operations at the same page offset of several planes are joined.
-        multi_plane: Maybe<bool> = "true", is multi_plane;
+        multi_plane: Maybe<bool> = "true", shapes Paced, is multi_plane;
         /// How far into a plane's queue a partner for a multi-plane read is sought.
         multi_plane_window: Maybe<u32> = "32", in "1", when JOINS | SEVERAL_PLANES,
             is multi_plane_window;
@@ -108,7 +108,7 @@ macro_rules! suspension {
     ($(#[$meta:meta])* $name:ident { $($more:tt)* }) => {
         section! {
             $(#[$meta])*
-            $name => config::Suspension {
+            $name => config::Suspension, shapes Never {
                 /// From the end of the suspend command until the die can read.
                 latency: At<Duration>, is latency;
                 /// What a resumed operation takes beyond what was left of it.
@@ -156,7 +156,7 @@ suspension! {
 
 section! {
     /// FLIN's parameters. The defaults are those in MQSim's source.
-    Flin => config::Flin {
+    Flin => config::Flin, shapes Never {
         /// Over which time a flow's intensity is measured.
         epoch: Maybe<Duration> = "10ms", is epoch;
         /// Reads of a flow that reads more than this, over the whole drive, count as intensive.

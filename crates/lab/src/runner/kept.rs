@@ -1,6 +1,7 @@
 //! What of a run that is ready to begin is kept for the next that begins with the same
 //! ([`StateCache`](crate::state_cache::StateCache)).
 
+use super::shared::Computed;
 use super::{RunError, RunOptions, Runner, random_writes};
 use crate::experiment::Precondition;
 use crate::state_cache::{Key, StateCache};
@@ -19,12 +20,15 @@ use twox_hash::XxHash3_128;
 /// Mapping units of a drive that is filled or computed in no time: it is not worth a file.
 const SMALL: u64 = 1 << 20;
 
-/// Where a drive that is made ready is kept.
-pub(super) struct Place {
-    states: StateCache,
-    key: Key,
-    of: String,
+/// Where something is kept, and what is said of it there.
+pub(super) struct ToKeep {
+    pub(super) states: StateCache,
+    pub(super) key: Key,
+    pub(super) of: String,
 }
+
+/// Where a drive that is made ready is kept.
+pub(super) struct Place(ToKeep);
 
 /// What there is beside the drive.
 #[derive(Serialize, Deserialize)]
@@ -82,13 +86,17 @@ impl Place {
             precondition.name(),
             names.join(", ")
         );
-        Some(Place { states: states.clone(), key, of })
+        Some(Place(ToKeep { states: states.clone(), key, of }))
     }
 
     pub(super) fn find(&self, config: &Config) -> Option<Kept> {
-        let (beside, drive) = self.states.get(&self.key, config)?;
+        let (beside, drive) = self.0.states.get(&self.0.key, config)?;
         Some(Kept { drive, beside })
     }
+}
+
+fn is_small(config: &Config) -> bool {
+    config.geometry.raw_bytes() / u64::from(config.mapping.unit_bytes) < SMALL
 }
 
 /// A hash of all that a trace's file has. What is no ordinary file may be another at each reading.
@@ -141,14 +149,31 @@ impl Kept {
 }
 
 impl Runner {
-    /// Keeps the drive, which is ready, if it took a while to become so and there is a place for it.
-    pub(super) fn keep(&mut self) {
-        let Some(Place { states, key, of }) = self.keep.take() else { return };
-        let config = self.drive.config();
-        let units = config.geometry.raw_bytes() / u64::from(config.mapping.unit_bytes);
-        if units < SMALL && !self.has_settled() {
+    /// Keeps what preconditioning has computed, if nothing has happened to the drive since: that serves
+    /// other drives and other loads as well.
+    pub(super) fn keep_computed(&mut self) {
+        let computed = std::mem::take(&mut self.computed);
+        if matches!(computed, Computed::ForItself) || self.has_settled() || self.warmed > 0 {
             return;
         }
+        let (Some(state), Some(found)) = (self.drive.prepared(), &self.preconditioned) else {
+            return;
+        };
+        self.keep = None;
+        if let Computed::New(ToKeep { states, key, of }) = computed
+            && !is_small(self.drive.config())
+        {
+            states.put(&key, of, found, &state);
+        }
+    }
+
+    /// Keeps the drive, which is ready, if it took a while to become so and there is a place for it.
+    pub(super) fn keep(&mut self) {
+        let Some(Place(ToKeep { states, key, of })) = self.keep.take() else { return };
+        if is_small(self.drive.config()) && !self.has_settled() {
+            return;
+        }
+        let Some(snapshot) = self.drive.snapshot() else { return };
         let beside = Beside {
             preconditioned: self.preconditioned.clone(),
             occupancy: self.occupancy.clone(),
@@ -160,6 +185,6 @@ impl Runner {
             warmed: self.warmed,
             notes: self.notes.clone(),
         };
-        states.put(&key, of, &beside, &self.drive);
+        states.put(&key, of, &beside, &snapshot);
     }
 }

@@ -107,6 +107,7 @@ impl Runner {
             true => self,
             false => self.settle(progress)?,
         };
+        runner.keep_computed();
         runner.warm_cache()?;
         runner.keep();
         let expected = runner.expected_waf();

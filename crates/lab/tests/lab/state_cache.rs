@@ -108,6 +108,39 @@ fn a_run_is_the_same_with_and_without_what_is_kept() {
     }
 }
 
+/// Reads of drives that differ in times begin with the same state, which is kept once; what the drive is
+/// made of, or how, is another.
+#[test]
+fn drives_that_differ_in_times_share_what_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = StateCache::at(folder.path().to_owned());
+    let on = |changes: &[&str]| {
+        let changes: Vec<String> = changes.iter().map(|it| (*it).to_owned()).collect();
+        let changes = [&small::changes()[..], &changes].concat();
+        let simulation = Simulation::on_changed(small::DRIVE, &changes).unwrap();
+        simulation.flow("flow", "rw=randread bs=4k iodepth=8 number_ios=1000").unwrap()
+    };
+    for (changes, kept) in [
+        (&["flash.read=55us"][..], 1),
+        (&["flash.read=44us", "firmware.read=3us"], 1),
+        (&["bus.rate=800MT/s", "link.lanes=2", "queues.fetch_size=4"], 1),
+        (&["seed=2"], 2),
+        (&["gc.victim=fifo"], 3),
+        (&["seed=2", "flash.program=1ms"], 3),
+    ] {
+        let without = run(on(changes), None);
+        assert_eq!(run(on(changes), Some(&states)), without, "{changes:?}");
+        assert_eq!(entries(&states).len(), kept, "{changes:?}");
+    }
+    // How it is filled is another state, whatever reads it.
+    for bs in ["4k", "16k"] {
+        let filled = on(&[]).precondition(Precondition::Fill);
+        let filled = filled.flow("more", &format!("rw=read bs={bs} number_ios=100")).unwrap();
+        assert_eq!(run(filled.clone(), Some(&states)), run(filled, None), "{bs}");
+        assert_eq!(entries(&states).len(), 4, "{bs}");
+    }
+}
+
 type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 #[test]

@@ -4,6 +4,7 @@
 //! them and beyond. Hollow points were not used for fitting. No number is worked out here.
 
 use super::{Evidence, Figure, Measurement, Published};
+use mynah_lab::runner::SharedStates;
 use mynah_lab::simulation::SimulationError;
 use mynah_report::html::round_label;
 use mynah_result::figures::count;
@@ -75,13 +76,15 @@ pub fn picture(
     depths.extend(family.iter().map(|(depth, _)| *depth));
     depths.sort_unstable();
     depths.dedup();
+    let states = SharedStates::at_once();
     for depth in depths {
         // What is measured there, or else the next that is as long.
         let nearest =
             family.iter().min_by_key(|(other, _)| (other < &depth, other.abs_diff(depth)));
         let (at, model) = *nearest.expect("a family has members");
         let load = format!("{} iodepth={depth}", model.without("iodepth"));
-        let flow = Measurement { load, ..model.clone() }.run(name_or_path, changes)?;
+        let model_at = Measurement { load, ..model.clone() };
+        let flow = model_at.run(name_or_path, changes, &states)?;
         for trace in &mut traces {
             trace.predicted.push((depth, trace.figure.of(&flow)));
             let published = model.figures.get(&trace.figure).filter(|_| at == depth);

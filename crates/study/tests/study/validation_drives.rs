@@ -6,6 +6,7 @@
 //! the picture of `docs/validation.md`.
 
 use mynah_drive_file::shipped;
+use mynah_lab::runner::SharedStates;
 use mynah_study::evidence::{Checks, Compared, Evidence, Measurement, Paint, picture, text};
 use std::fs;
 use std::sync::Once;
@@ -21,7 +22,9 @@ fn check(
 ) -> (Evidence, Vec<Vec<Compared>>) {
     let mut evidence = Evidence::of(name).expect("it ships");
     evidence.measurements.retain(wanted);
-    let each = |m| evidence.check(m, name, &[]).unwrap_or_else(|error| panic!("{error:?}"));
+    let states = SharedStates::at_once();
+    let each =
+        |m| evidence.check(m, name, &[], &states).unwrap_or_else(|error| panic!("{error:?}"));
     let compared = evidence.measurements.iter().map(each).collect();
     (evidence, compared)
 }

@@ -36,7 +36,7 @@ use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
-pub use shared::Prepared;
+pub use shared::{Prepared, PreparedSnapshot};
 pub use written::Writer;
 
 /// Most different kinds of data on one plane.
