@@ -50,6 +50,18 @@ fn list(states: &StateCache) -> String {
     let (held, bound) = (bytes(states.held() as f64), bytes(states.bound() as f64));
     let drives = if entries.len() == 1 { "drive" } else { "drives" };
     let _ = writeln!(text, "{} prepared {drives} in {folder}: {held} of {bound}", entries.len());
+    let (count, bytes_of) = states.unfinished();
+    if count > 0 {
+        let size = bytes(bytes_of as f64);
+        let _ = writeln!(
+            text,
+            "{size} of that in {count} that a run is writing, or was when it was killed: `mynah cache \
+             clear` removes them"
+        );
+    }
+    if let Some(error) = states.obstacle() {
+        let _ = writeln!(text, "nothing can be kept there: {error}");
+    }
     text
 }
 

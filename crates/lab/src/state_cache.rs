@@ -15,7 +15,7 @@ use mynah_model::precondition::Prepared;
 use mynah_result::output::PendingFile;
 use postcard::Deserializer;
 use postcard::de_flavors::Slice;
-use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{Access, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -315,6 +315,21 @@ impl StateCache {
         files.filter(|(_, metadata)| metadata.is_file()).collect()
     }
 
+    /// How many files are being written, or never were to the end, and their bytes.
+    pub fn unfinished(&self) -> (usize, u64) {
+        let files = self.files().into_iter().filter(|(path, _)| !is_whole(path));
+        files.fold((0, 0), |(count, bytes), (_, file)| (count + 1, bytes + file.len()))
+    }
+
+    /// Why nothing can be kept there, if that is known: runs say nothing of it.
+    pub fn obstacle(&self) -> Option<io::Error> {
+        let nearest = self.folder.ancestors().find(|it| fs::symlink_metadata(it).is_ok())?;
+        if !nearest.is_dir() {
+            return Some(io::ErrorKind::NotADirectory.into());
+        }
+        rustix::fs::access(nearest, Access::WRITE_OK | Access::EXEC_OK).err().map(io::Error::from)
+    }
+
     /// What is in it, what was used last first.
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |(path, metadata): (PathBuf, fs::Metadata)| Entry {
@@ -323,8 +338,6 @@ impl StateCache {
             last_used: metadata.modified().ok(),
             path,
         };
-        let is_whole =
-            |path: &Path| path.file_name().is_some_and(|it| is_entry(&it.to_string_lossy()));
         let files = self.files().into_iter().filter(|(path, _)| is_whole(path));
         let mut entries: Vec<Entry> = files.map(entry).collect();
         entries
@@ -358,6 +371,11 @@ fn rest_of_entry(name: &str) -> Option<&str> {
 
 fn is_entry(name: &str) -> bool {
     rest_of_entry(name) == Some("")
+}
+
+/// Whether it is the file of an entry that was written to its end.
+fn is_whole(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| is_entry(&name.to_string_lossy()))
 }
 
 /// Opens an ordinary file that belongs to this user.

@@ -58,6 +58,12 @@ fn commands_share_what_they_prepare() {
     assert_eq!(result(sim(&with)), without);
     let listed = cache("", &states);
     assert!(listed.contains(", steady, seed 1, flows writes\n1 prepared drive in "), "{listed}");
+    // What a run leaves that is killed while it writes.
+    let unfinished = states.join(format!(".{}.tmp", names(&states)[0]));
+    fs::write(&unfinished, [0; 2048]).unwrap();
+    let listed = cache("", &states);
+    assert!(listed.contains("2.00KiB of that in 1 that a run is writing, or was"), "{listed}");
+    fs::remove_file(unfinished).unwrap();
     // As many bytes as are there are room for what is there and nothing more.
     let size = fs::metadata(states.join(&names(&states)[0])).unwrap().len();
     assert_eq!(result(sim(&format!("{with} --seed 2 --state-cache-size {size}"))), {
@@ -97,6 +103,11 @@ fn what_cannot_be_kept_is_no_error() {
     assert_eq!(result(full), without);
     let states = home.join(".cache/mynah/states");
     assert_eq!(names(&states), [""; 0]);
+    let mut listed = Command::new(env!("CARGO_BIN_EXE_mynah"));
+    listed.arg("cache").env("HOME", "/dev/null");
+    listed.env_remove("XDG_CACHE_HOME").env_remove("MYNAH_STATE_CACHE");
+    let listed = String::from_utf8(listed.output().unwrap().stdout).unwrap();
+    assert!(listed.ends_with("nothing can be kept there: not a directory\n"), "{listed}");
     // No home, none that can be, and one.
     assert_eq!(result(at_home(Path::new("/dev/null"))), without);
     assert_eq!(result(at_home(Path::new(""))), without);
