@@ -364,6 +364,7 @@ impl std::fmt::Debug for Stepper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mynah_result::rows::{Wide, stages};
 
     fn small(overrides: &[&str]) -> Stepper {
         let mut all =
@@ -423,9 +424,15 @@ mod tests {
             done.push_to(&mut rows);
         }
         assert_eq!((rows.len(), drive.outstanding(), drive.queues()), (300, 0, 3));
-        assert!(rows.latency_ps.iter().all(|&latency| latency > 0));
-        let sums = (0..300).map(|row| rows.stages_ps.iter().map(|stage| stage[row]).sum::<u64>());
-        let whole = rows.completed_ps.iter().zip(&rows.created_ps).map(|(end, start)| end - start);
+        let rows = rows.into_columns();
+        assert!(rows.wide(Wide::LatencyPs).iter().all(|&latency| latency > 0));
+        let spans = 0..stages(false).len();
+        let of_stages = |row: usize| {
+            spans.clone().map(|stage| rows.wide(Wide::StagePs(stage))[row]).sum::<u64>()
+        };
+        let sums = (0..300).map(of_stages);
+        let ends = rows.wide(Wide::CompletedPs).iter().zip(rows.wide(Wide::CreatedPs));
+        let whole = ends.map(|(end, start)| end - start);
         assert!(sums.eq(whole));
         assert!(drive.drive().counters().host_units_written >= 300);
     }

@@ -12,7 +12,7 @@ use mynah_lab::SimulationError;
 use mynah_lab::runner::RunError;
 use mynah_lab::simulation::Step;
 use mynah_result::output::PendingFile;
-use mynah_result::rows::{RequestBatch, RowSink};
+use mynah_result::rows::{KEPT_ROWS, RequestColumns, RowSink};
 use mynah_result::series::DEFAULT_INTERVAL;
 use mynah_result::timeline::Window;
 use pyo3::prelude::*;
@@ -233,13 +233,14 @@ pub(crate) fn run(
     let mut simulation = simulation.simulation.clone();
     let report = outputs.apply(&mut simulation)?;
     enough_memory(&simulation, 1)?;
-    let rows: Arc<Mutex<Vec<RequestBatch>>> = Arc::default();
+    let rows: Arc<Mutex<Vec<RequestColumns>>> = Arc::default();
     if requests {
         let rows = rows.clone();
-        simulation.rows = Some(RowSink(Arc::new(move |batch| {
+        let take = Arc::new(move |batch| {
             rows.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
             true
-        })));
+        });
+        simulation.rows = Some(RowSink { rows: KEPT_ROWS, take });
     }
     let flows: Vec<String> = simulation.flows.iter().map(|flow| flow.name.clone()).collect();
     let has_link = simulation.config.ethernet.is_some();

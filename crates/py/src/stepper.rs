@@ -305,7 +305,9 @@ impl Stepper {
                 Ok::<_, Failure>((rows, whole))
             })?;
             if whole {
-                return guarded(py, || Table::of_requests(vec![more], &self.flows, self.has_link));
+                return guarded(py, || {
+                    Table::of_requests(vec![more.into_columns()], &self.flows, self.has_link)
+                });
             }
             rows = more;
             if let Err(signal) = py.check_signals() {

@@ -4,7 +4,7 @@ use crate::failure::{Failure, guarded};
 use crate::run::{LOOK, Measured, RunOutcome, Shared, enough_memory, interrupted, spawn};
 use crate::simulation::Simulation;
 use crate::table::Table;
-use mynah_result::rows::{RequestBatch, RowSink};
+use mynah_result::rows::{BATCH_ROWS, RequestColumns, RowSink};
 use pyo3::prelude::*;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 const AHEAD: usize = 4;
 
 struct Running {
-    batches: Receiver<RequestBatch>,
+    batches: Receiver<RequestColumns>,
     thread: JoinHandle<RunOutcome>,
 }
 
@@ -37,11 +37,12 @@ impl Stream {
         enough_memory(&simulation, 1)?;
         let (sender, batches) = sync_channel(AHEAD - 1);
         let sender = Mutex::new(sender);
-        simulation.rows = Some(RowSink(Arc::new(move |batch| {
+        let take = Arc::new(move |batch| {
             // It waits for room without anything else that is locked.
             let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
             sender.send(batch).is_ok()
-        })));
+        });
+        simulation.rows = Some(RowSink { rows: BATCH_ROWS, take });
         let flows = simulation.flows.iter().map(|flow| flow.name.clone()).collect();
         let has_link = simulation.config.ethernet.is_some();
         let shared = Arc::new(Shared::default());
@@ -113,7 +114,7 @@ impl Drop for Stream {
 }
 
 enum Waited {
-    Batch(Box<RequestBatch>),
+    Batch(Box<RequestColumns>),
     End(Box<RunOutcome>),
     Over,
     Nothing,

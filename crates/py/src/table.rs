@@ -9,9 +9,10 @@ use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch,
     RecordBatchIterator, StringArray, UInt16Array, UInt32Array, UInt64Array,
 };
+use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{Field, Schema, SchemaRef};
 use mynah_result::kind::status_name;
-use mynah_result::rows::{OP_NAMES, RequestBatch, STATUSES, stages};
+use mynah_result::rows::{OP_NAMES, RequestBatch, RequestColumns, STATUSES, Wide, stages};
 use mynah_result::series::{COLUMNS, Holds};
 use mynah_result::{Result as RunResult, StageTime};
 use mynah_study::sweep::Column;
@@ -58,7 +59,8 @@ impl Table {
     /// Bytes that the columns take.
     fn nbytes(&self) -> usize {
         let columns = self.batches.iter().flat_map(RecordBatch::columns);
-        columns.map(|column| column.get_array_memory_size()).sum()
+        // Columns may be parts of one allocation.
+        columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or_default()).sum()
     }
 }
 
@@ -76,7 +78,7 @@ impl Table {
 
     /// Completed requests, of flows with these names.
     pub(crate) fn of_requests(
-        batches: Vec<RequestBatch>,
+        batches: Vec<RequestColumns>,
         flows: &[String],
         has_link: bool,
     ) -> Result<Table, Failure> {
@@ -86,7 +88,8 @@ impl Table {
             made.push(Table::of(requests(batch, &names, has_link)?)?);
         }
         if made.is_empty() {
-            made.push(Table::of(requests(RequestBatch::new(has_link), &names, has_link)?)?);
+            let none = RequestBatch::new(has_link).into_columns();
+            made.push(Table::of(requests(none, &names, has_link)?)?);
         }
         let schema = made[0].schema.clone();
         Ok(Table { schema, batches: made.into_iter().flat_map(|table| table.batches).collect() })
@@ -117,7 +120,7 @@ impl Names {
 
 /// The columns of completed requests: as the request log has them, but in picoseconds.
 fn requests(
-    batch: RequestBatch,
+    mut batch: RequestColumns,
     names: &Names,
     has_link: bool,
 ) -> Result<Vec<(String, ArrayRef)>, Failure> {
@@ -126,25 +129,38 @@ fn requests(
         let made = DictionaryArray::try_new(keys, names.clone()).map_err(|e| unfit(&e))?;
         Ok::<_, Failure>(Arc::new(made) as ArrayRef)
     };
-    let whole = |numbers: Vec<u64>| Arc::new(UInt64Array::from(numbers)) as ArrayRef;
+    // They lie in one allocation, which all of them share.
+    let all = Buffer::from_vec(std::mem::take(&mut batch.wide));
+    let whole = |column: Wide| {
+        let place = batch.place(column);
+        let values = ScalarBuffer::new(all.clone(), place.start, place.len());
+        Arc::new(UInt64Array::new(values, None)) as ArrayRef
+    };
+    let stages = stages(has_link).into_iter().enumerate();
+    let spans: Vec<_> = stages
+        .map(|(number, stage)| (format!("{}_ps", stage.name()), whole(Wide::StagePs(number))))
+        .collect();
+    let times = [
+        ("created_ps", Wide::CreatedPs),
+        ("inserted_ps", Wide::InsertedPs),
+        ("completed_ps", Wide::CompletedPs),
+        ("latency_ps", Wide::LatencyPs),
+    ]
+    .map(|(name, column)| (name.to_owned(), whole(column)));
+    let (id, sector) = (whole(Wide::Id), whole(Wide::Sector));
     let flow = PrimitiveArray::<Int32Type>::from(batch.flow);
     let flow = DictionaryArray::try_new(flow, names.flows.clone()).map_err(|e| unfit(&e))?;
     let mut columns: Vec<(String, ArrayRef)> = vec![
-        ("id".to_owned(), whole(batch.id)),
+        ("id".to_owned(), id),
         ("flow".to_owned(), Arc::new(flow)),
         ("queue".to_owned(), Arc::new(UInt16Array::from(batch.queue))),
         ("op".to_owned(), small(batch.op, &names.ops)?),
-        ("sector".to_owned(), whole(batch.sector)),
+        ("sector".to_owned(), sector),
         ("sectors".to_owned(), Arc::new(UInt32Array::from(batch.sectors))),
         ("status".to_owned(), small(batch.status, &names.statuses)?),
-        ("created_ps".to_owned(), whole(batch.created_ps)),
-        ("inserted_ps".to_owned(), whole(batch.inserted_ps)),
-        ("completed_ps".to_owned(), whole(batch.completed_ps)),
-        ("latency_ps".to_owned(), whole(batch.latency_ps)),
     ];
-    for (stage, spans) in stages(has_link).into_iter().zip(batch.stages_ps) {
-        columns.push((format!("{}_ps", stage.name()), whole(spans)));
-    }
+    columns.extend(times);
+    columns.extend(spans);
     Ok(columns)
 }
 
