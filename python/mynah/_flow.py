@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -34,8 +34,9 @@ class Flow:
         object.__setattr__(self, "_options", tuple(_native.flow(words(given))))
 
     @classmethod
-    def _of(cls, options: tuple[tuple[str, str], ...]) -> Flow:
-        return cls(**dict(options))
+    def _of(cls, options: Iterable[tuple[str, str]]) -> Flow:
+        """The flow that says this in words."""
+        return cls(**dict(options))  # type: ignore[arg-type]
 
     @property
     def name(self) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mynah import _native
-from mynah._schema import ResultFields
+from mynah._schema import Device, ResultFields
 from mynah._table import Tables
 
 if TYPE_CHECKING:
@@ -72,6 +72,18 @@ class Result(ResultFields):
     def compare(self, other: Result, names: tuple[str, str] = ("this", "other")) -> Comparison:
         """This result and another side by side."""
         return Comparison(names, (self._text, other._text))
+
+    @property
+    def device(self) -> Device:
+        """What the drive counted. Of an enclosure, and where only a host's side is known, a
+        `UsageError`.
+        """
+        if self._device is None:
+            from mynah._errors import UsageError
+
+            why = "it is of a host that loaded a target" if self.host else "it is of several drives"
+            raise UsageError(f"device: no drive's counters belong to this result: {why}")
+        return self._device
 
     @property
     def tables(self) -> Tables:

@@ -717,7 +717,7 @@ class ResultFields:
     """Real time only: the gap between two looks at a queue."""
     blame: tuple[BlameEntry, ...]
     """Who waited for whom."""
-    device: Device | None
+    _device: Device | None
     """What the drive counted; null where only a host's side is known."""
     drive: str
     """The drive's name."""
@@ -792,7 +792,7 @@ class ResultFields:
         return cls(
             arrival_uncertainty_ns=None if data["arrival_uncertainty_ns"] is None else Latency._read(data["arrival_uncertainty_ns"]),
             blame=tuple(BlameEntry._read(item) for item in data["blame"]),
-            device=None if data["device"] is None else Device._read(data["device"]),
+            _device=None if data["device"] is None else Device._read(data["device"]),
             drive=data["drive"],
             drive_hash=data["drive_hash"],
             events=data["events"],

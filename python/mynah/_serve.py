@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 from mynah._command import command
 from mynah._drive import Drive
 from mynah._errors import Error, RunError, Untrusted, UsageError
-from mynah._options import FlowOptions
+from mynah._options import BenchOptions, ServeOptions
 from mynah._result import Result
-from mynah._words import Set, Value, assignments, shown, text
+from mynah._words import Set, assignments, shown, text
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -38,7 +38,10 @@ def _arguments(options: Mapping[str, object]) -> list[str]:
     made = []
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
-        for item in value if isinstance(value, (list, tuple)) else [value]:
+        items: Sequence[object] = [value]
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+            items = value
+        for item in items:
             if item is True:
                 made.append(option)
             elif item is not None and item is not False:
@@ -160,7 +163,7 @@ class Server:
             raise UsageError("the result is known when the server has ended: after stop()")
         return self._result
 
-    def bench(self, **options: Unpack[FlowOptions]) -> Result:
+    def bench(self, **options: Unpack[BenchOptions]) -> Result:
         """Loads the drive with one flow, by `mynah bench`. Options are those of that command."""
         if self.addresses:
             target = f"tcp://{self._first()}/{self.nqn}"
@@ -240,7 +243,7 @@ def serve(
     tcp: str | list[str] | None = None,
     vfio_user: bool | str | os.PathLike[str] = False,
     ready_s: float = _READY_S,
-    **options: Value | list[str],
+    **options: Unpack[ServeOptions],
 ) -> Server:
     """Serves a drive until the `with` block ends, on a free port of this machine.
 
@@ -270,7 +273,7 @@ def serve(
     return Server(arguments, text_of_drive, ready_s, folder)
 
 
-def bench(target: str, **options: Unpack[FlowOptions]) -> Result:
+def bench(target: str, **options: Unpack[BenchOptions]) -> Result:
     """Loads the target at `tcp://HOST:PORT/NQN` or `vfio-user:DIR`, as `mynah bench` does."""
     said = [command(), "bench", target, "--json=-", "--quiet", *_arguments({**options})]
     try:

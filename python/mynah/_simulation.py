@@ -17,8 +17,20 @@ from mynah import _native
 from mynah._drive import Drive
 from mynah._errors import RunError, Unfit, Untrusted, UsageError
 from mynah._flow import Flow
+from mynah._options import Precondition
 from mynah._result import Result
-from mynah._words import Set, Value, Words, arguments, assignments, several, shown, words
+from mynah._words import (
+    Place,
+    Set,
+    Share,
+    Time,
+    Words,
+    arguments,
+    assignments,
+    several,
+    shown,
+    words,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -26,35 +38,35 @@ if TYPE_CHECKING:
     from mynah._sweep import Axes, Sweep
     from mynah._table import Table
 
-_Path = str | os.PathLike[str]
+_Path = Place
 
 
 class Settings(TypedDict, total=False):
     """What a run as a whole has, named as in experiment files and as the options of `mynah sim`."""
 
-    seed: Value
+    seed: int | None
     """Seeds the drive and the workloads; 1 if not given."""
-    precondition: Value
+    precondition: Precondition | None
     """The state the drive starts in: `none`, `fill`, `steady` or `steady:random`."""
-    settle: Value
+    settle: Time | None
     """How long it runs unmeasured then: `auto`, `off` or a time."""
-    ramp_time: Value
+    ramp_time: Time | None
     """Simulated time before results are taken."""
-    precision: Value
+    precision: Share | None
     """How precisely figures are to be known where the runtime is `auto`."""
-    until_steady: Value
+    until_steady: Time | bool | None
     """Ends the run when it is steady by SNIA's rule, in rounds of this length."""
-    load_state: Value
+    load_state: Place | None
     """A file with a saved state to start from."""
-    alone: Value
+    alone: bool | None
     """Whether each flow also runs by itself, for slowdown and fairness."""
-    require_steady: Value
+    require_steady: bool | None
     """Whether a result of a drive that is not at rest is not to be trusted."""
-    drives: Value
+    drives: int | None
     """So many drives behind a switch."""
-    uplink: Value
+    uplink: str | None
     """What the switch carries to hosts, each way, as in `400Gbit/s`."""
-    latency: Value
+    latency: Time | None
     """What the switch takes, each way."""
 
 
@@ -207,7 +219,7 @@ class Simulation:
         report: _Path | None = None,
         request_log: _Path | None = None,
         intervals: _Path | None = None,
-        interval: Value = None,
+        interval: Time | None = None,
         timeline: _Path | None = None,
         timeline_window: str | None = None,
         profile: _Path | None = None,
@@ -417,14 +429,14 @@ def _of_saying(said: _native._Saying, base: Simulation) -> Simulation:
     """A point of a sweep of `base`."""
     (source, text, changes, faults), flows, settings, point = said
     drive = Drive._of(source, text, changes, faults)
-    made = [Flow(**dict(flow)) for flow in flows]
+    made = [Flow._of(flow) for flow in flows]
     return Simulation._of(drive, made, settings, base._digests, dict(point))
 
 
 def _in_words(said: tuple[str, str | None, list[str], list[Words], Words]) -> Simulation:
     source, text, changes, flows, settings = said
     drive = Drive._of(source, text, changes, ())
-    return Simulation._of(drive, [Flow(**dict(flow)) for flow in flows], settings)
+    return Simulation._of(drive, [Flow._of(flow) for flow in flows], settings)
 
 
 def load(path: _Path) -> Simulation:
@@ -449,7 +461,7 @@ def load_fio(path: _Path, drive: _Path | Drive = "enterprise-tlc") -> Simulation
     flows, settings, remarks = _native.load_fio(drive._made, Path(path))
     for remark in remarks:
         warnings.warn(remark, stacklevel=2)
-    return Simulation._of(drive, [Flow(**dict(flow)) for flow in flows], settings)
+    return Simulation._of(drive, [Flow._of(flow) for flow in flows], settings)
 
 
 def load_mqsim(config: _Path, workload: _Path) -> list[Simulation]:

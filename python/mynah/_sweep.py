@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mynah import _native
 from mynah._engines import Engine, Lost, engine
@@ -21,6 +21,9 @@ from mynah._simulation import Simulation, _command, _of_saying
 from mynah._table import Table
 from mynah._words import shown, text
 from mynah._work import Call, Outcome, Task
+
+if TYPE_CHECKING:
+    import polars
 
 Axes = Mapping[str | tuple[str, ...], Iterable[object]]
 """What is varied, by the keys of `[sweep]`; of several keys that change together, tuples."""
@@ -363,7 +366,7 @@ class SweepResult(Sequence[Result]):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """The table as a `polars.DataFrame`."""
         return self.table.to_polars()
 

@@ -10,8 +10,14 @@ from decimal import Decimal
 
 from mynah._errors import UsageError
 
-Value = str | int | float | bool | timedelta | os.PathLike[str] | Sequence[int] | None
-"""What options take: text as the command has it, numbers, times; None is not given."""
+Size = str | int
+"""Bytes, or text such as `"16k"`."""
+Share = str | float
+"""Percent, or text such as `"10%"`; of some options bytes."""
+Time = str | float | timedelta
+"""Seconds, text such as `"200ms"`, or a `timedelta`."""
+Place = str | os.PathLike[str]
+"""The path of a file or a folder."""
 
 Words = list[tuple[str, str]]
 
