@@ -271,6 +271,16 @@ def test_handlers_of_signals_are_left_alone(small):
         signal.signal(signal.SIGALRM, before)
 
 
+def test_the_drive_of_an_enclosure(small):
+    flow = mynah.Flow("a", rw="randread", number_ios=20)
+    one = mynah.Simulation("samsung-ethernet", flow, set=small, precondition="fill")
+    assert one.run().device.flash_reads > 0
+    both = one.replace(drives=2, uplink="400Gbit/s").run()
+    with pytest.raises(mynah.UsageError, match="of several drives"):
+        both.device
+    assert mynah.Result.from_json(both.json()) == both
+
+
 def resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
