@@ -1,12 +1,13 @@
 //! A socket and the machine that speaks NVMe/TCP over it.
 
 use super::HostError;
+use super::names;
 use super::watch::Watch;
 use crate::clock::{Clock, Rate};
 use mynah_wire::tcp::host::{Event, Host, HostConfig, Payload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ pub(super) fn connect(address: &str, timeout: Duration) -> Result<TcpStream, Hos
     let lookup = |error| HostError::Lookup { address: address.to_owned(), error };
     let failed = |error| HostError::Connect { address: address.to_owned(), error };
     let mut last = io::Error::new(io::ErrorKind::NotFound, "it has no address");
-    for address in address.to_socket_addrs().map_err(lookup)? {
+    for address in names::addresses(address).map_err(lookup)? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
                 stream.set_nodelay(true).map_err(failed)?;

@@ -14,6 +14,7 @@ mod discovery;
 mod encryption;
 pub mod key_value;
 pub mod load;
+mod names;
 mod namespace;
 mod patience;
 mod profile_query;
