@@ -13,6 +13,7 @@ mod kv;
 mod nvme;
 mod profile;
 mod serve;
+mod short;
 mod sim;
 mod states;
 mod suggest;
@@ -40,12 +41,13 @@ pub(crate) use states::{Cache, CacheVerb, StatesArgs};
 pub(crate) use suggest::served_faults;
 
 use bench::BENCH_EXAMPLES;
-use clap::{Parser, Subcommand, ValueHint};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use compare::COMPARE_EXAMPLES;
 use profile::ATTACH_EXAMPLES;
 use serve::SERVE_EXAMPLES;
 use sim::SIM_EXAMPLES;
 use states::CACHE_EXAMPLES;
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -61,12 +63,14 @@ Examples:
   mynah sim --help                            everything a simulation can do
   mynah serve                                 be the drive, over NVMe/TCP on loopback
   mynah serve --vfio-user /tmp/drive          be the drive, on the PCIe bus of a QEMU guest
-  mynah bench tcp://127.0.0.1                 use it";
+  mynah bench tcp://127.0.0.1                 use it
+
+Pages: mynah help drives, loads, traces or results.";
 
 /// Everything.
 #[derive(Parser)]
 #[command(name = "mynah", version, long_version = long_version(), about = ABOUT, after_help = EXAMPLES)]
-#[command(max_term_width = 100)]
+#[command(max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -88,19 +92,13 @@ pub(crate) enum Verb {
     /// Put a load on a target over NVMe/TCP or vfio-user, and measure
     ///
     /// Without options: 4 KiB random reads at an iodepth of 32, for 10 s.
-    #[command(
-        after_help = "More with --help: examples, exit codes.",
-        after_long_help = BENCH_EXAMPLES
-    )]
+    #[command(after_long_help = BENCH_EXAMPLES)]
     Bench(Box<Bench>),
     /// Simulate a drive under a workload
     ///
     /// Without options: 4 KiB random reads at an iodepth of 32 on the default drive in steady
     /// state.
-    #[command(
-        after_help = "More with --help: examples, experiment files, exit codes.",
-        after_long_help = SIM_EXAMPLES
-    )]
+    #[command(after_long_help = SIM_EXAMPLES)]
     Sim(Box<Sim>),
     /// Store, retrieve, delete and list keys of a key-value namespace
     ///
@@ -115,7 +113,7 @@ pub(crate) enum Verb {
     /// Serve a drive to NVMe/TCP hosts in real time
     ///
     /// Prints `ready {json}` when hosts can connect; ends in order on Ctrl-C and SIGTERM.
-    #[command(after_help = SERVE_EXAMPLES)]
+    #[command(after_long_help = SERVE_EXAMPLES)]
     Serve(Box<Serve>),
     /// Say what works on this machine, and how to get the rest
     Doctor(Doctor),
@@ -170,6 +168,31 @@ pub(crate) enum Verb {
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
+    /// Print the help of a verb, or how a page begins: drives, loads, traces, results
+    Help {
+        /// A verb, as in `mynah help sim` or `mynah help profile show`, or one of these pages [default:
+        /// what verbs there are]
+        #[arg(value_name = "VERB|PAGE", hide_possible_values = true)]
+        what: Vec<String>,
+    },
+}
+
+/// The command line, with first pages of help that are short.
+pub(crate) fn command() -> clap::Command {
+    short::shortened(Cli::command())
+}
+
+/// Reads the command line. `mynah profile help show` is `mynah help profile show`.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let has_parts = |verb: &OsString| {
+        let command = Cli::command();
+        command.find_subcommand(verb).is_some_and(clap::Command::has_subcommands)
+    };
+    if words.get(2).is_some_and(|word| word == "help") && words.get(1).is_some_and(has_parts) {
+        words.swap(1, 2);
+    }
+    command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches))
 }
 
 impl Verb {
@@ -191,7 +214,8 @@ impl Verb {
             | Verb::Profile { .. }
             | Verb::Cache(_)
             | Verb::Completions { .. }
-            | Verb::Man { .. } => None,
+            | Verb::Man { .. }
+            | Verb::Help { .. } => None,
         }
     }
 }
@@ -219,7 +243,6 @@ pub(crate) fn flag(option: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
     use mynah_workload::FlowOptions;
 
     #[test]

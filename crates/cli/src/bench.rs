@@ -10,7 +10,7 @@ use crate::progress::Bar;
 use crate::target::{self, ResolvedTarget};
 use crate::values;
 use mynah_lab::SimulationError;
-use mynah_lab::simulation::Step;
+use mynah_lab::simulation::{Step, flow_text};
 use mynah_report::summary;
 use mynah_result::Run;
 use mynah_result::output::PendingFile;
@@ -29,6 +29,7 @@ const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
 
 /// Puts a load on a target; whether it was interrupted.
 pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
+    print::refuse_verbose(args.verbose, args.json.as_deref())?;
     let mut remarks = Vec::new();
     let Planned { flows, ramp, verify } = flows(args, &mut remarks)?;
     let begin =
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let json = json.map(PendingFile::create).transpose()?;
     crate::hgrm::check(args.hgrm.as_deref())?;
     let profile = profile.map(|profile| profile.ask(&place, wait));
+    let asked: Vec<_> = flows.iter().map(|flow| (flow.name.clone(), flow_text(flow))).collect();
     let load = |(index, flow)| Load {
         target: place.clone(),
         flow,
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
         }
     };
     outcome.result.run = run;
-    show(args, &outcome, json, &remarks)?;
+    show(args, &outcome, &asked, json, &remarks)?;
     if let Some(profile) = profile {
         profile.finish(!args.quiet && !to_standard_output(args))?;
     }
@@ -97,6 +99,7 @@ fn watched(args: &Bench, loads: &[Load]) -> (Result<Outcome, LoadError>, Run) {
 fn show(
     args: &Bench,
     outcome: &Outcome,
+    asked: &[(String, String)],
     json: Option<PendingFile>,
     remarks: &[String],
 ) -> Result<(), Failure> {
@@ -115,7 +118,7 @@ fn show(
     if to_standard_output(args) {
         print::out(&outcome.result.to_json())
     } else if !args.quiet {
-        print::out(&summary::text(&outcome.result))
+        print::out(&summary::detailed(&outcome.result, asked, print::detail(args.verbose)))
     } else {
         Ok(())
     }

@@ -127,7 +127,7 @@ fn show(args: &Guest, json: Option<PendingFile>, result: &RunResult) -> Result<(
         json.finish(&result.to_json())?;
     }
     if !args.quiet {
-        print::out(&summary::text(result))?;
+        print::out(&summary::detailed(result, &[], print::detail(args.verbose)))?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod drives;
 mod failure;
 mod fio_words;
 mod guest;
+mod help;
 mod hgrm;
 mod key;
 mod kv;
@@ -26,8 +27,7 @@ mod sim;
 mod target;
 mod values;
 
-use args::{Cli, StatesArgs, Verb};
-use clap::Parser;
+use args::{StatesArgs, Verb};
 use failure::Failure;
 use mynah_lab::StateCache;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ static ALLOCATOR: mynah_memory::HugePages = mynah_memory::HugePages;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match args::parse() {
         Ok(cli) => cli,
         Err(error) => {
             failure::install();
@@ -87,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Cache(args) => cache::run(&args),
         Verb::Completions { shell } => shell::completions(shell),
         Verb::Man { dir } => shell::man(&dir),
+        Verb::Help { what } => help::run(&what),
     };
     // Of runs that were not waited for.
     mynah_result::output::remove_unfinished();

@@ -50,6 +50,7 @@ const CREDIT_MAX: Span = Span::from_ms(100);
 
 /// Serves drives until the process is told to end.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
+    print::refuse_verbose(args.verbose, args.json.as_deref())?;
     progress::interrupted_means("the drive was not ready yet, and nothing was served");
     let options = options(args)?;
     let count = Count::of(args)?;
@@ -467,9 +468,10 @@ fn show(
     if args.json.as_deref() == Some(Path::new("-")) {
         print::out(&json())?;
     } else if !args.quiet {
+        let told = |result| summary::detailed(result, &[], print::detail(args.verbose));
         let summaries = results.iter().map(|(name, result)| match results.len() {
-            1 => summary::text(result),
-            _ => format!("{name}\n\n{}", summary::text(result)),
+            1 => told(result),
+            _ => format!("{name}\n\n{}", told(result)),
         });
         print::out(&summaries.collect::<Vec<_>>().join("\n"))?;
     }

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 /// Simulates; whether it was interrupted.
 pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
     refuse_flow_options(args)?;
+    crate::print::refuse_verbose(args.output.verbose, args.output.json.as_deref())?;
     refuse_overwriting(args)?;
     if let Some(recording) = &args.source.replay {
         let outputs = Outputs::create(args, &[String::new()])?;
@@ -58,6 +59,13 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
         if args.output.pcap.is_some() {
             let help = "capture a run of its own: one point of the sweep, one seed";
             return Err(Failure::usage("--pcap captures one run, not many", Some(help)));
+        }
+        if args.output.verbose {
+            let help = "one point of the sweep, or one seed, has a summary of its own";
+            return Err(Failure::usage(
+                "-v shows one run, and of many a table is shown",
+                Some(help),
+            ));
         }
         let simulations = simulations.into_iter().map(|(_, simulation)| simulation).collect();
         return batch::run(args, simulations, &remarks);
@@ -500,9 +508,15 @@ impl Outputs {
         if args.output.json.as_deref() == Some(Path::new("-")) {
             print::out(&json())?;
         } else if !args.output.quiet {
-            let summaries = done.iter().map(|(name, measured)| match name.is_empty() {
-                true => measured.summary(),
-                false => format!("{name}\n\n{}", measured.summary()),
+            let summaries = done.iter().map(|(name, measured)| {
+                let summary = match args.output.verbose {
+                    true => measured.full_summary(),
+                    false => measured.summary(),
+                };
+                match name.is_empty() {
+                    true => summary,
+                    false => format!("{name}\n\n{summary}"),
+                }
             });
             print::out(&summaries.collect::<Vec<_>>().join("\n"))?;
         }

@@ -488,6 +488,7 @@ impl Listener {
         }
         Ok(Measured {
             result,
+            asked: Vec::new(),
             curves: ReportCurves::new(&self.recorder),
             preconditioned,
             interrupted: self.interrupted,

@@ -28,7 +28,7 @@ use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_model::stats::Counters;
 use mynah_report::capture::Capture;
-use mynah_report::summary;
+use mynah_report::summary::{self, Detail};
 use mynah_report::{html as report, html::ReportCurves};
 use mynah_result::output::{OutputError, PendingFile};
 use mynah_result::request_log::{RequestLog, RequestLogError};
@@ -868,8 +868,10 @@ impl Simulation {
         result.settled = outcome.settled.map(Settling::from);
         result.trace_writes = outcome.trace_writes;
         result.precision = outcome.precision;
+        let asked = self.flows.iter().map(|flow| (flow.name.clone(), flow_text(flow)));
         Measured {
             result,
+            asked: asked.collect(),
             curves: ReportCurves::new(&outcome.recorder).over_time(outcome.series),
             preconditioned: outcome.preconditioned,
             interrupted: outcome.interrupted,
@@ -1043,6 +1045,8 @@ impl Simulation {
 pub struct Measured {
     /// The result document of the run.
     pub result: RunResult,
+    /// Of each flow by its name: what it was to do. Empty where that is not known.
+    pub asked: Vec<(String, String)>,
     /// The latency distributions, for the report.
     pub curves: ReportCurves,
     /// What preconditioning found.
@@ -1056,7 +1060,12 @@ pub struct Measured {
 impl Measured {
     /// The text summary, as `mynah sim` prints it.
     pub fn summary(&self) -> String {
-        summary::text(&self.result)
+        summary::detailed(&self.result, &self.asked, Detail::Short)
+    }
+
+    /// The same with all stages, waits and devices, as `mynah sim -v` prints it.
+    pub fn full_summary(&self) -> String {
+        summary::detailed(&self.result, &self.asked, Detail::Full)
     }
 
     /// The report, an HTML document.
@@ -1105,7 +1114,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// One line of [`Simulation::describe`] about a flow.
-fn flow_text(flow: &FlowSpec) -> String {
+pub fn flow_text(flow: &FlowSpec) -> String {
     let mut parts = Vec::new();
     match &flow.source {
         Source::Trace(trace) => {

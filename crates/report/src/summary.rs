@@ -1,6 +1,6 @@
-//! The summary of a run for people, in the manner of fio: what every flow got, what the
-//! drive did, where the time went, and who delayed whom. At most 100 columns wide, a unit on
-//! every number.
+//! The summary of a run for people, in the manner of fio: what was asked, what every flow got, what
+//! the drive did, where the time went, and who delayed whom. At most 100 columns wide, a unit on
+//! every number. The short one is what most runs need to know, on one screen.
 
 use mynah_result::{
     BlameEntry, Device, Flow, Guest, Host, KeyValueCounts, Latency, PathCredit, Precision, Result,
@@ -9,6 +9,8 @@ use mynah_result::{
 use mynah_stamp::Stage;
 use std::fmt::Write;
 
+mod distribution;
+mod short;
 pub(crate) mod slow;
 
 use mynah_result::figures::{bandwidth, bar, bytes, count, duration, if_known, named, percent};
@@ -22,14 +24,46 @@ const EXPLAINED_PART: f64 = 0.01;
 /// Every kind of command gets its own breakdown, unless there are more kinds than this.
 const BREAKDOWNS: usize = 6;
 
-/// The text summary of one run.
+/// How much of a run is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// One screen: the verdict, the latencies, the stages that matter, the one sentence of blame.
+    Short,
+    /// All stages, waits and devices, the slowest I/Os, and the distribution of latencies.
+    Full,
+}
+
+/// The short summary of one run.
 pub fn text(result: &Result) -> String {
+    detailed(result, &[], Detail::Short)
+}
+
+/// The summary of one run. `asked` says of flows by their names what they were to do.
+pub fn detailed(result: &Result, asked: &[(String, String)], detail: Detail) -> String {
     let mut out = String::new();
-    write(&mut out, result).expect("a string takes everything");
+    let written = match detail {
+        Detail::Short => short::write(&mut out, result, asked),
+        Detail::Full => write(&mut out, result, asked),
+    };
+    written.expect("a string takes everything");
     out
 }
 
-fn write(out: &mut String, result: &Result) -> std::fmt::Result {
+fn write(out: &mut String, result: &Result, asked: &[(String, String)]) -> std::fmt::Result {
+    write_head(out, result, asked)?;
+    if let Some(device) = &result.device {
+        write_device(out, result, device)?;
+    }
+    write_real_time(out, result)?;
+    distribution::write(out, result)?;
+    write_breakdowns(out, result)?;
+    write_blame(out, result)?;
+    slow::write(out, result)?;
+    write_foot(out, result)
+}
+
+/// The verdicts that come first, and what every flow got.
+fn write_head(out: &mut String, result: &Result, asked: &[(String, String)]) -> std::fmt::Result {
     for failure in &result.failures {
         writeln!(out, "FAILED: {failure}\n")?;
     }
@@ -47,7 +81,8 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
         writeln!(out, "NOT KNOWN TO {to}: {how}\n")?;
     }
     for flow in &result.flows {
-        write_flow(out, flow)?;
+        let asked = asked.iter().find(|(name, _)| *name == flow.name);
+        write_flow(out, flow, asked.map_or("", |(_, asked)| asked))?;
     }
     if let Some(known) = precision.filter(|precision| precision.known) {
         let Precision { allowed, half_width, batches, batch_ns, .. } = known;
@@ -60,9 +95,11 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
         let flows = result.flows.len();
         writeln!(out, "fairness {fairness:.2} of 1, weighted speedup {speedup:.2} of {flows}")?;
     }
-    if let Some(device) = &result.device {
-        write_device(out, result, device)?;
-    }
+    Ok(())
+}
+
+/// What only a host, or only real time, has.
+fn write_real_time(out: &mut String, result: &Result) -> std::fmt::Result {
     if let Some(host) = &result.host {
         write_host(out, result, host)?;
     }
@@ -76,12 +113,11 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     if let Some(credit) = &result.path_credit {
         write_credit(out, credit)?;
     }
-    if let Some(guest) = &result.guest {
-        write_guest(out, guest)?;
-    }
-    write_breakdowns(out, result)?;
-    write_blame(out, result)?;
-    slow::write(out, result)?;
+    result.guest.as_ref().map_or(Ok(()), |guest| write_guest(out, guest))
+}
+
+/// What dominates, and the remarks.
+fn write_foot(out: &mut String, result: &Result) -> std::fmt::Result {
     if let Some(hint) = hint(result) {
         writeln!(out, "\n{hint}")?;
     }
@@ -135,8 +171,14 @@ pub(crate) fn not_known(missed: &Precision) -> String {
     }
 }
 
-fn write_flow(out: &mut String, flow: &Flow) -> std::fmt::Result {
-    writeln!(out, "{}:", flow.name)?;
+fn write_flow(out: &mut String, flow: &Flow, asked: &str) -> std::fmt::Result {
+    match asked {
+        "" => writeln!(out, "{}:", flow.name)?,
+        _ => {
+            let parts: Vec<String> = asked.split(", ").map(str::to_owned).collect();
+            write_wrapped(out, &format!("{}: ", flow.name), &parts)?;
+        }
+    }
     for (kind, side) in flow.sides() {
         write_side(out, kind.name(), side)?;
     }
@@ -327,6 +369,26 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         let [down, up] = device.link_utilisation.map(percent);
         writeln!(out, ",\n        link {down} to the drive, {up} to the host")?;
     }
+    write_losses(out, device)?;
+    if let Some((wear, used)) = device.wear.as_ref().and_then(|wear| Some((wear, wear.life_used?)))
+    {
+        write!(out, "  life used: {}", percent(used))?;
+        if let Some(left) = wear.writes_left_bytes {
+            write!(out, ", about {:.3} TB can still be written", left * 1e-12)?;
+        }
+        if let Some(left) = wear.lifetime_left_s {
+            write!(out, " ({:.2} years at this rate)", left / (365.25 * 86_400.0))?;
+        }
+        writeln!(out)?;
+    }
+    if let Some(joules) = device.energy_j {
+        writeln!(out, "  energy: {joules:.6} J")?;
+    }
+    Ok(())
+}
+
+/// What went wrong inside the drive, and that it takes no more.
+fn write_losses(out: &mut String, device: &Device) -> std::fmt::Result {
     if device.units_lost > 0 {
         let Device { units_lost, units_lost_written, .. } = device;
         write!(out, "  units whose latest data were lost: {units_lost}, ")?;
@@ -341,27 +403,12 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
             writeln!(out, "  {what}: {number}")?;
         }
     }
-    if let Some(wear) = &device.wear {
-        if wear.write_protected {
-            let why = match wear.spare_blocks {
-                0 => "no spare blocks are left",
-                _ => "so many blocks are gone that data would soon find no place",
-            };
-            writeln!(out, "  {why}: the drive takes no more writes")?;
-        }
-        if let Some(used) = wear.life_used {
-            write!(out, "  life used: {}", percent(used))?;
-            if let Some(left) = wear.writes_left_bytes {
-                write!(out, ", about {:.3} TB can still be written", left * 1e-12)?;
-            }
-            if let Some(left) = wear.lifetime_left_s {
-                write!(out, " ({:.2} years at this rate)", left / (365.25 * 86_400.0))?;
-            }
-            writeln!(out)?;
-        }
-    }
-    if let Some(joules) = device.energy_j {
-        writeln!(out, "  energy: {joules:.6} J")?;
+    if let Some(wear) = device.wear.as_ref().filter(|wear| wear.write_protected) {
+        let why = match wear.spare_blocks {
+            0 => "no spare blocks are left",
+            _ => "so many blocks are gone that data would soon find no place",
+        };
+        writeln!(out, "  {why}: the drive takes no more writes")?;
     }
     Ok(())
 }
@@ -503,7 +550,7 @@ pub fn explanation(result: &Result, name: &str) -> String {
 
 fn write_explanation(out: &mut String, result: &Result, name: &str) -> std::fmt::Result {
     let Some(flow) = result.flows.iter().find(|flow| flow.name == name) else { return Ok(()) };
-    write_flow(out, flow)?;
+    write_flow(out, flow, "")?;
     for (kind, side) in flow.sides().into_iter().filter(|(_, side)| !side.stages.is_empty()) {
         let title = format!("{} {}", flow.name, kind.name());
         write_stages(out, &title, &side.stages, EXPLAINED_PART)?;

@@ -13,7 +13,7 @@
 
 mod hdr;
 
-pub use hdr::hgrm;
+pub use hdr::{counts, hgrm};
 
 use crate::document::{Latency, Percentiles};
 use mynah_stamp::Span;

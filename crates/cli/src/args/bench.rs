@@ -53,6 +53,9 @@ pub(crate) struct Bench {
     pub(crate) profile: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub(crate) choice: ProfileChoice,
+    /// Show a histogram of latencies, too
+    #[arg(long, short, help_heading = "Output", conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
     /// Print neither summary nor progress
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,

@@ -72,6 +72,9 @@ pub(crate) struct Guest {
     /// Write the result as JSON at the end
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
+    /// Show all stages, waits and devices, the slowest I/Os and a histogram of latencies, too
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
     /// Print what the command prints, and no summary
     #[arg(long, short)]
     pub(crate) quiet: bool,

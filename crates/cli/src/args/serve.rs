@@ -172,6 +172,9 @@ pub(crate) struct Serve {
     /// Write the result as JSON at the end; - is standard output, in place of the summary
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+    /// Show all stages, waits and devices, the slowest I/Os and a histogram of latencies at the end, too
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
     /// Print no summary
     #[arg(long, short)]
     pub(crate) quiet: bool,

@@ -236,6 +236,9 @@ pub(crate) struct OutputArgs {
     /// Record everything that goes into the drive, for --replay
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Show all stages, waits and devices, the slowest I/Os and a histogram of latencies, too
+    #[arg(long, short, conflicts_with_all = ["quiet", "no_run", "convert"])]
+    pub(crate) verbose: bool,
     /// Print neither summary nor progress
     #[arg(long, short)]
     pub(crate) quiet: bool,

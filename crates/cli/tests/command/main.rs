@@ -1,5 +1,6 @@
 //! The `mynah` command, from outside.
 
+mod help;
 mod how_to;
 mod reference;
 mod serving;

@@ -48,7 +48,7 @@ pub(crate) fn window(slow: &SlowCommand) -> String {
 }
 
 /// A name of at most so many characters, cut in its middle.
-fn shortened(name: &str, most: usize) -> String {
+pub(super) fn shortened(name: &str, most: usize) -> String {
     let length = name.chars().count();
     if length <= most {
         return name.to_owned();

@@ -1,14 +1,73 @@
 use super::*;
 use mynah_result::{Wear, testing as sample};
 
+fn full(result: &Result) -> String {
+    detailed(result, &[], Detail::Full)
+}
+
 #[test]
 fn a_contended_drive() {
-    insta::assert_snapshot!(text(&sample::contended()));
+    insta::assert_snapshot!(full(&sample::contended()));
 }
 
 #[test]
 fn an_idle_drive() {
-    insta::assert_snapshot!(text(&sample::idle()));
+    insta::assert_snapshot!(full(&sample::idle()));
+}
+
+#[test]
+fn a_contended_drive_in_short() {
+    let asked = [("reader".to_owned(), "100% read, random, 4KiB, iodepth 8".to_owned())];
+    insta::assert_snapshot!(detailed(&sample::contended(), &asked, Detail::Short));
+}
+
+/// One flow is told on a screen, verdict and breakdown included.
+#[test]
+fn a_short_summary_has_25_lines_and_every_warning() {
+    let mut result = sample::contended();
+    result.flows.truncate(1);
+    let plain = text(&result);
+    assert!(plain.lines().count() <= 25, "{plain}");
+    for part in ["reader:", "50%=", "WAF ", "reader read:", "others", "is 2.7 times slower"] {
+        assert!(plain.contains(part), "no {part} in\n{plain}");
+    }
+    assert!(plain.contains("4 unrecovered_read_error"), "{plain}");
+    result.untrusted = Some("too late".to_owned());
+    result.failures.push("a state was not saved".to_owned());
+    result.notes.push("an estimate".to_owned());
+    let device = result.device.as_mut().unwrap();
+    (device.units_lost, device.media_errors, device.read_retries) = (3, 2, 1);
+    let warned = text(&result);
+    for part in [
+        "NOT TRUSTWORTHY: too late",
+        "FAILED: a state was not saved",
+        "note: an estimate",
+        "units whose latest data were lost: 3",
+        "media errors: 2",
+        "read retries: 1",
+    ] {
+        assert!(warned.contains(part), "no {part} in\n{warned}");
+    }
+}
+
+/// The rows of a breakdown add up to the mean: what is not shown is summed up.
+#[test]
+fn rows_of_a_short_breakdown_are_the_largest() {
+    let mut result = sample::contended();
+    result.flows.truncate(1);
+    let text = text(&result);
+    let begin = text.find("\nreader read:").expect("a breakdown");
+    let rows: Vec<&str> =
+        text[begin + 1..].lines().skip(1).take_while(|it| !it.is_empty()).collect();
+    assert!(rows.len() <= 7, "{text}");
+    let shares = rows.iter().map(|row| -> f64 {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "%").unwrap();
+        words[at - 1].parse().unwrap()
+    });
+    let sum: f64 = shares.sum();
+    assert!((99.0..101.0).contains(&sum), "{sum}\n{text}");
+    assert!(rows.iter().any(|row| row.contains("die_wait")), "{text}");
 }
 
 #[test]
@@ -73,7 +132,7 @@ fn no_line_is_wider_than_100_columns() {
     for n in 0..20 {
         result.blame.push(BlameEntry { holder: format!("neighbour {n}"), ..template.clone() });
     }
-    let text = text(&result);
+    let text = full(&result);
     assert!(text.contains("neighbour 19"));
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");

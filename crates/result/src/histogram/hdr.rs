@@ -39,6 +39,14 @@ impl Histogram {
     }
 }
 
+/// How often each duration in nanoseconds was, rising, of what [`Histogram::to_hdr`] has written; `None`
+/// if it is not that.
+pub fn counts(hdr: &str) -> Option<Vec<(u64, u64)>> {
+    let bytes = STANDARD.decode(hdr).ok()?;
+    let hdr: Hdr<u64> = Deserializer::new().deserialize(&mut &bytes[..]).ok()?;
+    Some(hdr.iter_recorded().map(|it| (it.value_iterated_to(), it.count_at_value())).collect())
+}
+
 /// The distribution by percentiles as HdrHistogram's plotter reads it, of what [`Histogram::to_hdr`] has
 /// written; `None` if it is not that.
 pub fn hgrm(hdr: &str) -> Option<String> {
@@ -116,6 +124,9 @@ mod tests {
                 let theirs = read.value_at_percentile(percentile) as f64;
                 prop_assert!((theirs / ours - 1.0).abs() < 0.01 || (theirs - ours).abs() <= 1.0);
             }
+            let counts = counts(&histogram.to_hdr()).unwrap();
+            prop_assert_eq!(counts.iter().map(|&(_, count)| count).sum::<u64>(), histogram.count());
+            prop_assert!(counts.is_sorted());
             let table = hgrm(&histogram.to_hdr()).unwrap();
             let last = format!("Total count    = {:>12}]", histogram.count());
             prop_assert!(table.contains(&last), "{}", table);

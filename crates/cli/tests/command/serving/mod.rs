@@ -25,7 +25,7 @@ mod restart;
 mod several;
 mod stall;
 mod store;
-mod support;
+pub(crate) mod support;
 mod task;
 mod tls;
 mod until_closed;
