@@ -159,7 +159,8 @@ fn chosen<C: FromStr<Err = String>>(option: &str, texts: &[String]) -> Result<Ve
 /// What a program without TLS says to a TLS key.
 #[cfg(not(feature = "tls"))]
 pub(crate) fn without_tls() -> Failure {
-    let help = "build it with `cargo build --release --features tls`, which needs OpenSSL 3";
+    let help = "the Debian package has it; or build it with `cargo build --release --features tls`, which \
+                needs OpenSSL 3";
     Failure::usage("--tls-psk: this mynah was built without TLS".to_owned(), Some(help))
 }
 
