@@ -247,7 +247,7 @@ mynah sim   # as it is: **no mark**
         assert_eq!(
             text,
             "A PAGE\n\nOf drives, with a link and a[0](b).\n\nFIRST\n\n  option  meaning\n  a, b|c  \
-             what this does, and in so many words that a line is\n          not enough for it\n  d       \
+             what this does, and in so many words that a line\n          is not enough for it\n  d       \
              e\n\n- one, which goes on\n- two\n\nSECOND\n\n  mynah sim   # as it is: **no mark**\n"
         );
     }
@@ -257,8 +257,10 @@ mynah sim   # as it is: **no mark**
         let text = beginning(PAGE, "First", 60, 40);
         assert!(text.starts_with("FIRST\n") && text.ends_with("- two\n"), "{text}");
         let text = beginning(PAGE, "First", 60, 6);
-        assert_eq!(text.lines().count(), 6, "{text}");
-        assert!(text.ends_with("enough for it\n  …\n"), "{text}");
+        assert!(text.ends_with("d       e\n"), "{text}");
+        let rows = "| a | b |\n|---|---|\n".to_owned() + &"| c | d |\n".repeat(6);
+        let text = beginning(&rows, "", 60, 5);
+        assert_eq!(text, "  a  b\n  c  d\n  c  d\n  c  d\n  …\n");
         // A heading does not stand last.
         let text = beginning(PAGE, "", 60, 6);
         assert!(text.ends_with("a[0](b).\n"), "{text}");
