@@ -368,6 +368,10 @@ class ServeOptions(TypedDict, total=False):
     """Print a line with what goes on every so often; a bare number counts seconds."""
     metrics: str | None
     """Serve metrics for Prometheus there, under /metrics."""
+    verbose: bool | None
+    """Show all stages, waits and devices, the slowest I/Os and a histogram of latencies at the
+    end, too.
+    """
     quiet: bool | None
     """Print no summary."""
 
@@ -466,3 +470,5 @@ class BenchOptions(ServedFlowOptions, total=False):
     """Those beside the sample that are slower: than the running 99.9th percentile, or a time; or
     none.
     """
+    verbose: bool | None
+    """Show a histogram of latencies, too."""

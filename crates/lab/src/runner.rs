@@ -128,6 +128,14 @@ impl RunOptions {
         self.states = self.states.take().map(StateCache::of_many);
     }
 
+    /// Where there may be a state that another drive was prepared into; none have pairs.
+    fn prepared_by_others(&self, has_pairs: bool) -> (Option<&SharedStates>, Option<&StateCache>) {
+        match has_pairs {
+            true => (None, None),
+            false => (self.shared.as_ref(), self.states.as_ref()),
+        }
+    }
+
     /// Whether nothing is to happen before the run.
     fn starts_as_said(&self) -> bool {
         self.settle == Settle::Off && self.only.is_none()
@@ -449,15 +457,10 @@ impl Runner {
             Precondition::Steady if to_be_written && has_gaps(&heats) => Some(How::FillToBeWritten),
             Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),
         };
-        let from = match keys {
-            None => (options.shared.as_ref(), options.states.as_ref()),
-            Some(_) => (None, None),
-        };
-        let prepare = |how| {
-            let preparation = Preparation { how, occupancy: &occupancy, heats: &heats };
-            shared::prepare(from, &mut drive, &preparation)
-        };
-        let (preconditioned, computed) = how.map(prepare).transpose()?.unzip();
+        let preparation = how.map(|how| Preparation { how, occupancy: &occupancy, heats: &heats });
+        let from = options.prepared_by_others(keys.is_some());
+        let prepare = |how: &_| shared::prepare(from, &mut drive, how);
+        let (preconditioned, computed) = preparation.as_ref().map(prepare).transpose()?.unzip();
         if preconditioned.as_ref().is_some_and(|found| !found.settled) {
             notes.push(
                 "the drive does not start in a steady state: some of its data are written so \

@@ -200,16 +200,12 @@ pub(super) fn prepare(
         return Ok((preparation.compute(drive)?, Computed::ForItself));
     }
     let key = preparation.key(drive);
-    let mut computing = None;
-    match shared.map(|shared| (shared, shared.find(&key))) {
-        Some((shared, Ok(state))) => {
-            if state.1.copied().is_some_and(|state| drive.take_prepared(state)) {
-                shared.lock().taken += 1;
-                return Ok((state.2.clone(), Computed::Found));
-            }
-        }
-        Some((_, Err(right))) => computing = Some(right),
-        None => {}
+    let known = shared.map(|shared| shared.find(&key));
+    if let (Some(Ok(state)), Some(shared)) = (&known, shared)
+        && state.1.copied().is_some_and(|state| drive.take_prepared(state))
+    {
+        shared.lock().taken += 1;
+        return Ok((state.2.clone(), Computed::Found));
     }
     let kept = states.and_then(|states| states.get_prepared(&key));
     let taken = kept.and_then(|(found, state)| drive.take_prepared(state).then_some(found));
@@ -221,7 +217,8 @@ pub(super) fn prepare(
     if let Some(shared) = shared {
         shared.offer(&key, drive, &found);
     }
-    drop(computing);
+    // Whoever waits for it finds it now.
+    drop(known);
     let computed = match states {
         None => Computed::ForItself,
         Some(_) if is_kept => Computed::Found,
