@@ -26,6 +26,7 @@ mod shell;
 mod sim;
 mod target;
 mod values;
+mod watch;
 
 use args::{StatesArgs, Verb};
 use failure::Failure;

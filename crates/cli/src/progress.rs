@@ -1,6 +1,7 @@
 //! Progress on a terminal, and interruptions.
 
 use crate::failure;
+use crate::watch::Watched;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use mynah_calibrate::inverse::Phase;
 use mynah_lab::runner::Writing;
@@ -17,6 +18,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes whose programming takes so long that it is said before.
 const ANNOUNCED_FROM: u64 = 100 << 30;
+/// Lines of what is watched, off a terminal.
+const LINES: f64 = 20.0;
 /// Ticks of a full bar.
 const FULL: u64 = 10_000;
 
@@ -72,6 +75,9 @@ pub(crate) struct Bar {
     announces: bool,
     /// The step that the bar shows.
     stage: &'static str,
+    /// What is shown below it; off a terminal, how many of [`LINES`] have been printed.
+    watched: Option<Watched>,
+    printed: u64,
 }
 
 impl Bar {
@@ -93,7 +99,30 @@ impl Bar {
     }
 
     fn of(bar: Option<ProgressBar>, title: Option<&'static str>, announces: bool) -> Bar {
-        Bar { bar, flow: String::new(), title, announces, stage: "" }
+        let (flow, stage) = (String::new(), "");
+        Bar { bar, flow, title, announces, stage, watched: None, printed: 0 }
+    }
+
+    /// A bar that is there at once, with what is watched below it.
+    pub(crate) fn watching(watched: Watched) -> Bar {
+        let mut bar = Bar::new(false);
+        if let Some(bar) = &bar.bar {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        bar.watched = Some(watched);
+        bar
+    }
+
+    /// Off a terminal, a line now and then of what is watched.
+    fn print(&mut self, done: f64) {
+        let due = (done * LINES) as u64;
+        if self.bar.is_some() || due <= self.printed {
+            return;
+        }
+        if let Some(line) = self.watched.as_ref().and_then(Watched::next_line) {
+            self.printed = due;
+            failure::say(format_args!("{:.0} %, {line}", done * 100.0));
+        }
     }
 
     /// A bar that is there at once, and says what all of it is for.
@@ -118,6 +147,10 @@ impl Bar {
         match step {
             Step::Writing(writing) => self.announce(writing),
             Step::Settling(_) => {}
+            Step::Running(progress) => {
+                self.stage = "";
+                self.print(progress.done);
+            }
             _ => self.stage = "",
         }
         if let Some(bar) = &self.bar {
@@ -231,7 +264,14 @@ impl Bar {
         if let Some(bar) = &self.bar {
             bar.reset();
             bar.set_length(FULL);
-            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %{left}"));
+            let all = style("{spinner} {msg} {wide_bar} {percent} %{left}{watched}");
+            let watched = self.watched.clone().unwrap_or_default();
+            bar.set_style(all.with_key(
+                "watched",
+                move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+                    let _ = out.write_str(&watched.screen());
+                },
+            ));
             self.say(what.to_owned());
         }
     }

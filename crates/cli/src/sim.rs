@@ -7,6 +7,7 @@ use crate::fio_words;
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::Bar;
+use crate::watch::Watched;
 use mynah_drive_file::fault::FORMS;
 use mynah_drive_file::{self as drive, units};
 use mynah_lab::experiment::Settle;
@@ -67,6 +68,10 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
                 Some(help),
             ));
         }
+        if args.output.watch {
+            let help = "one point of the sweep, or one seed, can be watched";
+            return Err(Failure::usage("--watch shows one run, not many", Some(help)));
+        }
         let simulations = simulations.into_iter().map(|(_, simulation)| simulation).collect();
         return batch::run(args, simulations, &remarks);
     }
@@ -85,12 +90,17 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
     let outputs = Outputs::create(args, &names)?;
     let mut done = Vec::new();
     let mut unsaved = None;
-    for (name, simulation) in simulations {
-        let quiet = args.output.quiet;
+    for (name, mut simulation) in simulations {
+        let mut bar = Bar::new(args.output.quiet);
+        if args.output.watch {
+            let watched = Watched::default();
+            simulation.points = Some(watched.sink());
+            bar = Bar::watching(watched);
+        }
         let run = |watch: &mut dyn FnMut(Step<'_>) -> bool| {
             measured_anyway(simulation.run_watched(watch), &mut unsaved)
         };
-        let measured = watched(quiet, run)?;
+        let measured = watched_on(bar, run)?;
         let interrupted = measured.interrupted;
         done.push((name, measured));
         if interrupted {

@@ -33,7 +33,7 @@ use mynah_report::{html as report, html::ReportCurves};
 use mynah_result::output::{OutputError, PendingFile};
 use mynah_result::request_log::{RequestLog, RequestLogError};
 use mynah_result::rows::{RequestRows, RowSink};
-use mynah_result::series::Sampler;
+use mynah_result::series::{PointSink, Sampler};
 use mynah_result::steady;
 use mynah_result::timeline::{Timeline, Window};
 use mynah_result::{
@@ -221,6 +221,8 @@ pub struct Simulation {
     pub request_log: Option<PathBuf>,
     /// Receives every completed request as a row.
     pub rows: Option<RowSink>,
+    /// Receives each interval while the run goes on.
+    pub points: Option<PointSink>,
     /// Where the profile is to be written: a record for every completed request.
     pub profile: Option<PathBuf>,
     /// Where everything that goes into the drive is to be recorded.
@@ -287,6 +289,7 @@ impl Simulation {
             require_steady: false,
             request_log: None,
             rows: None,
+            points: None,
             profile: None,
             record: None,
             intervals: None,
@@ -634,6 +637,7 @@ impl Simulation {
                 self.intervals.is_some() || self.over_time,
                 "what it did over time (--intervals, --report)",
             ),
+            (self.points.is_some(), "what it does as it goes on (--watch)"),
             (self.timeline.is_some(), "a timeline"),
             (self.pcap.is_some(), "a capture"),
             (self.save_state.is_some(), "a saved state"),
@@ -727,9 +731,12 @@ impl Simulation {
             sampler.write_to(path)?;
             observers.sampler = Some(sampler);
             any = true;
-        } else if self.over_time {
+        } else if self.over_time || self.points.is_some() {
             observers.sampler = Some(Sampler::for_pictures(names(), ramp));
             any = true;
+        }
+        if let (Some(sampler), Some(sink)) = (&mut observers.sampler, &self.points) {
+            sampler.show(sink.clone());
         }
         if let Some((path, window)) = &self.timeline {
             let drive = runner.drive_mut();

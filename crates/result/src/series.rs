@@ -17,9 +17,11 @@ use crate::output::{OutputError, PendingFile};
 use mynah_model::stats::{Counters, Resource};
 use mynah_model::{Drive, Gauges};
 use mynah_stamp::{Span, Time};
+use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Most points that are kept in memory.
 pub const POINTS_MAX: usize = 400;
@@ -45,6 +47,16 @@ pub struct Point {
     pub flash_bytes: u64,
     /// Free blocks at the end of the interval.
     pub free_blocks: u64,
+}
+
+/// Who is given each interval when it is over, while the run goes on.
+#[derive(Clone)]
+pub struct PointSink(pub Arc<dyn Fn(&Point) + Send + Sync>);
+
+impl fmt::Debug for PointSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PointSink")
+    }
 }
 
 /// What one flow did in an interval.
@@ -93,7 +105,15 @@ impl Point {
         self.end.since(self.start).as_secs_f64()
     }
 
-    fn merge(&mut self, other: Point) {
+    /// What all flows did together.
+    pub fn total(&self) -> FlowPoint {
+        let mut total = FlowPoint::default();
+        self.flows.iter().for_each(|flow| total.merge(flow.clone()));
+        total
+    }
+
+    /// Adds the interval that follows.
+    pub fn merge(&mut self, other: Point) {
         self.end = other.end;
         self.host_bytes += other.host_bytes;
         self.flash_bytes += other.flash_bytes;
@@ -154,6 +174,7 @@ pub struct Sampler {
     /// The time each flow has waited for dies and channels.
     waits_ps: Vec<u64>,
     csv: Option<Csv>,
+    sink: Option<PointSink>,
 }
 
 struct Csv {
@@ -184,7 +205,13 @@ impl Sampler {
             waf_expected: None,
             waits_ps: vec![0; count],
             csv: None,
+            sink: None,
         }
+    }
+
+    /// Gives each interval to `sink` as well.
+    pub fn show(&mut self, sink: PointSink) {
+        self.sink = Some(sink);
     }
 
     /// Write amplification that was computed, or that the drive settled at, before the run.
@@ -333,6 +360,9 @@ impl Sampler {
             flash_bytes: device.flash_programs * u64::from(drive.config().geometry.page_bytes),
             free_blocks: drive.gauges().free_blocks,
         };
+        if let Some(PointSink(show)) = &self.sink {
+            show(&point);
+        }
         self.series.points.push(point);
         if self.series.points.len() > POINTS_MAX {
             self.join();

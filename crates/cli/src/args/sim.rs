@@ -239,6 +239,9 @@ pub(crate) struct OutputArgs {
     /// Show all stages, waits and devices, the slowest I/Os and a histogram of latencies, too
     #[arg(long, short, conflicts_with_all = ["quiet", "no_run", "convert"])]
     pub(crate) verbose: bool,
+    /// Show what the run does while it goes on: IOPS, latencies, WAF, free blocks
+    #[arg(long, conflicts_with_all = ["quiet", "no_run", "convert", "replay"])]
+    pub(crate) watch: bool,
     /// Print neither summary nor progress
     #[arg(long, short)]
     pub(crate) quiet: bool,

@@ -7,3 +7,4 @@ mod serving;
 mod sim;
 mod snapshots;
 mod states;
+mod watch;
