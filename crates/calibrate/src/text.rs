@@ -1,8 +1,8 @@
 //! The text of a drive file with keys changed: comments and order stay as they were written.
 
 use super::CalibrateError;
-use mynah_drive_file::override_text;
-use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
+use mynah_drive_file::{override_text, said_instead_of};
+use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
 /// The source of what `--set` has set.
 const BY_HAND: &str = "set on the command line, with --set";
@@ -57,8 +57,19 @@ impl DriveText {
     pub(super) fn put(&mut self, path: &[String], value: Value) {
         let section = !matches!(value, Value::InlineTable(_));
         place(self.document.as_item_mut(), path, value);
+        let key = path.join(".");
         if section {
-            self.forget_sources_below(&path.join("."));
+            self.forget_sources_below(&key);
+        }
+        if let Some((table, other)) = said_instead_of(&key).and_then(|it| it.rsplit_once('.')) {
+            if let Some(table) = self.document.get_mut(table).and_then(Item::as_table_like_mut) {
+                table.remove(other);
+            }
+            if let Some(sources) =
+                self.document.get_mut("sources").and_then(Item::as_table_like_mut)
+            {
+                sources.remove(&format!("{table}.{other}"));
+            }
         }
     }
 
@@ -131,9 +142,15 @@ fn place(item: &mut Item, path: &[String], value: Value) {
     }
     if let Some(table) = item.as_table_like_mut() {
         if table.get(key).is_none() {
-            let fresh = match rest.is_empty() {
-                true => Item::Value(Value::from(0)),
-                false => {
+            let fresh = match rest {
+                [] => Item::Value(Value::from(0)),
+                // The first of several, such as `[[namespace]]`.
+                [first, _, ..] if first == "0" => {
+                    let mut tables = ArrayOfTables::new();
+                    tables.push(Table::new());
+                    Item::ArrayOfTables(tables)
+                }
+                _ => {
                     let mut section = Table::new();
                     section.set_implicit(rest.len() > 1);
                     Item::Table(section)
@@ -215,5 +232,33 @@ flash = \"estimate\"
         let text = text.finish();
         assert!(text.contains("\"flash.read\" = \"fitted\""), "{text}");
         assert!(text.contains("over_provisioning = \"fitted\""), "{text}");
+    }
+
+    /// All that a drive has can be said in its text, where it says something else by now.
+    #[test]
+    fn the_text_is_the_drive_that_overrides_make() {
+        use mynah_drive_file::{load, parse, shipped};
+        let links = ["link.bandwidth=5GB/s", "link.generation=3", "link.lanes=2"];
+        let mut compared = 0;
+        for drive in shipped() {
+            let base = load(drive.name, &[]).unwrap();
+            let own = base.settings().map(|setting| format!("{}={}", setting.key, setting.value));
+            let mut all: Vec<String> = own.chain(links.map(String::from)).collect();
+            // A namespace that is in the file has no pairs unless it says so.
+            all.retain(|set| !(set.starts_with("namespace.") && base.text.contains("[kv]")));
+            for set in all {
+                let Ok(by_override) = parse("f", &base.text, std::slice::from_ref(&set)) else {
+                    continue;
+                };
+                let mut text = DriveText::new(&base.text).unwrap();
+                text.set_by_hand(&set).unwrap();
+                let text = text.finish();
+                let by_text = parse("f", &text, &[]);
+                let by_text = by_text.unwrap_or_else(|error| panic!("{set}: {error}\n{text}"));
+                assert_eq!(by_text.hash, by_override.hash, "{}: {set}", drive.name);
+                compared += 1;
+            }
+        }
+        assert!(compared > 1000, "{compared}");
     }
 }

@@ -41,6 +41,7 @@ use document::{Document, Problem};
 pub use document::{choices, nearest, override_text};
 pub use identity::{drive_hash, prepared_as, shaping};
 pub use keys::declare::Shapes;
+pub use keys::link::said_instead_of;
 pub use keys::{FLIN, default_key_value, takes_pairs};
 pub use library::{DEFAULT_DRIVE, DEFAULT_KEY_VALUE_DRIVE, Shipped, shipped};
 pub use render::to_toml;

@@ -208,6 +208,13 @@ impl Inverse {
                 drive::parse(&base.origin, &base.text, &changes)?;
             }
         }
+        let low: Vec<String> = self.vary.iter().map(|vary| vary.ends[0].clone()).collect();
+        if drive::parse(&base.origin, &base.text, &simulate::changes(&self.set, &self.vary, &low))
+            .is_ok()
+        {
+            // Rather than after the search.
+            self.written(&base, &low)?;
+        }
         let (targets, warnings) = self.targets()?;
         let shared = self.share.then(SharedStates::new);
         let bench = |requests| Bench {
@@ -242,24 +249,12 @@ impl Inverse {
                 simulate::Evaluation::Interrupted => interrupted = true,
             }
         }
-        let text = self.text(&base.text, &shown)?;
-        let changes = long.changes(&shown.values);
-        let hash = drive::parse(&base.origin, &base.text, &changes)?.hash;
+        let (text, hash) = self.written(&base, &shown.values)?;
         let mut fitted = self.fitted(&base.name, &targets, &shown, known);
         fitted.evaluations = memory.simulated + longer.simulated;
         fitted.warnings = warnings;
         fitted.refused = memory.refused.or(longer.refused);
         fitted.interrupted = interrupted;
-        // What is written is what was simulated.
-        let written = drive::parse("the drive that was fitted", &text, &[])?;
-        if written.hash != hash {
-            let message = "the drive's text cannot be changed so that it says what was found";
-            let values: Vec<String> = changes.iter().map(|set| format!("--set {set}")).collect();
-            return Err(CalibrateError::asked(
-                message,
-                format!("use it with {}", values.join(" ")),
-            ));
-        }
         (fitted.drive_hash, fitted.text) = (hash, text);
         Ok(Some(fitted))
     }
@@ -291,14 +286,34 @@ impl Inverse {
         Ok((all, warnings))
     }
 
+    /// The text of the drive with these values, and its hash: what is written is what was simulated.
+    fn written(
+        &self,
+        base: &drive::DriveFile,
+        values: &[String],
+    ) -> Result<(String, String), CalibrateError> {
+        let changes = simulate::changes(&self.set, &self.vary, values);
+        let hash = drive::parse(&base.origin, &base.text, &changes)?.hash;
+        let text = self.text(&base.text, values)?;
+        let written = drive::parse("the drive that was fitted", &text, &[]);
+        if written.is_ok_and(|written| written.hash == hash) {
+            return Ok((text, hash));
+        }
+        let values: Vec<String> = changes.iter().map(|set| format!("--set {set}")).collect();
+        Err(CalibrateError::asked(
+            "the drive's text cannot be changed so that it says what was found",
+            format!("use it with {}", values.join(" ")),
+        ))
+    }
+
     /// The base drive's text with what was found, and where it comes from.
-    fn text(&self, base: &str, found: &Point) -> Result<String, CalibrateError> {
+    fn text(&self, base: &str, values: &[String]) -> Result<String, CalibrateError> {
         let mut text = DriveText::new(base)?;
         for setting in &self.set {
             text.set_by_hand(setting)?;
         }
         let inputs: Vec<String> = self.inputs.iter().map(Input::source).collect();
-        for (vary, value) in self.vary.iter().zip(&found.values) {
+        for (vary, value) in self.vary.iter().zip(values) {
             text.set(&format!("{}={value}", vary.key))?;
             let source = format!("fitted to {}", inputs.join("; "));
             text.source(&vary.key, &source);

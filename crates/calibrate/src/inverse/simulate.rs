@@ -64,14 +64,13 @@ pub(super) enum Evaluation<T> {
     Interrupted,
 }
 
-impl Bench<'_> {
-    /// The changes that make the drive of `values`.
-    pub(super) fn changes(&self, values: &[String]) -> Vec<String> {
-        let varied = self.vary.iter().zip(values);
-        let varied = varied.map(|(vary, value)| format!("{}={value}", vary.key));
-        self.set.iter().cloned().chain(varied).collect()
-    }
+/// The overrides that make the drive of `values`.
+pub(super) fn changes(set: &[String], vary: &[Vary], values: &[String]) -> Vec<String> {
+    let varied = vary.iter().zip(values).map(|(vary, value)| format!("{}={value}", vary.key));
+    set.iter().cloned().chain(varied).collect()
+}
 
+impl Bench<'_> {
     /// The parameters' values at `unit`.
     pub(super) fn values(&self, unit: &[f64]) -> Vec<String> {
         self.vary.iter().zip(unit).map(|(vary, unit)| vary.value(*unit)).collect()
@@ -148,7 +147,7 @@ impl Bench<'_> {
         target: usize,
     ) -> Result<Option<Vec<f64>>, CalibrateError> {
         let target = &self.targets[target];
-        let file = drive::parse(self.origin, self.text, &self.changes(values))?;
+        let file = drive::parse(self.origin, self.text, &changes(self.set, self.vary, values))?;
         let mut simulation = Simulation::with(&file.name, file.config);
         if let Some(seed) = self.seed {
             simulation = simulation.seed(seed);

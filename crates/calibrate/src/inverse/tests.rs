@@ -239,3 +239,18 @@ fn shared_states_change_nothing() {
         assert_eq!(shared.text, alone.text);
     }
 }
+
+/// A link that the file gives by its generation.
+#[test]
+fn a_link_is_fitted_by_its_bandwidth() {
+    let input = made(&["link.bandwidth=3GB/s"], &[1, 64], 0.0);
+    let search = Inverse {
+        evaluations: 4,
+        requests: 400,
+        ..inverse(input, &["link.bandwidth=1GB/s..6GB/s"])
+    };
+    let fitted = search.fit(&|_, _| true).unwrap().unwrap();
+    assert!(fitted.text.contains("bandwidth = ") && !fitted.text.contains("generation = "));
+    let file = mynah_drive_file::parse("f.toml", &fitted.text, &[]).unwrap();
+    assert_eq!(file.hash, fitted.drive_hash);
+}

@@ -20,6 +20,15 @@ const TCP_IN_CAPSULE: u32 = 8192;
 /// 1.5 Gb/s with 8b/10b coding: a SATA link of the first generation.
 const SATA_BYTES_PER_S: u64 = 150_000_000;
 
+/// The key that says the same in another way, so that a file has one of the two.
+pub fn said_instead_of(key: &str) -> Option<&'static str> {
+    match key {
+        "link.bandwidth" => Some("link.generation"),
+        "link.generation" => Some("link.bandwidth"),
+        _ => None,
+    }
+}
+
 fn ethernet(config: &Config) -> Option<&Ethernet> {
     config.ethernet.as_ref()
 }

@@ -14,7 +14,7 @@ mod flash;
 mod gc;
 mod geometry;
 pub(crate) mod key_value;
-mod link;
+pub(crate) mod link;
 mod mapping;
 pub(crate) mod namespace;
 mod needs;
