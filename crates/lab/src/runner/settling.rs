@@ -347,8 +347,6 @@ fn endless(flow: &FlowSpec) -> FlowSpec {
         limits: Limits { runtime: Some(FOR_EVER), ..Limits::default() },
         schedule: Schedule { start: Span::ZERO, ..flow.schedule },
         after_previous: false,
-        flush_every: 0,
-        write_through: false,
         ..flow.clone()
     }
 }

@@ -91,7 +91,7 @@ const fn load(name: &'static str, flows: &'static [&'static str]) -> Load {
     Load { name, flows, share: None }
 }
 
-const LOADS: [Load; 11] = [
+const LOADS: [Load; 13] = [
     load("write-1", &["rw=randwrite bs=4k iodepth=1"]),
     load("write-32", &["rw=randwrite bs=4k iodepth=32"]),
     load("mixed-1", &["rw=randrw rwmixread=70 bs=4k iodepth=1"]),
@@ -102,6 +102,8 @@ const LOADS: [Load; 11] = [
     Load { name: "rate-95", flows: &["rw=randwrite bs=4k"], share: Some(0.95) },
     load("hot-cold", &["rw=randwrite bs=4k iodepth=32 random_distribution=hotcold:90/10"]),
     load("sequential", &["rw=write bs=128k iodepth=8"]),
+    load("flushed-8", &["rw=randwrite bs=4k iodepth=8 fsync=4"]),
+    load("through-8", &["rw=randwrite bs=4k iodepth=8 sync=1"]),
     load(
         "two-flows",
         &[
@@ -301,6 +303,21 @@ fn the_first_second_is_that_of_a_drive_at_rest() {
     let few = ["write-32", "mixed-16", "rate-70", "hot-cold"];
     let loads: Vec<Load> = LOADS.into_iter().filter(|load| few.contains(&load.name)).collect();
     matrix(&sample(), &loads);
+}
+
+/// A cache that flushes empty is not full when the run begins.
+#[test]
+fn what_is_flushed_begins_as_it_goes_on() {
+    let volatile = [
+        "geometry.channels=2",
+        "geometry.blocks_per_plane=96",
+        "geometry.pages_per_block=48",
+        "cache.size=8MiB",
+        "cache.power_loss_protection=false",
+    ];
+    let of_flushes = |load: &Load| load.name == "flushed-8" || load.name == "through-8";
+    let loads: Vec<Load> = LOADS.into_iter().filter(of_flushes).collect();
+    matrix(&[Cut::small("volatile", "enterprise-tlc", &volatile)], &loads);
 }
 
 #[test]

@@ -103,7 +103,11 @@ impl Axis {
             let steps: &[f64] = if decades > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
             let all =
                 (-12..=18).flat_map(|e| steps.iter().map(move |s| s * libm::exp10(f64::from(e))));
-            return all.filter(|value| (self.low..=self.high).contains(value)).collect();
+            let all: Vec<f64> = all.filter(|it| (self.low..=self.high).contains(it)).collect();
+            // Within a part of a decade there may be one, or none.
+            if all.len() > 1 {
+                return all;
+            }
         }
         let rough = (self.high - self.low) / 5.0;
         let power = libm::exp10(libm::log10(rough).floor());
@@ -242,6 +246,8 @@ mod tests {
         let axis = Axis::new([1.0, 64.0].into_iter(), true, 0.0, 1.0);
         assert_eq!(axis.round(), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
         assert!((axis.place(8.0) - 0.5).abs() < 1e-9);
+        let axis = Axis::of_heights([60.0, 63.5].into_iter(), true);
+        assert_eq!(axis.round(), [55.0, 60.0, 65.0, 70.0]);
     }
 
     #[test]
