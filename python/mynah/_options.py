@@ -224,7 +224,9 @@ class ServeOptions(TypedDict, total=False):
     nowhere. Default: mynah/states in $XDG_CACHE_HOME or ~/.cache.
     """
     state_cache_size: Size | None
-    """What that folder holds at most; what was not used for longest goes. Default: 2GiB."""
+    """What that folder holds at most; what was not used for longest goes. Default: 2GiB, or a
+    tenth of what is free, if that is less.
+    """
     seed: int | None
     """Seed of the drive; each further drive or shard has the next one. Default: 1."""
     speed: str | float | None

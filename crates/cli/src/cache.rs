@@ -5,15 +5,18 @@ use crate::failure::Failure;
 use crate::machine::since;
 use crate::print;
 use mynah_lab::StateCache;
-use mynah_lab::state_cache::Entry;
+use mynah_lab::state_cache::{Entry, Of};
 use mynah_result::figures::bytes;
 use std::fmt::Write;
 
 pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
     let Some(states) = args.states.states()? else {
-        print::out(
-            "nothing is kept: --state-cache, MYNAH_STATE_CACHE or the lack of a home says so\n",
-        )?;
+        let why = match (&args.states.state_cache, std::env::var_os("MYNAH_STATE_CACHE")) {
+            (Some(_), _) => "--state-cache is off",
+            (None, Some(_)) => "MYNAH_STATE_CACHE is off",
+            (None, None) => "there is no home; --state-cache names a folder",
+        };
+        print::out(&format!("nothing is kept: {why}\n"))?;
         return Ok(false);
     };
     let folder = states.folder().display();
@@ -35,13 +38,22 @@ pub(crate) fn run(args: &Cache) -> Result<bool, Failure> {
 
 fn list(states: &StateCache) -> String {
     let entries = states.entries();
+    let names = shipped_by_hash();
     let mut text = String::new();
-    for Entry { bytes: size, last_used, about, .. } in &entries {
+    for Entry { bytes: size, last_used, of, .. } in &entries {
         let unused = last_used.map(since).unwrap_or_default();
-        let of = match about {
-            Some(about) if about.build == mynah_lab::BUILD => about.of.clone(),
-            Some(about) => format!("{} (of another build: {})", about.of, about.build),
-            None => "not readable".to_owned(),
+        let of = match of {
+            Of::Drive(about) => {
+                let named = names.iter().find(|(hash, _)| about.of.contains(hash));
+                let of =
+                    named.map_or(about.of.clone(), |(hash, name)| about.of.replace(hash, name));
+                match about.build == mynah_lab::BUILD {
+                    true => of,
+                    false => format!("{of} (of another build: {})", about.build),
+                }
+            }
+            Of::AnotherUser => "another user's: not used".to_owned(),
+            Of::Unknown => "none of Mynah's, or damaged: not used".to_owned(),
         };
         let _ =
             writeln!(text, "{:>10}  {:>8} ago  {of}", bytes(*size as f64), ago(unused.as_secs()));
@@ -49,7 +61,9 @@ fn list(states: &StateCache) -> String {
     let folder = states.folder().display();
     let (held, bound) = (bytes(states.held() as f64), bytes(states.bound() as f64));
     let drives = if entries.len() == 1 { "drive" } else { "drives" };
-    let _ = writeln!(text, "{} prepared {drives} in {folder}: {held} of {bound}", entries.len());
+    let why = if states.is_bounded_by_room() { ", a tenth of what is free there" } else { "" };
+    let count = entries.len();
+    let _ = writeln!(text, "{count} prepared {drives} in {folder}: {held} of {bound}{why}");
     let (count, bytes_of) = states.unfinished();
     if count > 0 {
         let size = bytes(bytes_of as f64);
@@ -63,6 +77,14 @@ fn list(states: &StateCache) -> String {
         let _ = writeln!(text, "nothing can be kept there: {error}");
     }
     text
+}
+
+/// The hashes and names of shipped drives.
+fn shipped_by_hash() -> Vec<(String, &'static str)> {
+    let shipped = mynah_drive_file::shipped().iter();
+    shipped
+        .filter_map(|it| Some((mynah_drive_file::load(it.name, &[]).ok()?.hash, it.name)))
+        .collect()
 }
 
 /// A time in its largest unit.

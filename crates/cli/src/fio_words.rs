@@ -64,8 +64,8 @@ pub(crate) fn explain(error: &clap::Error) -> Option<Failure> {
         let all: Vec<String> = std::env::args().collect();
         let at = all.iter().position(|given| given == found)?;
         let option = all.get(at.checked_sub(1)?).filter(|before| before.starts_with("--"))?;
-        let help = "values are not below 0 here; as many as wanted, or without end, is said by \
-                    leaving the option out";
+        let help = "values are not below 0 here; without the option there is its default, or no \
+                    limit";
         return Some(Failure::usage(format!("{option} {found}: out of range"), Some(help)));
     }
     let name = found.strip_prefix("--")?.split('=').next()?;

@@ -18,6 +18,13 @@ struct Topic {
     text: &'static str,
 }
 
+impl Topic {
+    /// Whether `name` is its name, or that of one such thing.
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.name.strip_suffix('s') == Some(name)
+    }
+}
+
 const EXPERIMENTS: &str = include_str!("../../../docs/experiments.md");
 
 const TOPICS: [Topic; 4] = [
@@ -44,7 +51,7 @@ const WIDTH: usize = 80;
 /// Prints what was asked for.
 pub(crate) fn run(what: &[String]) -> Result<bool, Failure> {
     if let [name] = what
-        && let Some(topic) = TOPICS.iter().find(|topic| topic.name == name)
+        && let Some(topic) = TOPICS.iter().find(|topic| topic.is_called(name))
     {
         print::out(&beginning(topic))?;
         return Ok(false);

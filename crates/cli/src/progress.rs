@@ -83,7 +83,9 @@ pub(crate) struct Bar {
 impl Bar {
     /// A bar that appears when the run takes longer than expected.
     pub(crate) fn new(quiet: bool) -> Bar {
-        if quiet || !std::io::stderr().is_terminal() {
+        // One that only prints lines has no bars.
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if quiet || dumb || !std::io::stderr().is_terminal() {
             return Bar::of(None, None, !quiet);
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());

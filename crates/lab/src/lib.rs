@@ -34,6 +34,7 @@ pub mod batch;
 pub mod description;
 pub mod emulation;
 pub mod enclosure;
+pub mod flow_text;
 mod key_space;
 mod observers;
 mod profile_log;

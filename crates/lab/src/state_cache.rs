@@ -64,6 +64,16 @@ pub struct About {
     pub of: String,
 }
 
+/// What the file of an entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Of {
+    Drive(About),
+    /// Somebody else's, which is not used.
+    AnotherUser,
+    /// None of ours, or damaged.
+    Unknown,
+}
+
 /// An entry, as a listing has it.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -71,8 +81,7 @@ pub struct Entry {
     pub bytes: u64,
     /// When it was made or used last, where the file system says it.
     pub last_used: Option<SystemTime>,
-    /// `None` if the file does not say: it is none of ours, or damaged.
-    pub about: Option<About>,
+    pub of: Of,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -185,6 +194,11 @@ impl StateCache {
         })
     }
 
+    /// Whether it would hold more if the file system had more room.
+    pub fn is_bounded_by_room(&self) -> bool {
+        self.bound.is_none() && self.bound() < BOUND
+    }
+
     /// The bytes that it holds, with what is being written.
     pub fn held(&self) -> u64 {
         self.files().iter().map(|(_, metadata)| metadata.len()).sum()
@@ -242,6 +256,7 @@ impl StateCache {
         let used = Timestamps { last_access: same, last_modification: now };
         // Where that cannot be noted the entry goes early.
         let _ = rustix::fs::futimens(&file, &used);
+        self.make_room();
         Some((header.more, kept))
     }
 
@@ -253,7 +268,9 @@ impl StateCache {
         more: &impl Serialize,
         snapshot: &impl Serialize,
     ) {
-        let _ = self.try_put(key, of, more, snapshot);
+        if self.try_put(key, of, more, snapshot).is_err() {
+            self.make_room();
+        }
     }
 
     fn try_put(
@@ -333,7 +350,11 @@ impl StateCache {
     /// What is in it, what was used last first.
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |(path, metadata): (PathBuf, fs::Metadata)| Entry {
-            about: about(&path),
+            of: match about(&path) {
+                Some(about) => Of::Drive(about),
+                None if metadata.uid() != rustix::process::geteuid().as_raw() => Of::AnotherUser,
+                None => Of::Unknown,
+            },
             bytes: metadata.len(),
             last_used: metadata.modified().ok(),
             path,

@@ -187,9 +187,9 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
                 let deviation = format!("standard deviation {}", duration(lat.stddev));
                 card(out, "mean latency", &duration(lat.mean), &deviation)?;
                 let median = format!("median {}", duration(lat.percentiles.p50));
-                card(out, "99 % within", &duration(lat.percentiles.p99), &median)?;
+                let [.., (_, p99), nines, more_nines] = lat.percentiles.of(side.ios);
+                card(out, "99 % within", &if_known(p99), &median)?;
                 let worst = format!("longest {}", duration(lat.max));
-                let [.., nines, more_nines] = lat.percentiles.of(side.ios);
                 let (name, ns) = if more_nines.1.is_some() { more_nines } else { nines };
                 card(out, &format!("{name} % within"), &if_known(ns), &worst)?;
             }

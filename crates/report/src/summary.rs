@@ -15,6 +15,10 @@ pub(crate) mod slow;
 
 use mynah_result::figures::{bandwidth, bar, bytes, count, duration, if_known, named, percent};
 
+/// The longest name of a flow in a sentence.
+const NAME: usize = 28;
+/// What others hold is named from this part of a flow's waiting.
+const NEIGHBOURS_PART: f64 = 0.1;
 /// Holders with a smaller part of a resource's waiting are left out.
 const SHOWN_PART: f64 = 0.005;
 /// A flow this many times slower than alone has a noisy neighbour.
@@ -352,10 +356,12 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         write_key_value(out, kv)?;
     }
     if let Some(ratio) = device.cmt_hit_ratio {
-        writeln!(out, "  mapping table: {} of {} CMT hits", percent(ratio), device.cmt_lookups)?;
+        let (hits, lookups) = (percent(ratio), device.cmt_lookups);
+        writeln!(out, "  mapping table: {hits} hits of {lookups} CMT look-ups")?;
     }
     if let Some(ratio) = device.cache_hit_ratio {
-        writeln!(out, "  data cache: {} of {} hits", percent(ratio), device.cache_lookups)?;
+        let (hits, lookups) = (percent(ratio), device.cache_lookups);
+        writeln!(out, "  data cache: {hits} hits of {lookups} look-ups")?;
     }
     let range = |of: &[f64]| {
         let mean = of.iter().sum::<f64>() / of.len() as f64;
@@ -600,7 +606,9 @@ fn pieces(resource: &str) -> &str {
 /// else one holder of one resource who has half of a flow's waiting, if that waiting is at least a
 /// tenth of the flow's latencies; or else one stage that has half of all latency.
 pub(crate) fn hint(result: &Result) -> Option<String> {
-    neighbour_hint(result).or_else(|| waiting_hint(result)).or_else(|| stage_hint(result))
+    let late = stage_hint(result).filter(|(stage, _)| *stage == Stage::Late);
+    let others = || neighbour_hint(result).or_else(|| waiting_hint(result));
+    late.map(|(_, hint)| hint).or_else(others).or_else(|| stage_hint(result).map(|(_, hint)| hint))
 }
 
 /// Who is slowed most by the others, and by what.
@@ -613,8 +621,14 @@ fn neighbour_hint(result: &Result) -> Option<String> {
     let of_victim = || result.blame.iter().filter(|entry| entry.victim == victim.name);
     let total: f64 = of_victim().map(|entry| entry.wait_ns).sum();
     let others = of_victim().filter(|entry| entry.holder != victim.name);
-    let most = others.max_by(|a, b| a.wait_ns.total_cmp(&b.wait_ns))?;
-    let (name, part) = (&victim.name, 100.0 * most.wait_ns / total);
+    let longest = |a: &&BlameEntry, b: &&BlameEntry| a.wait_ns.total_cmp(&b.wait_ns);
+    let most = others.max_by(longest)?;
+    // What the others hold may be little, and yet the cause: a full cache, say, is the flow's own.
+    let most = match most.wait_ns >= total * NEIGHBOURS_PART {
+        true => most,
+        false => of_victim().max_by(longest)?,
+    };
+    let (name, part) = (slow::shortened(&victim.name, NAME), 100.0 * most.wait_ns / total);
     let (what, holder) = (pieces(&most.resource), spoken(most));
     let times = if slowdown < 10.0 { format!("{slowdown:.1}") } else { format!("{slowdown:.0}") };
     Some(format!(
@@ -624,14 +638,14 @@ fn neighbour_hint(result: &Result) -> Option<String> {
 }
 
 /// What a holder is called in a sentence.
-fn spoken(entry: &BlameEntry) -> &str {
+fn spoken(entry: &BlameEntry) -> String {
     match entry.holder.as_str() {
-        "gc" => "garbage collection",
-        "mapping" => "the mapping table",
-        "index" => "the index of keys",
-        "compaction" => "the index's compaction",
-        holder if holder == entry.victim => "its own requests",
-        holder => holder,
+        "gc" => "garbage collection".to_owned(),
+        "mapping" => "the mapping table".to_owned(),
+        "index" => "the index of keys".to_owned(),
+        "compaction" => "the index's compaction".to_owned(),
+        holder if holder == entry.victim => "its own requests".to_owned(),
+        holder => slow::shortened(holder, NAME),
     }
 }
 
@@ -653,16 +667,19 @@ fn waiting_hint(result: &Result) -> Option<String> {
         .max_by(|(a, _), (b, _)| a.wait_ns.total_cmp(&b.wait_ns));
     let (most, total) = culprit?;
     let part = 100.0 * most.wait_ns / total;
-    let (victim, what, holder) = (&most.victim, pieces(&most.resource), spoken(most));
+    let (what, holder) = (pieces(&most.resource), spoken(most));
+    let victim = slow::shortened(&most.victim, NAME);
     Some(format!("{part:.0} % of {victim}'s waiting was for {what} held by {holder}."))
 }
 
-fn stage_hint(result: &Result) -> Option<String> {
+/// The stage that takes most of the time, and what it is.
+fn stage_hint(result: &Result) -> Option<(Stage, String)> {
     let stage = result.stages.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
     let known = Stage::ALL.into_iter().find(|known| known.name() == stage.stage)?;
     let (part, what) = (100.0 * stage.share, known.description().trim());
     let what = what.split(['.', ':']).next().unwrap_or(what);
-    (part >= 50.0).then(|| format!("{part:.0} % of the latency was {}: {what}.", stage.stage))
+    let hint = || format!("{part:.0} % of the latency was {}: {what}.", stage.stage);
+    (part >= 50.0).then(|| (known, hint()))
 }
 
 #[cfg(test)]

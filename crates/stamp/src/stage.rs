@@ -62,7 +62,7 @@ stages! {
     DataIn = "data_in",
     /// Waiting for a firmware core and running on it.
     Firmware = "firmware",
-    /// A write that waits for room in the write cache.
+    /// A write that waits for room in the write cache, or a flush for what is in it.
     CacheWait = "cache_wait",
     /// Waiting for the DRAM and accessing it.
     Cache = "cache",
@@ -85,7 +85,7 @@ stages! {
     /// A completion that waits for a free completion queue slot, its way to the host, and
     /// the interrupt.
     Completion = "completion",
-    /// From the modelled completion until the emulator made it visible (real time only).
+    /// This machine, which made the completion visible after its modelled time (real time only).
     Late = "late",
     /// The response on its way through the network (fabrics).
     NetworkResponse = "network_response",

@@ -22,7 +22,8 @@ pub(crate) struct StatesArgs {
     /// [default: mynah/states in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR|off", value_hint = ValueHint::DirPath)]
     pub(crate) state_cache: Option<PathBuf>,
-    /// What that folder holds at most; what was not used for longest goes [default: 2GiB]
+    /// What that folder holds at most; what was not used for longest goes [default: 2GiB, or a tenth of what
+    /// is free, if that is less]
     #[arg(long, value_name = "SIZE")]
     pub(crate) state_cache_size: Option<Bytes>,
 }

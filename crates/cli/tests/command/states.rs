@@ -57,7 +57,9 @@ fn commands_share_what_they_prepare() {
     assert_eq!(names(&states).len(), 1);
     assert_eq!(result(sim(&with)), without);
     let listed = cache("", &states);
-    assert!(listed.contains(", steady, seed 1, flows writes\n1 prepared drive in "), "{listed}");
+    let flow = "writes (100% write, random, 4KiB, iodepth 1, namespace 1)";
+    let wanted = format!(", steady, seed 1, {flow}\n1 prepared drive in ");
+    assert!(listed.contains(&wanted), "{listed}");
     // What a run leaves that is killed while it writes.
     let unfinished = states.join(format!(".{}.tmp", names(&states)[0]));
     fs::write(&unfinished, [0; 2048]).unwrap();
@@ -70,6 +72,19 @@ fn commands_share_what_they_prepare() {
         result(sim("--state-cache off --seed 2"))
     });
     assert_eq!(names(&states).len(), 1);
+    // Nor does what is found keep more.
+    result(sim(&with));
+    assert_eq!(names(&states).len(), 2);
+    result(sim(&format!("{with} --state-cache-size {size}")));
+    assert_eq!(names(&states).len(), 1);
+    // A shipped drive has its name.
+    let shipped = ["sim", "--drive", "mqsim-table3", "--number_ios", "10", "-q", "--state-cache"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mynah"));
+    assert!(command.args(shipped).arg(&states).status().unwrap().success());
+    let listed = cache("", &states);
+    assert!(listed.contains("drive mqsim-table3"), "{listed}");
+    assert!(cache("clear", &states).contains(" removed"));
+    result(sim(&with));
     // What is not of the cache stays.
     let others = ["mine.state", "mine.prepared", ".hidden", "0123456789abcdef0123456789abcdef.txt"];
     others.iter().for_each(|name| fs::write(states.join(name), "hi").unwrap());

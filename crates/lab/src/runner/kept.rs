@@ -4,6 +4,7 @@
 use super::shared::Computed;
 use super::{RunError, RunOptions, Runner, random_writes};
 use crate::experiment::Precondition;
+use crate::flow_text::flow_text;
 use crate::state_cache::{Key, StateCache};
 use mynah_drive_file::drive_hash;
 use mynah_model::Drive;
@@ -79,12 +80,13 @@ impl Place {
         let key = Key::of(format_args!(
             "run {config:?} {flows:?} {traces} {seed} {precondition:?} {settle:?} {only:?}"
         ));
-        let names: Vec<&str> = flows.iter().map(|flow| &*flow.name).collect();
+        let said = |flow: &FlowSpec| format!("{} ({})", flow.name, flow_text(flow));
+        let said: Vec<String> = flows.iter().map(said).collect();
         let of = format!(
-            "drive {}, {}, seed {seed}, flows {}",
+            "drive {}, {}, seed {seed}, {}",
             drive_hash(config),
             precondition.name(),
-            names.join(", ")
+            said.join(", ")
         );
         Some(Place(ToKeep { states: states.clone(), key, of }))
     }

@@ -115,7 +115,8 @@ fn write_rows(out: &mut String, stages: &[StageTime], most: usize) -> std::fmt::
         sum(|it| it.tail_mean_ns),
         sum(|it| it.tail_share),
     ];
-    write_row(out, &format!("{} others", others.len()), values)
+    let noun = if others.len() == 1 { "other" } else { "others" };
+    write_row(out, &format!("{} {noun}", others.len()), values)
 }
 
 fn write_row(out: &mut String, name: &str, values: [f64; 4]) -> std::fmt::Result {

@@ -149,6 +149,46 @@ fn without_a_culprit_the_dominating_stage_is_named() {
     assert_eq!(super::hint(&result), None);
 }
 
+/// A neighbour that holds next to nothing is not what makes a flow slow.
+#[test]
+fn a_slow_flow_that_waits_for_itself_is_said_to() {
+    let mut result = sample::contended();
+    let victim = result.flows.iter().find(|flow| flow.slowdown.is_some()).unwrap().name.clone();
+    let own = BlameEntry {
+        victim: victim.clone(),
+        holder: victim.clone(),
+        resource: "cache_space".to_owned(),
+        wait_ns: 1e15,
+    };
+    result.blame.push(own);
+    let wanted = "100 % of its waiting was for room in the write cache held by its own requests.";
+    let said = hint(&result).unwrap();
+    assert!(said.starts_with(&format!("{victim} is ")) && said.ends_with(wanted), "{said}");
+}
+
+/// What a served drive's machine cost stands before what the drive did.
+#[test]
+fn a_machine_that_was_late_is_named_first() {
+    let mut result = sample::contended();
+    result.stages[0] =
+        StageTime { stage: "late".to_owned(), share: 0.9, ..result.stages[0].clone() };
+    let said = hint(&result).unwrap();
+    assert!(said.starts_with("90 % of the latency was late: This machine, which"), "{said}");
+    // Nor is a host's long name all of a line.
+    result.stages.clear();
+    let host = "nqn.2014-08.org.nvmexpress:uuid:5f9534b9-63a8-8f03-b43a-40435a836551";
+    result.flows.iter_mut().for_each(|flow| flow.slowdown = None);
+    result.flows[0].name = host.to_owned();
+    result.blame = vec![BlameEntry {
+        victim: host.to_owned(),
+        holder: host.to_owned(),
+        wait_ns: 1e15,
+        ..result.blame[0].clone()
+    }];
+    let said = hint(&result).unwrap();
+    assert!(said.chars().count() < 100 && said.contains("…"), "{said}");
+}
+
 #[test]
 fn many_kinds_of_commands_share_one_breakdown() {
     let mut result = sample::contended();

@@ -159,6 +159,9 @@ pub enum LineFault {
     /// A column is not a decimal number.
     #[error("column {0} ({1}) is not a number")]
     NotANumber(usize, &'static str),
+    /// A column that begins with 0 is not an octal number, as C reads it.
+    #[error("column {0} ({1}) is not a number: after 0 it is octal, as MQSim reads it")]
+    NotOctal(usize, &'static str),
     /// A number does not fit.
     #[error("column {0} ({1}) is too large")]
     TooLarge(usize, &'static str),
@@ -243,7 +246,10 @@ fn c_number(digits: &[u8], column: usize, name: &'static str) -> Result<u64, Lin
     };
     let text = std::str::from_utf8(digits).unwrap_or_default();
     if text.is_empty() || !text.bytes().all(|digit| char::from(digit).is_digit(radix)) {
-        return Err(LineFault::NotANumber(column, name));
+        return Err(match radix {
+            8 => LineFault::NotOctal(column, name),
+            _ => LineFault::NotANumber(column, name),
+        });
     }
     u64::from_str_radix(text, radix).map_err(|_| LineFault::TooLarge(column, name))
 }
