@@ -25,7 +25,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use twox_hash::XxHash3_128;
 
 const MAGIC: &[u8] = b"mynah.prepared/1\n";
@@ -40,6 +40,8 @@ const HEADER_MAX: usize = 16 << 20;
 /// that it takes at most then, with what it holds already.
 pub const BOUND: u64 = 2 << 30;
 const PART_OF_FREE: u64 = 10;
+/// What is written is whole within this time of the latest use of any entry, or never will be.
+const ABANDONED: Duration = Duration::from_secs(3600);
 /// Of how many entries there is room at least, where runs follow one another that are all different.
 const ENTRIES_MIN: u64 = 16;
 
@@ -304,14 +306,20 @@ impl StateCache {
         file.keep().map_err(io::Error::other)
     }
 
-    /// Removes what was not used for longest, as far as all that is there and being written is too much.
+    /// Removes what processes that were killed have left, and what was not used for longest, as far as all
+    /// that is there and being written is too much.
     fn make_room(&self) {
         let (bound, mut held) = (self.bound(), self.held());
         let mut entries = self.files();
         entries.sort_by_key(|(_, metadata)| metadata.modified().ok());
+        let latest = entries.last().and_then(|(_, metadata)| metadata.modified().ok());
+        let is_abandoned = |path: &Path, written: Option<SystemTime>| {
+            let age = latest.zip(written).and_then(|(latest, it)| latest.duration_since(it).ok());
+            !is_whole(path) && age.is_some_and(|age| age > ABANDONED)
+        };
         for (path, metadata) in entries {
-            if held <= bound {
-                break;
+            if held <= bound && !is_abandoned(&path, metadata.modified().ok()) {
+                continue;
             }
             held -= metadata.len();
             // Another process may have removed it.
@@ -373,6 +381,10 @@ impl StateCache {
     /// If one cannot be removed.
     pub fn clear(&self) -> io::Result<(usize, u64)> {
         let (mut count, mut bytes) = (0, 0);
+        match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         for (path, metadata) in self.files() {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -239,6 +239,28 @@ fn what_was_not_used_for_longest_goes() {
     assert!(entries(&states).is_empty());
 }
 
+/// A process that was killed while it wrote an entry leaves a part of it.
+#[test]
+fn what_was_left_unfinished_goes_when_it_is_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = StateCache::at(folder.path().to_owned());
+    let load = "rw=randwrite bs=4k iodepth=8 number_ios=100";
+    run(flow(load), Some(&states));
+    let name = states.entries()[0].path.file_name().unwrap().to_owned();
+    let name = name.to_string_lossy();
+    let left = [(".abc.partial", 3 * 3600), (".xyz.partial", 60)].map(|(ending, age)| {
+        let path = folder.path().join(format!(".{name}{ending}"));
+        fs::write(&path, "a part").unwrap();
+        let used = states.entries()[0].last_used.unwrap();
+        let written = used - std::time::Duration::from_secs(age);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(written).unwrap();
+        path
+    });
+    assert_eq!(states.unfinished().0, 2);
+    run(flow(load), Some(&states));
+    assert_eq!(left.map(|path| path.exists()), [false, true]);
+}
+
 #[test]
 fn two_at_once_do_not_disturb_each_other() {
     let folder = tempfile::tempdir().unwrap();
