@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import time
 
 import pytest
 
@@ -27,7 +26,7 @@ sweep.run(sys.argv[2], on=2, quiet=True)
 
 def slow(base, tmp_path):
     """A sweep that takes a while, as a file."""
-    flows = [flow.replace(number_ios=1200) for flow in base.flows]
+    flows = [flow.replace(number_ios=30_000) for flow in base.flows]
     sweep = base.replace(flows=flows, precondition="steady").sweep({"seed": [1, 11, 21, 31]}, repeat=2)
     for name, text in sweep.files():
         (tmp_path / name).write_text(text)
@@ -75,12 +74,18 @@ def killed_and_resumed(base, tmp_path, rounds, turns, ends=(signal.SIGKILL,)):
     expected = measured(sweep.run(quiet=True).json())
     chance = random.Random(7)
     killed = 0
+    whole_s = {}
+    for name in turns:
+        start = time.monotonic()
+        assert stopped(drivers(experiment, tmp_path / f"whole-{name}")[name], signal.SIGKILL, None) is None
+        whole_s[name] = time.monotonic() - start
     for number in range(rounds):
         folder = tmp_path / f"led-{number}"
         kept: list[str] = []
         for turn in range(30):
-            driver = drivers(experiment, folder)[turns[(number + turn) % len(turns)]]
-            code = stopped(driver, chance.choice(ends), chance.uniform(0.05, 0.8))
+            name = turns[(number + turn) % len(turns)]
+            wait_s = chance.uniform(0.1, 0.8) * whole_s[name]
+            code = stopped(drivers(experiment, folder)[name], chance.choice(ends), wait_s)
             killed += code is not None
             if (folder / "runs.jsonl").exists():
                 now = [line for line in lines(folder) if line.endswith("\n")]
