@@ -29,7 +29,7 @@ fn mqsim_lines() {
         ("1000 0 4096 8", Err(LineFault::Columns { found: 4, wanted: 5 })),
         ("1000 0 4096 8 0 # x", Err(LineFault::Columns { found: 7, wanted: 5 })),
         ("1000 0 4096 8 R", Err(LineFault::NotANumber(5, "type"))),
-        ("1000 0 08 8 0", Err(LineFault::NotANumber(3, "first sector"))),
+        ("1000 0 08 8 0", Err(LineFault::NotOctal(3, "first sector"))),
         ("1000 0 0x 8 0", Err(LineFault::NotANumber(3, "first sector"))),
         ("1000 0 0x+1 8 0", Err(LineFault::NotANumber(3, "first sector"))),
         ("1000 0 0x10000000000000000 8 0", Err(LineFault::TooLarge(3, "first sector"))),
