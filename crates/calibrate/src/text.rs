@@ -2,7 +2,7 @@
 
 use super::CalibrateError;
 use mynah_drive_file::{override_text, said_instead_of};
-use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 /// The source of what `--set` has set.
 const BY_HAND: &str = "set on the command line, with --set";
@@ -62,12 +62,10 @@ impl DriveText {
             self.forget_sources_below(&key);
         }
         if let Some((table, other)) = said_instead_of(&key).and_then(|it| it.rsplit_once('.')) {
-            if let Some(table) = self.document.get_mut(table).and_then(Item::as_table_like_mut) {
-                table.remove(other);
+            if let Some(section) = self.section(table) {
+                section.remove(other);
             }
-            if let Some(sources) =
-                self.document.get_mut("sources").and_then(Item::as_table_like_mut)
-            {
+            if let Some(sources) = self.section("sources") {
                 sources.remove(&format!("{table}.{other}"));
             }
         }
@@ -85,14 +83,15 @@ impl DriveText {
     /// Removes the sources of values below `path`, which have been replaced.
     fn forget_sources_below(&mut self, path: &str) {
         let below = format!("{path}.");
-        let Some(sources) = self.document.get_mut("sources").and_then(Item::as_table_like_mut)
-        else {
-            return;
-        };
+        let Some(sources) = self.section("sources") else { return };
         let gone = sources.iter().map(|(key, _)| key.to_owned());
         for key in gone.filter(|key| key.starts_with(&below)).collect::<Vec<_>>() {
             sources.remove(&key);
         }
+    }
+
+    fn section(&mut self, name: &str) -> Option<&mut dyn TableLike> {
+        self.document.get_mut(name)?.as_table_like_mut()
     }
 
     pub(super) fn finish(self) -> String {

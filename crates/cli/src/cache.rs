@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::machine::since;
 use crate::print;
 use mynah_lab::StateCache;
-use mynah_lab::state_cache::{Entry, Of};
+use mynah_lab::state_cache::{Contents, Entry};
 use mynah_result::figures::bytes;
 use std::fmt::Write;
 
@@ -40,10 +40,10 @@ fn list(states: &StateCache) -> String {
     let entries = states.entries();
     let names = shipped_by_hash();
     let mut text = String::new();
-    for Entry { bytes: size, last_used, of, .. } in &entries {
+    for Entry { bytes: size, last_used, contents, .. } in &entries {
         let unused = last_used.map(since).unwrap_or_default();
-        let of = match of {
-            Of::Drive(about) => {
+        let of = match contents {
+            Contents::Drive(about) => {
                 let named = names.iter().find(|(hash, _)| about.of.contains(hash));
                 let of =
                     named.map_or(about.of.clone(), |(hash, name)| about.of.replace(hash, name));
@@ -52,8 +52,8 @@ fn list(states: &StateCache) -> String {
                     false => format!("{of} (of another build: {})", about.build),
                 }
             }
-            Of::AnotherUser => "another user's: not used".to_owned(),
-            Of::Unknown => "none of Mynah's, or damaged: not used".to_owned(),
+            Contents::AnotherUser => "another user's: not used".to_owned(),
+            Contents::Unknown => "none of Mynah's, or damaged: not used".to_owned(),
         };
         let _ =
             writeln!(text, "{:>10}  {:>8} ago  {of}", bytes(*size as f64), ago(unused.as_secs()));

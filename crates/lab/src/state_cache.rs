@@ -68,7 +68,7 @@ pub struct About {
 
 /// What the file of an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum Contents {
     Drive(About),
     /// Somebody else's, which is not used.
     AnotherUser,
@@ -83,7 +83,7 @@ pub struct Entry {
     pub bytes: u64,
     /// When it was made or used last, where the file system says it.
     pub last_used: Option<SystemTime>,
-    pub of: Of,
+    pub contents: Contents,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -358,10 +358,12 @@ impl StateCache {
     /// What is in it, what was used last first.
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |(path, metadata): (PathBuf, fs::Metadata)| Entry {
-            of: match about(&path) {
-                Some(about) => Of::Drive(about),
-                None if metadata.uid() != rustix::process::geteuid().as_raw() => Of::AnotherUser,
-                None => Of::Unknown,
+            contents: match about(&path) {
+                Some(about) => Contents::Drive(about),
+                None if metadata.uid() != rustix::process::geteuid().as_raw() => {
+                    Contents::AnotherUser
+                }
+                None => Contents::Unknown,
             },
             bytes: metadata.len(),
             last_used: metadata.modified().ok(),

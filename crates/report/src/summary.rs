@@ -606,9 +606,12 @@ fn pieces(resource: &str) -> &str {
 /// else one holder of one resource who has half of a flow's waiting, if that waiting is at least a
 /// tenth of the flow's latencies; or else one stage that has half of all latency.
 pub(crate) fn hint(result: &Result) -> Option<String> {
-    let late = stage_hint(result).filter(|(stage, _)| *stage == Stage::Late);
-    let others = || neighbour_hint(result).or_else(|| waiting_hint(result));
-    late.map(|(_, hint)| hint).or_else(others).or_else(|| stage_hint(result).map(|(_, hint)| hint))
+    match stage_hint(result) {
+        Some((Stage::Late, hint)) => Some(hint),
+        stage => neighbour_hint(result)
+            .or_else(|| waiting_hint(result))
+            .or_else(|| stage.map(|(_, hint)| hint)),
+    }
 }
 
 /// Who is slowed most by the others, and by what.

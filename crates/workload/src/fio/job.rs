@@ -258,7 +258,7 @@ impl<'s> Reading<'s> {
                 let engine = engine.split(':').next().unwrap_or_default();
                 self.engine = Some(engine);
                 if !SYNCHRONOUS.contains(&engine) {
-                    job.warn("ioengine has no effect here");
+                    job.warn("ioengine has no effect here but that iodepth counts");
                 }
             }
             "ramp_time" => {
