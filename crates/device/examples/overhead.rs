@@ -85,6 +85,7 @@ fn bare(operation: Operation) -> f64 {
         while done < commands {
             while sent < commands && sent - done < DEPTH {
                 let request = Request {
+                    placement: Default::default(),
                     tag: Tag(sent as u32),
                     operation,
                     namespace: NamespaceId(1),

@@ -9,14 +9,14 @@ mod room;
 use std::ops::Range;
 
 use mynah_model::config::{
-    CollectionUnit, Config, Geometry, MappingTable, Namespace, WriteFrontiers,
+    CollectionUnit, Config, Geometry, MappingTable, Namespace, Placement, WriteFrontiers,
 };
 
 use crate::at::At;
 use crate::check::{Check, or};
 use crate::document::{Document, Problem};
 use crate::keys::declare::take_without_effect;
-use crate::keys::{File, SPARE, is_hybrid, key_value, namespace};
+use crate::keys::{File, SPARE, is_hybrid, key_value, namespace, placement};
 use crate::units::{Bytes, Fraction};
 
 /// Mapping units of raw flash that the model can hold.
@@ -88,7 +88,11 @@ impl Check<'_> {
             },
             mapping: file.mapping.lower(self, file, &geometry, unit_bytes),
             plane_order: file.allocation.plane_order(self),
-            placement: file.allocation.placement(self),
+            placement: match file.allocation.placement.is_none() && placement::is_asked(file) {
+                true => Placement::Striped,
+                false => file.allocation.placement(self),
+            },
+            data_placement: file.placement.as_ref().map(|it| it.get().lower(self, file)),
             over_provisioning: self.over_provisioning(file),
             gc: file.gc.lower(self, file, &geometry),
             wear: file.wear.lower(self, file),
@@ -113,6 +117,7 @@ impl Check<'_> {
             self.room(file, config);
             self.hot_data(file, config);
             self.superblocks(file, config);
+            self.data_placement(file, config);
         }
     }
 
@@ -207,6 +212,39 @@ impl Check<'_> {
                 Some("use `gc.unit = \"block\"`, or give every namespace all planes".to_owned()),
             );
         }
+    }
+
+    /// What a drive that places data cannot have.
+    fn data_placement(&mut self, file: &File, config: &Config) {
+        if config.data_placement.is_none() || !self.problems.is_empty() {
+            return;
+        }
+        let Err(error) = config.check() else { return };
+        let of_placement = file.placement.as_ref();
+        let (place, help) = match error.key {
+            "gc.unit" => (file.gc.unit.as_ref().map(At::span), "remove `gc.unit`"),
+            "gc.write_frontiers" => (
+                file.gc.write_frontiers.as_ref().map(At::span),
+                "use `gc.write_frontiers = \"separate\"`",
+            ),
+            "mapping.unmapped_reads" => {
+                (file.mapping.unmapped_reads.as_ref().map(At::span), "use \"zeroes\"")
+            }
+            "scheduler.flin" => (file.scheduler.flin.as_ref().map(At::span), "remove it"),
+            "namespace.kind" => (
+                file.namespace.iter().find_map(|it| it.get().kind.as_ref()).map(At::span),
+                "use a drive without `[placement]` for them",
+            ),
+            "placement.superblocks" => (
+                of_placement.and_then(|it| it.get().superblocks.as_ref()).map(At::span),
+                "use fewer, or raise `geometry.blocks_per_plane`",
+            ),
+            _ => return,
+        };
+        // What a default or an override has brought is at fault where nothing else was written.
+        let Some(place) = place.or_else(|| of_placement.map(At::span)) else { return };
+        let message = format!("with `[placement]`: `{}`: {}", error.key, error.problem);
+        self.at(place, message, "not with data placement", Some(help.to_owned()));
     }
 
     /// Whether the model can number every mapping unit of the flash.

@@ -155,6 +155,7 @@ fn prepare_anew(
         let namespace = NamespaceId(namespace);
         let units = drive.namespace_sectors(namespace).unwrap_or(0) / unit_sectors;
         let class = UpdateClass {
+            placement: Default::default(),
             first: 0,
             units,
             weight: 1.0,

@@ -276,7 +276,14 @@ fn write(drive: &mut Drive) {
         let operation = if number % 4 == 3 { Operation::Read } else { Operation::Write };
         // A multiplier that visits all units in no order.
         let sector = u64::from(number.wrapping_mul(0x9e37_79b1) >> 8) * 8 % (sectors - 8);
-        let request = Request { tag: Tag(number), operation, namespace, sector, sectors: 8 };
+        let request = Request {
+            placement: Default::default(),
+            tag: Tag(number),
+            operation,
+            namespace,
+            sector,
+            sectors: 8,
+        };
         drive.command(drive.now(), QueueId(1), request).expect("a command of its queue");
         let end = drive.now() + Span::from_ms(20);
         while let Some(at) = drive.next_at().filter(|at| *at <= end) {
@@ -300,6 +307,7 @@ fn sample(number: usize) -> Option<Vec<u8>> {
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
         let units = drive.namespace_sectors(namespace)? / unit_sectors;
         let class = UpdateClass {
+            placement: Default::default(),
             first: 0,
             units,
             weight: 1.0,

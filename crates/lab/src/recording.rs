@@ -272,6 +272,7 @@ impl Record {
     /// The command that the record holds.
     fn request(&self) -> Result<Request, FeedError> {
         Ok(Request {
+            placement: Default::default(),
             tag: Tag(self.tag),
             operation: operation(self.code & !NOBODYS)?,
             namespace: NamespaceId(self.namespace),
@@ -283,6 +284,7 @@ impl Record {
     /// The access of a [`Kind::Past`] record.
     fn access(&self) -> Result<Access, FeedError> {
         let access = Access {
+            placement: Default::default(),
             flow: FlowId(self.queue),
             namespace: NamespaceId(self.namespace),
             operation: operation(self.code & !SATURATED)?,

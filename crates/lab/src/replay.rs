@@ -372,6 +372,7 @@ impl Listener {
                     self.explain_if_slow(device, (flow, kind, bytes), created, (completion, None));
                     // The key's number is not known: its token stands for it.
                     let shown = Request {
+                        placement: Default::default(),
                         tag: request.tag,
                         operation: Operation::Other,
                         namespace: request.namespace,
@@ -508,6 +509,7 @@ fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
     let mut all: Vec<Occupancy> = Vec::new();
     for range in ranges {
         let class = UpdateClass {
+            placement: Default::default(),
             first: range.first,
             units: range.units,
             weight: range.weight,
@@ -553,6 +555,7 @@ mod tests {
         let device = Drive::new(mynah_drive_file::load("mqsim", &[]).unwrap().config).unwrap();
         let units = device.namespace_sectors(NamespaceId(1)).unwrap() / 16;
         let class = |first, units, units_per_s| UpdateClass {
+            placement: Default::default(),
             first,
             units,
             weight: 1.0,

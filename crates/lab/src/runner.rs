@@ -386,6 +386,16 @@ fn note_of_shares(flows: &[FlowSpec]) -> Option<String> {
     ))
 }
 
+/// How many placement handles the namespace of a flow has, on a drive with data placement.
+fn placement_handles(config: &Config, flow: &FlowSpec) -> Option<usize> {
+    let placement = config.data_placement?;
+    let namespace = config.namespaces.get((flow.namespace.0 as usize).wrapping_sub(1))?;
+    Some(match namespace.handles.len() {
+        0 => usize::from(placement.handles),
+        count => count,
+    })
+}
+
 impl Runner {
     /// Builds and preconditions the drive, and puts the flows in front of it.
     ///
@@ -396,7 +406,10 @@ impl Runner {
         flows: &[FlowSpec],
         options: &RunOptions,
     ) -> Result<Runner, RunError> {
-        let flows: Vec<_> = flows.iter().map(|flow| flow.with_ramp(options.ramp_time)).collect();
+        let placed = |flow: &FlowSpec| {
+            flow.with_ramp(options.ramp_time).with_handles(placement_handles(&config, flow))
+        };
+        let flows: Vec<_> = flows.iter().map(placed).collect::<Result<_, _>>()?;
         let flows = &flows[..];
         let keep = kept::Place::of(&config, flows, options);
         if let Some(kept) = keep.as_ref().and_then(|place| place.find(&config)) {

@@ -173,6 +173,7 @@ impl Stepper {
             }
             let units = self.drive.namespace_sectors(id).unwrap_or(0) / unit_sectors;
             let class = UpdateClass {
+                placement: Default::default(),
                 first: 0,
                 units,
                 weight: units as f64,
@@ -229,7 +230,8 @@ impl Stepper {
     ) -> Tag {
         let tag = Tag(self.next_tag);
         self.next_tag = self.next_tag.wrapping_add(1);
-        let request = Request { tag, operation, namespace, sector, sectors };
+        let request =
+            Request { placement: Default::default(), tag, operation, namespace, sector, sectors };
         self.pending.insert(tag.0, PendingRequest { request, at: self.drive.now() });
         self.lanes[queue].backlog.push_back(request);
         self.ring(queue);

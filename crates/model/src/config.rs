@@ -4,10 +4,12 @@
 //! messages that point into a file belong to the code that reads drive files; this module
 //! only refuses what the model could not simulate ([`Config::check`]).
 
+mod data_placement;
 mod ethernet;
 mod key_value;
 
 pub use crate::victim::VictimPolicy;
+pub use data_placement::{DataPlacement, HANDLES_MAX, Isolation, Victims};
 pub use ethernet::{Axi, AxiCounting, Cost, Ethernet, Framing, Layer, Nic, Target, TargetLayer};
 pub use key_value::{KeyIndex, KeyIndexKind, KeyTime, KeyTimes, KeyValue, NamespaceKind};
 use mynah_stamp::{Span, Time};
@@ -38,6 +40,8 @@ pub struct Config {
     pub plane_order: PlaneOrder,
     /// Which plane a host write goes to.
     pub placement: Placement,
+    /// How data are placed as hosts ask for, if they are.
+    pub data_placement: Option<DataPlacement>,
     /// The share of the physical pages that is not visible to the host, 0 to 1 exclusive.
     pub over_provisioning: f64,
     pub gc: Gc,
@@ -67,6 +71,11 @@ pub struct ConfigError {
 }
 
 impl Config {
+    /// Reclaim unit handles; 1 of a drive without placement.
+    pub fn reclaim_unit_handles(&self) -> u8 {
+        self.data_placement.map_or(1, |placement| placement.handles)
+    }
+
     /// Planes that a mapping unit lies across: 1 unless it is larger than a page.
     pub fn planes_per_unit(&self) -> u32 {
         (self.mapping.unit_bytes / self.geometry.page_bytes).max(1)
@@ -848,6 +857,8 @@ pub struct Namespace {
     pub dies: Vec<u32>,
     /// Planes of each die it may use; empty: all.
     pub planes: Vec<u32>,
+    /// The reclaim unit handles of its placement handles, in order; empty: all.
+    pub handles: Vec<u8>,
     /// What of it the data cache holds.
     pub caching: Caching,
     pub kind: NamespaceKind,
@@ -872,6 +883,7 @@ impl Namespace {
             chips: vec![],
             dies: vec![],
             planes: vec![],
+            handles: vec![],
             caching: Caching::Cache,
             kind: NamespaceKind::Blocks,
         }

@@ -18,6 +18,14 @@ pub struct Tag(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FlowId(pub u16);
 
+/// Which data a write belongs with: the number of a placement handle of its namespace (a placement
+/// identifier of a drive with one reclaim group). One that the namespace does not have counts as 0,
+/// which is also what writes have that say nothing.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct PlacementId(pub u16);
+
 /// Identifies a namespace, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NamespaceId(pub u32);
@@ -46,6 +54,8 @@ pub struct Request {
     /// Chosen by the host; unique among outstanding commands.
     pub tag: Tag,
     pub operation: Operation,
+    /// Of a write: which data it belongs with.
+    pub placement: PlacementId,
     pub namespace: NamespaceId,
     /// First sector (of 512 bytes).
     pub sector: u64,

@@ -45,7 +45,7 @@ mod victim;
 
 pub use cache::warm;
 pub use config::ConfigError;
-pub use drive::{Drive, InputError};
+pub use drive::{Drive, HandleCounters, InputError, PlacementCounters};
 pub use ftl::{layout, precondition};
 pub use host::ethernet::{ceilings, packets};
 pub use invariant::BrokenInvariant;

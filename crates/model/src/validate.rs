@@ -3,8 +3,9 @@
 
 use crate::config::{
     Arbitration, CacheMode, Caching, CollectionUnit, Config, ConfigError, Fault, FaultExtent,
-    HotData, KeyIndex, KeyIndexKind, MappingScheme, MappingTable, MediaOperation, Namespace,
-    NamespaceKind, Placement, RowPolicy, UnmappedReads, WriteBack, WriteFrontiers,
+    HANDLES_MAX, HotData, Isolation, KeyIndex, KeyIndexKind, MappingScheme, MappingTable,
+    MediaOperation, Namespace, NamespaceKind, Placement, RowPolicy, UnmappedReads, WriteBack,
+    WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
@@ -272,6 +273,7 @@ impl Config {
         }
         self.validate_hot_data()?;
         self.validate_superblocks()?;
+        self.validate_data_placement()?;
         self.validate_wear()?;
         self.validate_scheduler()?;
         self.validate_rewritable()?;
@@ -294,6 +296,48 @@ impl Config {
         }
         if self.scheduler.flin.is_some() {
             return refuse("FLIN orders the writes of a plane in one queue");
+        }
+        Ok(())
+    }
+
+    fn validate_data_placement(&self) -> Result<(), ConfigError> {
+        let lists = || self.namespaces.iter().map(|namespace| &namespace.handles);
+        let Some(placement) = self.data_placement else {
+            return match lists().all(Vec::is_empty) {
+                true => Ok(()),
+                false => fail("namespace.handles", "there are no reclaim unit handles"),
+            };
+        };
+        let handles = placement.handles;
+        within("placement.handles", handles.into(), 1..=HANDLES_MAX.into())?;
+        within("placement.superblocks", placement.superblocks.into(), 1..=1024)?;
+        if self.gc.unit == CollectionUnit::Block {
+            return fail("gc.unit", "reclaim units are superblocks");
+        }
+        if let WriteFrontiers::HotCold(_) = self.gc.frontiers {
+            return fail("gc.write_frontiers", "hosts say which data belong together");
+        }
+        if self.scheduler.flin.is_some() {
+            return fail("scheduler.flin", "FLIN orders the writes of a plane in one queue");
+        }
+        if self.mapping.unmapped_reads == UnmappedReads::Allocate {
+            return fail("mapping.unmapped_reads", "what is read has no reclaim unit handle");
+        }
+        if self.namespaces.iter().any(|namespace| namespace.kind == NamespaceKind::Pairs) {
+            return fail("namespace.kind", "only namespaces of blocks have reclaim unit handles");
+        }
+        for list in lists() {
+            if list.iter().any(|&handle| handle >= handles) {
+                return fail("namespace.handles", format!("they are 0 to {}", handles - 1));
+            }
+            if (1..list.len()).any(|at| list[..at].contains(&list[at])) {
+                return fail("namespace.handles", "one is there twice");
+            }
+        }
+        if u64::from(placement.superblocks) * 4 > u64::from(self.geometry.blocks_per_plane) {
+            let blocks = self.geometry.blocks_per_plane;
+            let problem = format!("a plane has {blocks} blocks, at most a quarter are one unit's");
+            return fail("placement.superblocks", problem);
         }
         Ok(())
     }
@@ -831,18 +875,30 @@ impl Config {
         Ok(load.iter().map(|load| (blocks - needed(load)) as u32).collect())
     }
 
+    /// Blocks of a plane that are being filled, of which `tables` take those of mapping tables, where
+    /// they have their own.
+    pub fn open_blocks(&self, tables: u64) -> u64 {
+        let hosts = u64::from(self.reclaim_unit_handles());
+        let persistent =
+            self.data_placement.is_some_and(|it| it.isolation == Isolation::Persistent);
+        match self.gc.frontiers {
+            WriteFrontiers::One => hosts,
+            WriteFrontiers::Separate if persistent => 2 * hosts + tables,
+            WriteFrontiers::Separate => hosts + 1 + tables,
+            WriteFrontiers::HotCold(_) => 2 + tables,
+        }
+    }
+
     /// Every plane has to hold its share and still be able to collect garbage. Returns how
     /// many blocks each could do without, and how many units any of them can hold.
     fn check_room(&self, load: &[u64]) -> Result<(Vec<u32>, u32), ConfigError> {
         let g = &self.geometry;
         let (start, _) = self.gc.thresholds(g.blocks_per_plane);
-        let open = match self.gc.frontiers {
-            WriteFrontiers::One => 1,
-            WriteFrontiers::Separate | WriteFrontiers::HotCold(_) => match self.mapping.table {
-                MappingTable::Ideal if !self.has_index_on_flash() => 2,
-                MappingTable::Ideal | MappingTable::Cached(_) => 3,
-            },
+        let tables = match self.mapping.table {
+            MappingTable::Ideal if !self.has_index_on_flash() => 0,
+            MappingTable::Ideal | MappingTable::Cached(_) => 1,
         };
+        let open = self.open_blocks(tables);
         // Free blocks that collection keeps, blocks being filled, and one block's worth of
         // garbage, without which nothing could be won back.
         let reserved = u64::from(self.gc.reserve_blocks) + 1 + open + 1;

@@ -289,7 +289,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn request(operation: Operation) -> Request {
-        Request { tag: Tag(1), operation, namespace: NamespaceId(1), sector: 2048, sectors: 8 }
+        Request {
+            placement: Default::default(),
+            tag: Tag(1),
+            operation,
+            namespace: NamespaceId(1),
+            sector: 2048,
+            sectors: 8,
+        }
     }
 
     fn log_of(flows: &[String], rows: &[(usize, Request, Time, Completion)]) -> String {

@@ -418,6 +418,7 @@ mod tests {
 
     fn request(number: u64) -> Request {
         Request {
+            placement: Default::default(),
             tag: Tag(number as u32),
             namespace: NamespaceId(1),
             operation: Operation::Write,

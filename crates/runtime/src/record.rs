@@ -253,6 +253,7 @@ mod tests {
             let operation = if number % 3 == 0 { Operation::Read } else { Operation::Write };
             let sector = u64::from(number.wrapping_mul(2_654_435_761) % 1_000_000) * 8;
             let request = Request {
+                placement: Default::default(),
                 tag: Tag(number),
                 operation,
                 namespace: NamespaceId(1),

@@ -17,8 +17,9 @@ use super::{
     Addresses, Amount, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES,
     Schedule, Source, Start, Synthetic, WorkloadError, Zones,
 };
+use crate::placement::Placing;
 use crate::trace::{Mended, TraceError, TraceStream};
-use mynah_model::io::Operation;
+use mynah_model::io::{Operation, PlacementId};
 use mynah_stamp::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -57,6 +58,8 @@ pub struct Generator {
     /// Flushes or write-through, if the flow has them. Boxed, and looked at only if there: most
     /// flows have neither, and the check is on the path of each request.
     stable: Option<Box<Stable>>,
+    /// Which data its writes belong with, if they say that. Boxed for the same reason.
+    placing: Option<Box<Placing>>,
     stream: Stream,
 }
 
@@ -87,7 +90,8 @@ impl Stable {
         }
         self.unflushed = 0;
         let (operation, arrival) = (Operation::Flush, self.arrived);
-        Some(Planned { operation, key: None, sector: 0, sectors: 0, arrival })
+        let placement = PlacementId::default();
+        Some(Planned { operation, key: None, sector: 0, sectors: 0, placement, arrival })
     }
 
     fn write(&mut self, planned: &mut Planned) {
@@ -290,6 +294,12 @@ impl FlowSpec {
             is_over: false,
             schedule: (self.schedule != Schedule::default()).then_some(self.schedule),
             stable: Stable::of(self),
+            placing: self.data_placement.as_ref().map(|choice| {
+                let job = when.first_stream() + u64::from(job_index);
+                let seed = seed::derive(run_seed, u64::from(flow_index), self.seed, job);
+                // Apart from where requests go.
+                Box::new(Placing::new(choice, seed::stream(!seed)))
+            }),
             stream,
         })
     }
@@ -561,6 +571,12 @@ impl Generator {
         {
             stable.write(&mut planned);
         }
+        if let Some(placing) = &mut self.placing {
+            let writes = [Operation::Write, Operation::WriteThrough].contains(&planned.operation);
+            if writes {
+                planned.placement = placing.next(planned.sector);
+            }
+        }
         Some(planned)
     }
 
@@ -678,7 +694,8 @@ impl Drawn {
             Clock::Closed => None,
             _ => Some(self.clock.next(&mut self.rng)),
         };
-        Planned { operation, key: None, sector, sectors, arrival }
+        let placement = PlacementId::default();
+        Planned { operation, key: None, sector, sectors, placement, arrival }
     }
 
     /// Where and how long a request is, if that depends on its kind or on what was drawn before.

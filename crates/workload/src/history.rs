@@ -8,7 +8,7 @@ use super::random::{Bounded, bound, chance};
 use super::{Addresses, FlowSpec, Limits, Mode, SECTOR_BYTES, Source, WorkloadError, seed};
 use mynah_model::Drive;
 use mynah_model::config::Config;
-use mynah_model::io::{FlowId, NamespaceId, Operation};
+use mynah_model::io::{FlowId, NamespaceId, Operation, PlacementId};
 use mynah_model::warm::Access;
 
 /// Accesses of mapping units that are generated to warm the data cache, unless it is full before:
@@ -35,7 +35,7 @@ pub struct History {
     /// Where a sequential flow is: it has just come round to where it begins.
     round: Option<Round>,
     /// Writes and trims of a trace, to be repeated for ever, and the index of the next one.
-    once: Vec<(Operation, u64, u32)>,
+    once: Vec<(Operation, u64, u32, PlacementId)>,
     next: usize,
     /// Requests by turns with other flows.
     pub turns: u32,
@@ -135,11 +135,11 @@ impl History {
         let mut once = vec![];
         if matches!(spec.source, Source::Trace(_)) {
             while let Some(planned) = generator.next().filter(|_| once.len() < TRACE_MOST) {
-                let Planned { operation, sector, sectors, .. } = planned;
+                let Planned { operation, sector, sectors, placement, .. } = planned;
                 if matches!(operation, Operation::Read | Operation::Flush | Operation::Other) {
                     continue;
                 }
-                once.push((operation, sector, sectors));
+                once.push((operation, sector, sectors, placement));
             }
             if let Some(error) = generator.take_error() {
                 return Err(error);
@@ -161,20 +161,32 @@ impl Iterator for History {
 
     fn next(&mut self) -> Option<Access> {
         let (flow, namespace, saturated) = (self.flow, self.spec.namespace, self.saturated);
-        if let Some(&(operation, sector, sectors)) = self.once.get(self.next) {
+        if let Some(&(operation, sector, sectors, placement)) = self.once.get(self.next) {
             self.next = (self.next + 1) % self.once.len();
-            return Some(Access { flow, namespace, operation, sector, sectors, saturated });
+            return Some(Access {
+                placement,
+                flow,
+                namespace,
+                operation,
+                sector,
+                sectors,
+                saturated,
+            });
         }
-        let Planned { operation, mut sector, sectors, .. } = self.generator.next()?;
+        let Planned { operation, mut sector, sectors, mut placement, .. } =
+            self.generator.next()?;
         if let Some(round) = &mut self.round {
             if round.next + u64::from(sectors) > round.span {
                 round.next = 0;
             }
             sector = round.base + round.next;
             round.next += u64::from(sectors);
+            let choice = self.spec.data_placement.as_ref();
+            placement = choice.and_then(|it| it.by_address(sector)).unwrap_or(placement);
         }
         let namespace = self.spec.namespace;
         Some(Access {
+            placement,
             flow: self.flow,
             namespace,
             operation,
@@ -225,6 +237,7 @@ pub fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Access> + us
             here
         })?;
         Some(Access {
+            placement: Default::default(),
             flow: FlowId(0),
             namespace: *namespace,
             operation: if write { Operation::Write } else { Operation::Read },

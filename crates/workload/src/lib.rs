@@ -18,6 +18,7 @@ pub mod history;
 pub mod key_value;
 mod once;
 mod options;
+mod placement;
 mod planned;
 mod profile;
 pub mod quantity;
@@ -31,6 +32,7 @@ pub use generator::Generator;
 pub use generator::When;
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
 pub use options::{FlowOption, FlowOptions, Kind, OptionError};
+pub use placement::{PlacementChoice, SchemeRange, Select};
 pub use planned::Planned;
 pub use profile::WriteProfile;
 pub use zones::Zones;
@@ -70,6 +72,8 @@ pub struct FlowSpec {
     pub flush_every: u64,
     /// Whether writes complete only when they are on flash (Force Unit Access, fio's `sync`).
     pub write_through: bool,
+    /// Which data its writes belong with, if they say that.
+    pub data_placement: Option<PlacementChoice>,
     /// Takes the place of the flow's index in the derivation of its streams' seeds, so that
     /// a flow keeps its stream when flows are added before it.
     pub seed: Option<u64>,

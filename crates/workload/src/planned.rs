@@ -1,6 +1,6 @@
 //! A request as a stream plans it, before a drive has seen it.
 
-use mynah_model::io::Operation;
+use mynah_model::io::{Operation, PlacementId};
 use mynah_stamp::Time;
 
 /// A request that a flow has drawn, before it has a tag.
@@ -15,6 +15,8 @@ pub struct Planned {
     /// Sectors; 0 only for a flush. Of a key-value command bytes: of the value that is stored, or
     /// of the host's buffer.
     pub sectors: u32,
+    /// Of a write: which data it belongs with.
+    pub placement: PlacementId,
     /// When it arrives, from the run's start; `None` in a closed loop.
     pub arrival: Option<Time>,
 }

@@ -455,6 +455,7 @@ impl TraceStream {
         };
         let sector = self.fit(&record)?;
         Ok(Some(Planned {
+            placement: Default::default(),
             operation: record.operation,
             key: None,
             sector,

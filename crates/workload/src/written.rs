@@ -10,6 +10,7 @@ use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode,
     Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
 };
+use crate::placement::{PlacementChoice, Select, ids_text};
 use crate::quantity::percent;
 use crate::trace::{Remap, TraceAction, TraceFormat};
 use mynah_model::config::Priority;
@@ -53,6 +54,18 @@ impl FlowOptions {
         if let Some(Think { time: pause, requests }) = flow.schedule.think {
             options.thinktime = Some(time(pause));
             options.thinktime_blocks = unless(requests, 1);
+        }
+        if let Some(PlacementChoice { ids, select }) = &flow.data_placement {
+            options.fdp = Some("true".to_owned());
+            options.plids = (!ids.is_empty()).then(|| ids_text(ids));
+            options.plid_select = match select {
+                Select::RoundRobin => None,
+                Select::Random => Some("random".to_owned()),
+                Select::Scheme { .. } => Some("scheme".to_owned()),
+            };
+            if let Select::Scheme { path, .. } = select {
+                options.dp_scheme = path.to_str().map(str::to_owned);
+            }
         }
         options.randseed = flow.seed.map(|seed| seed.to_string());
         options.occupancy = flow.occupancy.map(percent);

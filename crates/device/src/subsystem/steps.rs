@@ -151,6 +151,7 @@ impl Subsystem {
             _ => QueueId(slot as u16),
         };
         let request = Request {
+            placement: Default::default(),
             tag: Tag(index),
             operation: step.operation,
             namespace: step.pool,

@@ -271,7 +271,7 @@ proptest! {
                     if operation == Operation::Flush { (0, 0) } else { (sector, sectors) };
                 let namespace = NamespaceId(1);
                 let tag = Tag(commands.len() as u32 - 1);
-                requests.push(Request { tag, operation, namespace, sector, sectors });
+                requests.push(Request { placement: Default::default(), tag, operation, namespace, sector, sectors });
             }
             host.ring(1);
             rung.push((host.now, requests));

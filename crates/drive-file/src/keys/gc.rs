@@ -2,6 +2,7 @@
 
 use super::declare::{Need, section};
 use super::needs::{COLLECTS, ERASED, is_hybrid, is_page_mapped, preemptible};
+use super::placement::is_asked;
 use super::value::quoted;
 use super::{CollectionUnitName, File, FrontiersName, SPARE, VictimName};
 use crate::at::{At, Maybe};
@@ -64,7 +65,7 @@ section! {
                 _ => None,
             };
         // Not shown where it is the default, as drives described before it was there have it.
-        /// What is collected at a time.
+        /// What is collected at a time; with `[placement]` a superblock.
         unit: Maybe<CollectionUnitName> = "block", when COLLECTS | ERASED,
             shows |gc, _| (gc.unit != config::CollectionUnit::Block).then_some(gc.unit);
         /// Collection starts when fewer than this share of a plane's blocks are free. Default: with
@@ -220,7 +221,10 @@ impl Gc {
         self.check_thresholds(check, start, urgent);
         config::Gc {
             victim: self.victim_policy(check, geometry),
-            unit: self.unit(check),
+            unit: match self.unit.is_none() && is_asked(file) {
+                true => config::CollectionUnit::Superblock,
+                false => self.unit(check),
+            },
             start: start.0,
             urgent: urgent.0,
             preemptible: is_preemptible,

@@ -284,7 +284,7 @@ section! {
         /// (channel), W (way, the chip), D (die) and P (plane). Default: CWDP.
         #[schemars(regex(pattern = r"^[CWDPcwdp]{4}$"))]
         order: Maybe<String>, writes |config, _| Some(quoted(print_order(config.plane_order)));
-        /// Which plane a host write goes to.
+        /// Which plane a host write goes to. With `[placement]` the default is striped.
         placement: Maybe<PlacementName> = "static",
             when ANY_PLANE if |it| *it != PlacementName::Static,
             shows |config, _| Some(config.placement);

@@ -18,6 +18,7 @@ pub(crate) mod link;
 mod mapping;
 pub(crate) mod namespace;
 mod needs;
+pub(crate) mod placement;
 mod queues;
 mod scheduler;
 pub(crate) mod value;
@@ -45,8 +46,9 @@ pub use key_value::{default_key_value, takes_pairs};
 use link::Link;
 use mapping::{Allocation, Mapping};
 use namespace::{FaultEntry, Namespace};
-use needs::PAIRS;
 pub(crate) use needs::is_hybrid;
+use needs::{COLLECTS, ERASED, PAIRS};
+use placement::Placement;
 pub use scheduler::FLIN;
 use scheduler::Scheduler;
 use wear::Wear;
@@ -96,6 +98,8 @@ section! {
         /// Garbage collection.
         #[serde(default)]
         gc: Gc;
+        /// Data placement, NVMe's FDP. Default: none.
+        placement: Maybe<Placement>, when COLLECTS | ERASED;
         /// What wear does, and how it is levelled. Default: nothing wears out.
         #[serde(default)]
         wear: Wear;
@@ -158,6 +162,9 @@ pub(crate) fn settings(config: &Config) -> Vec<Setting> {
     show::<Mapping>(&config.mapping, "mapping", config, out);
     show::<Allocation>(config, "allocation", config, out);
     show::<Gc>(&config.gc, "gc", config, out);
+    if let Some(placement) = &config.data_placement {
+        show::<Placement>(placement, "placement", config, out);
+    }
     show::<Wear>(&config.wear, "wear", config, out);
     if let Some(energy) = &config.energy {
         show::<EnergyCosts>(energy, "energy", config, out);

@@ -1,6 +1,7 @@
 //! The lists `[[namespace]]` and `[[fault]]`.
 
 use super::declare::{Settings, no_keys, section};
+use super::placement::PLACES;
 use super::value::quoted;
 use super::{CacheModeName, File, NamespaceCacheName, NamespaceKindName};
 use crate::at::{At, Maybe};
@@ -37,6 +38,11 @@ section! {
         /// Planes of each die it may use, from 0. Default: all.
         #[serde(default)]
         planes: Vec<At<u32>>, writes |namespace, _| Some(format!("{:?}", namespace.planes));
+        /// Reclaim unit handles of its placement handles, in order, from 0. Default: all.
+        #[serde(default)]
+        handles: Vec<At<u32>>, when PLACES, writes |namespace, _| {
+            (!namespace.handles.is_empty()).then(|| format!("{:?}", namespace.handles))
+        };
         /// What of it the data cache holds. Default: what `cache.mode` says.
         cache: Maybe<NamespaceCacheName>, writes |namespace, _| match namespace.caching {
             Caching::Only(None) => Some(quoted(NamespaceCacheName::Off)),
@@ -82,6 +88,13 @@ impl Namespace {
             check.wrong(message, size, &format!("not a multiple of {}", Bytes(unit)), None);
         }
         config::Namespace {
+            handles: {
+                let placement = file.placement.as_ref().map(At::get);
+                let handles =
+                    placement.and_then(|it| it.handles.as_ref()).map_or(8, |at| *at.get());
+                let list = indices(check, &self.handles, handles);
+                list.into_iter().map(|handle| handle.min(127) as u8).collect()
+            },
             units: self.size.as_ref().map(|size| size.get().0 / unit),
             channels: indices(check, &self.channels, geometry.channels),
             chips: indices(check, &self.chips, geometry.chips_per_channel),

@@ -6,7 +6,8 @@ use super::declare::no_keys;
 use super::value::{Models, Value, quoted};
 use mynah_model::config::{
     BusArbitration, BusRounding, CacheMode, CacheSharing, CellType, CmtGranularity, CmtSharing,
-    CollectionUnit, DramTraffic, NamespaceKind, Placement, Precedence, UnmappedReads,
+    CollectionUnit, DramTraffic, Isolation, NamespaceKind, Placement, Precedence, UnmappedReads,
+    Victims,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -376,6 +377,25 @@ names! {
         /// A superblock: the blocks, one of each plane, that the planes have filled in the same
         /// turn. It is chosen by what is valid in all of them.
         Superblock = "superblock",
+    }
+}
+names! {
+    /// Which data may share a reclaim unit once collection has moved them.
+    IsolationName = Isolation {
+        /// Those of all handles. What is moved has reclaim units of its own; with
+        /// `gc.write_frontiers = "one"` it goes to the one that the last handle fills.
+        Initial = "initial",
+        /// Those of one handle.
+        Persistent = "persistent",
+    }
+}
+names! {
+    /// Among which reclaim units the one to be collected is chosen.
+    VictimsName = Victims {
+        /// Among all.
+        All = "all",
+        /// Among those of the handle whose write the room is for, if one of them has room to win.
+        Handle = "handle",
     }
 }
 names! {

@@ -14,11 +14,11 @@ impl Check<'_> {
         let offered = ((block * blocks) as f64 * (1.0 - config.over_provisioning)) as u64;
         let Some(logical) = self.logical_units(file, config, offered) else { return };
         let translation = translation_units(config, logical);
-        let frontiers = match config.gc.frontiers {
-            WriteFrontiers::One => 1,
-            WriteFrontiers::Separate | WriteFrontiers::HotCold(_) => 2,
+        let tables = u64::from(matches!(config.mapping.table, MappingTable::Cached(_)));
+        let open = match config.gc.frontiers {
+            WriteFrontiers::One => config.open_blocks(0) + tables,
+            _ => config.open_blocks(tables),
         };
-        let open = frontiers + u64::from(matches!(config.mapping.table, MappingTable::Cached(_)));
         let used = (logical + translation).div_ceil(block);
         let reserve = u64::from(config.gc.reserve_blocks);
         let start = blocks_of(config.gc.start, geometry.blocks_per_plane);

@@ -157,6 +157,7 @@ pub(super) fn read<'d>(
     let rate_mts = back_end::transfer_rate(&device, as_mqsim, warnings)?;
     let link = pcie(&host, as_mqsim)?;
     let config = Config {
+        data_placement: None,
         geometry,
         flash: flash_timing,
         bus: back_end::bus(&device, rate_mts, as_mqsim)?,

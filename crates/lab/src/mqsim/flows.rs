@@ -359,6 +359,7 @@ fn flow<'d>(
         element,
         caching: section.get("Device_Level_Data_Caching_Mode").zip(caching),
         spec: FlowSpec {
+            data_placement: None,
             name: format!("flow-{}", index + 1),
             namespace: NamespaceId(index as u32 + 1),
             priority: priority.unwrap_or_default(),
@@ -374,6 +375,7 @@ fn flow<'d>(
             occupancy: occupancy.map(|percent| percent as f64 / 100.0),
         },
         namespace: Namespace {
+            handles: vec![],
             units: None,
             channels: section.ids("Channel_IDs", geometry.channels)?,
             chips: section.ids("Chip_IDs", geometry.chips_per_channel)?,

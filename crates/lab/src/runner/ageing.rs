@@ -35,6 +35,7 @@ pub(crate) fn random_writes(config: &Config, flows: &[FlowSpec]) -> Vec<FlowSpec
             size: occupancy.map_or(Extent::ALL, Extent::Share),
         };
         FlowSpec {
+            data_placement: None,
             name: format!("random-writes-{}", index + 1),
             namespace: flow.namespace,
             priority: Priority::default(),

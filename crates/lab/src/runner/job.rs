@@ -124,6 +124,7 @@ impl Job {
     #[inline]
     pub(super) fn request(&self, tag: u32, planned: Planned) -> Request {
         Request {
+            placement: planned.placement,
             tag: Tag(tag),
             operation: planned.operation,
             namespace: self.namespace,

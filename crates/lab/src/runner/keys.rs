@@ -381,6 +381,7 @@ impl Runner {
         if let Some(value) = pending.then {
             let key = Some(KeyAction::Update);
             let update = Planned {
+                placement: Default::default(),
                 operation: Operation::Other,
                 key,
                 sector: pending.key,

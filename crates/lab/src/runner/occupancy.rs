@@ -3,7 +3,7 @@
 use super::{RunError, closed_loop};
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
-use mynah_model::io::NamespaceId;
+use mynah_model::io::{NamespaceId, PlacementId};
 use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
 use mynah_result::TraceWrites;
 use mynah_workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
@@ -54,6 +54,10 @@ pub fn occupancy(
         let rates: Option<Vec<f64>> = ours.iter().map(|flow| rate_of(flow)).collect();
         let most = rates.iter().flatten().copied().fold(0.0, f64::max);
         let mut ranges: Vec<UpdateClass> = vec![];
+        let placement = |flow: &FlowSpec, first: u64| match &flow.data_placement {
+            Some(choice) => choice.first_at(first * u64::from(unit_sectors)),
+            None => PlacementId::default(),
+        };
         for (at, flow) in ours.iter().enumerate() {
             let share = rates.as_ref().filter(|_| most > 0.0).map_or(1.0, |rates| rates[at] / most);
             let profile = flow.write_profile(sectors, unit_sectors)?;
@@ -73,6 +77,7 @@ pub fn occupancy(
                 let count = count.min(units.saturating_sub(first));
                 if count > 0 {
                     ranges.push(UpdateClass {
+                        placement: placement(flow, first),
                         first,
                         units: count,
                         weight: weight * share,
@@ -201,6 +206,7 @@ fn partition(ranges: &[UpdateClass], occupied: u64, beyond: Beyond) -> Vec<Updat
         let mut class = UpdateClass::written_once(first, end - first);
         let (mut in_order, mut passed_over, mut trims) = (0.0, 0.0, 0.0);
         let mut together: Option<u32> = None;
+        let mut most = 0.0;
         for range in ranges {
             if range.first < end && first < range.first + range.units {
                 let share = (end - first) as f64 / range.units as f64;
@@ -212,6 +218,10 @@ fn partition(ranges: &[UpdateClass], occupied: u64, beyond: Beyond) -> Vec<Updat
                 class.units_per_s += range.units_per_s * share;
                 class.write_share = f64::max(class.write_share, range.write_share);
                 class.saturated |= range.saturated;
+                // What is laid down belongs with what writes most of it.
+                if weight > most {
+                    (most, class.placement) = (weight, range.placement);
+                }
                 if range.write_share > 0.0 {
                     together = Some(together.map_or(range.together, |it| it.min(range.together)));
                 }
@@ -252,6 +262,7 @@ fn is_alike(one: &UpdateClass, other: &UpdateClass) -> bool {
         && !other.order.is_ordered()
         && (one.write_share, one.saturated) == (other.write_share, other.saturated)
         && (one.together, one.trims_per_write) == (other.together, other.trims_per_write)
+        && one.placement == other.placement
 }
 
 #[cfg(test)]

@@ -105,6 +105,9 @@ pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
             flow.range(drive.namespace_sectors(namespace).unwrap_or(0)).ok()
         })
     };
+    if drive.config().reclaim_unit_handles() > 1 {
+        return drive.can_be_written();
+    }
     let namespaces = 1..=drive.config().namespaces.len() as u32;
     drive.can_be_written() && !namespaces.map(NamespaceId).all(known)
 }

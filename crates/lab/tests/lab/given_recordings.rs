@@ -70,8 +70,14 @@ impl Script {
     }
 
     fn command(&mut self, at: Time, tag: u32, operation: Operation, sector: u64) {
-        let request =
-            Request { tag: Tag(tag), operation, namespace: NamespaceId(1), sector, sectors: 8 };
+        let request = Request {
+            placement: Default::default(),
+            tag: Tag(tag),
+            operation,
+            namespace: NamespaceId(1),
+            sector,
+            sectors: 8,
+        };
         self.0.command(at, QUEUE, &request).unwrap();
     }
 
@@ -109,6 +115,7 @@ fn what_is_no_hosts_is_not_measured() {
         script.command(us(10), 1, Operation::Write, 0);
         script.command(us(5_000_000), 2, Operation::Write, 8);
         let flush = Request {
+            placement: Default::default(),
             tag: Tag(3),
             operation: Operation::Flush,
             namespace: NamespaceId(1),
@@ -269,6 +276,7 @@ fn what_lies_beyond_the_end_is_refused_or_folded() {
     let mut script = Script::begin();
     script.create(us(0), QueueKind::Fetched);
     let whole = Request {
+        placement: Default::default(),
         tag: Tag(1),
         operation: Operation::Trim,
         namespace: NamespaceId(1),

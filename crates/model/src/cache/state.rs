@@ -51,10 +51,12 @@ struct Dirty {
     mask: u64,
     class: u8,
     holder: u16,
+    handle: u8,
 }
 
 impl Dirty {
-    fn save(out: &mut Writer<'_>, units: &[&WriteUnit]) {
+    /// `handles`: whether there are several, to one of which each unit belongs.
+    fn save(out: &mut Writer<'_>, units: &[&WriteUnit], handles: bool) {
         out.numbers(units.iter().map(|unit| match unit.content {
             Content::Unit(lpn) => lpn.0,
             Content::TranslationPage(_) => unreachable!("the cache holds units"),
@@ -62,6 +64,9 @@ impl Dirty {
         save_masks(out, &units.iter().map(|unit| unit.mask).collect::<Vec<_>>());
         out.numbers(units.iter().map(|unit| u32::from(unit.class)));
         out.numbers(units.iter().map(|unit| u32::from(unit.holder)));
+        if handles {
+            out.numbers(units.iter().map(|unit| u32::from(unit.group)));
+        }
     }
 
     fn write_unit(&self, part: usize) -> WriteUnit {
@@ -71,6 +76,7 @@ impl Dirty {
             mask: self.mask,
             written: self.mask,
             part: part as u16,
+            group: self.handle,
             ..WriteUnit::new(Content::Unit(self.lpn), self.class, self.holder, UNSET)
         }
     }
@@ -121,26 +127,26 @@ impl Cache {
         queued
     }
 
-    fn save(&self, units: &Pool<WriteUnit>, out: &mut Writer<'_>) {
+    fn save(&self, units: &Pool<WriteUnit>, handles: bool, out: &mut Writer<'_>) {
         let place_of = |at: &WriteIndex| self.places.as_ref().map(|places| places.of_write(*at));
         out.number(self.parts.len() as u64);
         self.dram.save(out);
         for part in &self.parts {
             let resting: Vec<WriteIndex> =
                 part.resting.oldest_first(units.as_slice()).map(|(at, _)| WriteIndex(at)).collect();
-            Dirty::save(out, &resting.iter().map(|&at| &units[at]).collect::<Vec<_>>());
+            Dirty::save(out, &resting.iter().map(|&at| &units[at]).collect::<Vec<_>>(), handles);
             let places: Vec<u32> = resting.iter().filter_map(place_of).collect();
             out.numbers(places.into_iter());
         }
         let indices = self.queued(units);
         let queued: Vec<&WriteUnit> = indices.iter().map(|&at| &units[at]).collect();
-        Dirty::save(out, &queued);
+        Dirty::save(out, &queued, handles);
         let places: Vec<u32> = indices.iter().filter_map(place_of).collect();
         out.numbers(places.into_iter());
         out.numbers(queued.iter().map(|unit| u32::from(unit.part)));
         out.numbers(queued.iter().map(|unit| unit.plane.0));
         let flags = |unit: &&WriteUnit| {
-            [unit.hot, unit.trimmed, unit.rewritten, unit.retried]
+            [unit.group == 1 && !handles, unit.trimmed, unit.rewritten, unit.retried]
                 .iter()
                 .rfold(0, |flags, &flag| flags << 1 | u32::from(flag))
         };
@@ -244,7 +250,7 @@ impl Drive {
     pub(crate) fn save_cache(&mut self, out: &mut Writer<'_>) {
         let queued = match &self.cache {
             Some(cache) => {
-                cache.save(self.ftl.units(), out);
+                cache.save(self.ftl.units(), self.ftl.tells_handles_apart(), out);
                 cache.queued(self.ftl.units())
             }
             None => vec![],
@@ -270,8 +276,13 @@ impl Drive {
         let masks = read_masks(input, units.len())?;
         let classes = input.all("classes", units.len(), CLASS_COLLECTION.into())?;
         let holders = input.all("holders", units.len(), self.kernel.observe.holders() as u32)?;
-        let all = units.into_iter().map(Lpn).zip(masks).zip(classes.into_iter().zip(holders));
-        let dirty = all.map(|((unit, mask), (class, holder))| {
+        let handles = match self.ftl.tells_handles_apart() {
+            true => input.all("handles", units.len(), self.config.reclaim_unit_handles().into())?,
+            false => vec![0; units.len()],
+        };
+        let whose = classes.into_iter().zip(holders).zip(handles);
+        let all = units.into_iter().map(Lpn).zip(masks).zip(whose);
+        let dirty = all.map(|((unit, mask), ((class, holder), handle))| {
             let sectors = self.shape.unit_sectors;
             let whole = sectors.div_ceil(sectors.div_ceil(64));
             let rest = u64::MAX.checked_shl(whole).unwrap_or(0);
@@ -282,7 +293,13 @@ impl Drive {
                 && holder >= u32::from(self.kernel.observe.flows().first())
                 && self.ftl.namespaces()[self.ftl.namespace_index(unit)].caches_writes;
             match fits {
-                true => Ok(Dirty { lpn: unit, mask, class: class as u8, holder: holder as u16 }),
+                true => Ok(Dirty {
+                    lpn: unit,
+                    mask,
+                    class: class as u8,
+                    holder: holder as u16,
+                    handle: handle as u8,
+                }),
                 false => damaged("a dirty unit that the cache does not hold so"),
             }
         });
@@ -391,7 +408,11 @@ impl Drive {
     ) -> Result<(), StateError> {
         let Content::Unit(lpn) = self.ftl.unit(at).content else { return damaged("a unit") };
         let [hot, trimmed, rewritten, retried] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
-        let fits = self.ftl.may_wait(lpn, plane, hot, self.config.placement);
+        let group = match self.ftl.tells_handles_apart() {
+            true => self.ftl.unit(at).group,
+            false => u8::from(hot),
+        };
+        let fits = self.ftl.may_wait(lpn, plane, group, self.config.placement);
         if !fits || rewritten && !retried {
             return damaged("a unit that waits");
         }
@@ -399,7 +420,7 @@ impl Drive {
         let u = self.ftl.unit_mut(at);
         (u.state, u.plane, u.order) = (UnitState::Queued, plane, order);
         u.queued = self.kernel.now;
-        (u.hot, u.trimmed, u.rewritten, u.retried) = (hot, trimmed, rewritten, retried);
+        (u.group, u.trimmed, u.rewritten, u.retried) = (group, trimmed, rewritten, retried);
         if rewritten && let Some(cache) = &mut self.cache {
             u.rewrite_epoch = cache.dirtied();
         }

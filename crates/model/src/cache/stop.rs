@@ -28,6 +28,7 @@ impl Drive {
                     let unit = WriteUnit {
                         cached: true,
                         part: u.part,
+                        group: u.group,
                         mask: u.mask,
                         written: u.written,
                         ..WriteUnit::new(u.content, u.class, u.holder, u.created)

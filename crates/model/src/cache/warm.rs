@@ -11,7 +11,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::precondition::PreconditionError;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::host::front::SECTORS_MAX;
-use crate::io::{FlowId, NamespaceId, Operation};
+use crate::io::{FlowId, NamespaceId, Operation, PlacementId};
 use crate::number::Lpn;
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Time;
@@ -26,6 +26,8 @@ pub struct Access {
     pub flow: FlowId,
     pub namespace: NamespaceId,
     pub operation: Operation,
+    /// Of a write: which data it belongs with.
+    pub placement: PlacementId,
     /// In sectors of 512 bytes from the namespace's start.
     pub sector: u64,
     pub sectors: u32,
@@ -167,16 +169,18 @@ impl Drive {
                 }
                 Operation::Write | Operation::WriteThrough if writes => {
                     saturated[part] |= access.saturated;
+                    let group = self.ftl.handle_of(index, access.placement).unwrap_or(0);
                     match dirty {
                         Some(at) => {
                             let sectors = self.shape.unit_sectors;
                             let u = self.ftl.unit_mut(at);
+                            u.group = group;
                             u.mask = complete_mask(sectors, u.mask | mask);
                             u.written = complete_mask(sectors, u.written | mask);
                             self.unlink_cached(at);
                             self.link_newest_cached(at);
                         }
-                        None => self.warm_dirty(unit, mask, holder, part),
+                        None => self.warm_dirty((unit, group), mask, holder, part),
                     }
                     self.trim_dirty(part, saturated[part]);
                 }
@@ -190,7 +194,7 @@ impl Drive {
         }
     }
 
-    fn warm_dirty(&mut self, lpn: Lpn, mask: u64, holder: HolderIndex, part: usize) {
+    fn warm_dirty(&mut self, (lpn, group): (Lpn, u8), mask: u64, holder: HolderIndex, part: usize) {
         let Some(cache) = &mut self.cache else { return };
         if !cache.make_room(part) {
             self.age(part);
@@ -208,6 +212,7 @@ impl Drive {
             written: mask,
             epoch,
             part: part as u16,
+            group,
             ..WriteUnit::new(
                 Content::Unit(lpn),
                 CLASS_HOST + Priority::default() as u8,

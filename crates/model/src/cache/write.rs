@@ -38,6 +38,8 @@ impl Drive {
         c.parts = 1;
         let (first, end) = (c.first_unit, c.end_unit);
         let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
+        let (placement, bytes) = (c.request.placement, u64::from(c.request.sectors) * 512);
+        self.ftl.count_host_write(namespace, placement, bytes);
         match &mut self.cache {
             Some(cache) if self.ftl.namespaces()[namespace].caches_writes => {
                 let part = cache.part_of(flow, namespace);
@@ -66,7 +68,19 @@ impl Drive {
         (u.cached, u.watched) = (cached, !cached);
         (u.mask, u.written) = (mask, mask);
         u.command = if cached { CommandIndex::NONE } else { command };
+        self.place_by_handle(command, at);
         at
+    }
+
+    /// What a command writes belongs with what it says; to the last that says something, where several
+    /// write a unit.
+    #[inline]
+    fn place_by_handle(&mut self, command: CommandIndex, at: WriteIndex) {
+        let request = &self.host.command(command).request;
+        let (namespace, placement) = (request.namespace.0 as usize - 1, request.placement);
+        if let Some(handle) = self.ftl.handle_of(namespace, placement) {
+            self.ftl.unit_mut(at).group = handle;
+        }
     }
 
     /// Lets writes that wait for room in a part of the cache in, oldest first, as far as there
@@ -204,6 +218,9 @@ impl Drive {
         u.created = self.kernel.now;
         cache.rehold(usize::from(u.part), u.holder, holder);
         u.holder = holder;
+        self.place_by_handle(command, at);
+        let cache = self.cache.as_mut().expect("a cache");
+        let u = self.ftl.unit_mut(at);
         match u.state {
             UnitState::Programming if !u.rewritten => {
                 u.rewritten = true;

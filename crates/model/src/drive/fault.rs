@@ -94,8 +94,13 @@ impl Drive {
 
     /// Begins again what [`Drive::stop`] has dropped of the drive's own work.
     pub(crate) fn resume_work(&mut self) {
+        // A superblock that is begun for one plane is begun for those after it, too.
+        let stopped = |plane| !self.ftl.is_collection_over(plane);
+        let stopped: Vec<bool> = self.shape.all_planes().map(stopped).collect();
         for plane in self.shape.all_planes() {
-            self.resume_collection(plane);
+            if stopped[plane.index()] {
+                self.resume_collection(plane);
+            }
             self.collect_if_needed(plane);
             self.first_to_program_changed(plane);
         }

@@ -19,9 +19,8 @@ use mynah_stamp::{Span, Time};
 impl Above for Ftl {
     #[inline(always)]
     fn page_order(&self, kernel: &Kernel, plane: Plane, class: u8) -> Option<u64> {
-        if self.goes_by_heat() {
-            self.stream_by_heat(kernel, plane, class)?;
-            let head = self.first_by_heat(kernel, plane, class);
+        if self.is_grouped() {
+            let (_, head) = self.next_by_group(kernel, plane, class)?;
             return Some(self.units[head].order);
         }
         let head = self.planes[plane].queues.writes[usize::from(class)].head;
@@ -31,8 +30,9 @@ impl Above for Ftl {
 
     #[inline]
     fn page_first(&self, kernel: &Kernel, plane: Plane, class: u8) -> WriteIndex {
-        if self.goes_by_heat() {
-            return self.first_by_heat(kernel, plane, class);
+        if self.is_grouped() {
+            let next = self.next_by_group(kernel, plane, class);
+            return next.map_or(self.first_of_groups(plane, class), |(_, head)| head);
         }
         self.planes[plane].queues.writes[usize::from(class)].head
     }
@@ -84,8 +84,8 @@ impl Above for Ftl {
 
     fn is_without_place(&self, plane: Plane, class: u8) -> bool {
         let stream = match class {
-            CLASS_TABLES => Stream::Translation,
-            _ => Stream::Host,
+            CLASS_TABLES => Stream::TRANSLATION,
+            _ => Stream::HOST,
         };
         !self.blocks.can_program(plane, stream)
     }
@@ -200,16 +200,16 @@ impl Ftl {
         let state = &self.planes[plane];
         let units_per_page = self.shape.units_per_program;
         let (full, stream) = match class {
-            CLASS_TABLES => (true, Stream::Translation),
+            CLASS_TABLES => (true, Stream::TRANSLATION),
             CLASS_COLLECTION => (
                 state.queues.collected_units >= units_per_page || state.collection.is_read(),
-                Stream::Collected,
+                Stream::COLLECTED,
             ),
             _ => (
                 state.queues.host_units >= units_per_page
                     || state.queues.forced > 0
                     || self.write_pressure,
-                Stream::Host,
+                Stream::HOST,
             ),
         };
         full && match self.plain_programs {

@@ -5,7 +5,7 @@ use super::Ftl;
 use super::mapping::table::Content;
 use crate::config::Placement;
 use crate::drive::Drive;
-use crate::flash::queues::CLASS_COLLECTION;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::invariant::{BrokenInvariant, hold};
 use crate::kernel::pool::{Linked, List};
 use crate::number::{Block, Lpn, Mvpn, Plane, WriteIndex};
@@ -14,6 +14,7 @@ impl Ftl {
     /// Whether both mapping directions, valid counts and free blocks fit together.
     pub(crate) fn check(&self, placement: Placement) -> Result<(), BrokenInvariant> {
         self.check_mapping(placement)?;
+        self.check_isolation()?;
         self.check_blocks()?;
         if let Some(superblocks) = &self.blocks.superblocks {
             superblocks.check().map_err(BrokenInvariant)?;
@@ -66,6 +67,23 @@ impl Ftl {
         Ok(())
     }
 
+    /// Whether blocks of a drive whose handles stay isolated have the data of one each.
+    fn check_isolation(&self) -> Result<(), BrokenInvariant> {
+        let Some(handles) = self.handles().filter(|handles| handles.is_persistent()) else {
+            return Ok(());
+        };
+        let blocks = self.shape.planes * self.shape.blocks_per_plane;
+        let mut of: Vec<Option<u8>> = vec![None; blocks as usize];
+        for ppn in Lpn(0).run(self.mapping.table.units()).filter_map(|lpn| self.ppn(lpn)) {
+            let (block, handle) = (self.shape.block_of_ppn(ppn), handles.of(ppn));
+            let first = of[block].get_or_insert(handle);
+            hold(*first == handle, || {
+                format!("block {block} holds data of handles {first} and {handle}")
+            })?;
+        }
+        Ok(())
+    }
+
     fn check_blocks(&self) -> Result<(), BrokenInvariant> {
         let (blocks, table) = (self.shape.blocks_per_plane, &self.mapping.table);
         for plane in self.shape.all_planes() {
@@ -101,6 +119,9 @@ impl Ftl {
             let victim = collection.victim;
             if victim != Block::NONE {
                 seen[within(victim)] += 1;
+            }
+            for &block in collection.next() {
+                seen[within(block)] += 1;
             }
             // What the tables are to learn of has left the block that is collected.
             hold(victim != Block::NONE || collection.moved.is_empty(), || {
@@ -156,27 +177,31 @@ impl Drive {
             count
         };
         self.flash.check(|plane, class| {
-            let hot = self.ftl.hot_queues.get(plane.index());
-            let hot = hot.map_or(0, |queues| count(&queues.writes[usize::from(class)]));
-            let queues = &self.ftl.planes[plane].queues;
-            count(&queues.writes[usize::from(class)]) + hot
+            let class = usize::from(class);
+            let groups = self.ftl.groups.get(plane.index());
+            let others = groups.into_iter().flat_map(|it| (1..it.count()).map(|at| it.of(at).2));
+            let others: u32 = others.map(|writes| count(&writes[class])).sum();
+            count(&self.ftl.planes[plane].queues.writes[class]) + others
         })?;
-        for plane in self.shape.all_planes().filter(|_| self.ftl.hotness.is_some()) {
-            let queues = &self.ftl.hot_queues[plane];
-            let mut units = [0; 2];
-            for (class, list) in queues.writes.iter().enumerate() {
-                let mut at = list.head;
-                while at != WriteIndex::NONE {
-                    hold(self.ftl.units[at].hot, || format!("cold unit {at} waits with hot ones"))?;
+        for (plane, groups) in self.ftl.groups.iter().enumerate() {
+            for group in 0..groups.count() {
+                let (host, collected, own) = groups.of(group);
+                let writes = match group {
+                    0 => &self.ftl.planes[plane].queues.writes,
+                    _ => own,
+                };
+                let mut units = [0; 2];
+                for (class, list) in writes.iter().enumerate() {
+                    if class == usize::from(CLASS_TABLES) {
+                        continue;
+                    }
                     let collected = class == usize::from(CLASS_COLLECTION);
-                    units[usize::from(collected)] += 1;
-                    at = self.ftl.units[at].next();
+                    units[usize::from(collected)] += count(list);
                 }
+                hold(units == [host, collected], || {
+                    format!("plane {plane} counts {host} and {collected} of {group}, not {units:?}")
+                })?;
             }
-            let counted = [queues.host_units, queues.collected_units];
-            hold(units == counted, || {
-                format!("plane {plane} counts {counted:?} hot units, {units:?} wait")
-            })?;
         }
         Ok(())
     }

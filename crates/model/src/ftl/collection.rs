@@ -65,6 +65,8 @@ impl Default for PlaneState {
 pub(crate) struct Collection {
     /// The block, or `NONE`.
     pub(crate) victim: Block,
+    /// Others of its reclaim unit in this plane, which come after it.
+    next: Vec<Block>,
     /// First PPNs of its pages that held something valid, to be read from the end.
     pages: Vec<Ppn>,
     /// Pages being read, units waiting or being programmed.
@@ -89,6 +91,7 @@ impl Default for Collection {
     fn default() -> Self {
         Collection {
             victim: Block::NONE,
+            next: Vec::new(),
             pages: Vec::new(),
             reading: 0,
             units: 0,
@@ -110,14 +113,20 @@ impl Collection {
     /// What is left of it when everything under way is dropped: its block, its pace, and which
     /// units have left the block.
     pub(crate) fn stop(self, has_left: impl Fn(Lpn) -> bool) -> Collection {
-        let Collection { victim, pace, due, mut moved, .. } = self;
+        let Collection { victim, next, pace, due, mut moved, .. } = self;
         moved.retain(|&unit| has_left(unit));
-        Collection { victim, pace, due, moved, ..Collection::default() }
+        Collection { victim, next, pace, due, moved, ..Collection::default() }
     }
 
-    /// It is in the middle of `victim`, and goes on when work is resumed.
-    pub(crate) fn stopped_at(&mut self, victim: Victim) {
+    /// It is in the middle of `victim`, and goes on when work is resumed; then with the next blocks.
+    pub(crate) fn stopped_at(&mut self, victim: Victim, next: Vec<Block>) {
         (self.victim, self.pace, self.due) = (victim.block, victim.pace, victim.due);
+        self.next = next;
+    }
+
+    /// Blocks that come after the one that is being collected.
+    pub(crate) fn next(&self) -> &[Block] {
+        &self.next
     }
 
     /// Whether nothing more will be read: what is there has to do for the last page.
@@ -193,6 +202,11 @@ fn pace(shape: &Shape, units: u32) -> u32 {
 }
 
 impl Ftl {
+    /// Whether no block of `plane` is being emptied.
+    pub(crate) fn is_collection_over(&self, plane: Plane) -> bool {
+        self.planes[plane].collection.is_over()
+    }
+
     /// Pages of collected units are being programmed at `ppns`.
     pub(super) fn pages_moved(&mut self, ppns: &[Ppn]) {
         for &ppn in ppns {
@@ -240,7 +254,7 @@ impl Drive {
 
     fn is_mapping_starving(&self, plane: Plane) -> bool {
         let waiting = &self.ftl.planes[plane].queues.writes[usize::from(CLASS_TABLES)];
-        !waiting.is_empty() && !self.ftl.blocks.can_program(plane, Stream::Translation)
+        !waiting.is_empty() && !self.ftl.blocks.can_program(plane, Stream::TRANSLATION)
     }
 
     /// Chooses a victim in `plane` and starts to move what is valid in it.
@@ -284,10 +298,16 @@ impl Drive {
             !dead && (at == plane || !self.ftl.planes[at].read_only)
         };
         let usable: Vec<bool> = self.shape.all_planes().map(works).collect();
-        match self.ftl.blocks.take_superblock(plane, &usable) {
+        let handle = self.ftl.handles.as_mut().and_then(|handles| handles.collection_begins());
+        match self.ftl.blocks.take_superblock(plane, &usable, handle) {
             Some(blocks) => {
                 for block in blocks {
-                    self.collect_block(self.shape.plane_of_block(block), block);
+                    let plane = self.shape.plane_of_block(block);
+                    let collection = &mut self.ftl.planes[plane].collection;
+                    match collection.is_over() {
+                        true => self.collect_block(plane, block),
+                        false => collection.next.push(block),
+                    }
                 }
             }
             None => self.nothing_to_collect(plane),
@@ -418,6 +438,9 @@ impl Drive {
                 self.tables_follow(plane);
                 let victim = self.end_collection(plane);
                 self.ftl.blocks.put_back(victim);
+                for block in std::mem::take(&mut self.ftl.planes[plane].collection.next) {
+                    self.ftl.blocks.put_back(block);
+                }
                 self.flash.mark_plane(plane);
                 self.give_up(plane);
                 self.collect_next_superblock();
@@ -440,9 +463,7 @@ impl Drive {
     /// reserve. What was not moved stays where it is.
     #[inline(always)]
     pub(crate) fn break_off_if_stuck(&mut self, plane: Plane) {
-        if self.ftl.planes[plane].queues.collected_units > 0
-            && !self.ftl.blocks.can_program(plane, Stream::Collected)
-        {
+        if self.ftl.planes[plane].queues.collected_units > 0 && self.ftl.is_stuck(plane) {
             self.break_off(plane);
         }
     }
@@ -466,11 +487,11 @@ impl Drive {
         }
         for ppn in ppn.run(self.shape.units_per_page) {
             let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
-            let hot = self.ftl.is_hot(content);
+            let group = self.ftl.group_of_moved(content, ppn);
             let unit = self.ftl.units.insert_any();
             let u = &mut self.ftl.units[unit];
             *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now);
-            (u.from, u.hot) = (ppn, hot);
+            (u.from, u.group) = (ppn, group);
             self.ftl.planes[plane].collection.units += 1;
             if let (Some(_), Content::Unit(lpn)) = (&self.ftl.pairs, content)
                 && !self.collected_cell_known(lpn, unit)
@@ -511,6 +532,7 @@ impl Drive {
             let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
             let unit = self.ftl.units.insert(WriteUnit {
                 from: ppn,
+                group: self.ftl.group_of_moved(content, ppn),
                 plane,
                 started: now,
                 array: now,
@@ -568,7 +590,9 @@ impl Drive {
     pub(super) fn collection_ends(&mut self, plane: Plane) {
         self.ftl.planes[plane].collection.erasing = false;
         self.end_collection(plane);
-        if !self.level_if_needed(plane) {
+        if let Some(block) = self.ftl.planes[plane].collection.next.pop() {
+            self.collect_block(plane, block);
+        } else if !self.level_if_needed(plane) {
             self.collect_if_needed(plane);
         }
         self.collect_next_superblock();

@@ -4,7 +4,8 @@ mod above;
 pub(crate) mod blocks;
 mod check;
 pub(crate) mod collection;
-pub(crate) mod heat;
+mod groups;
+pub(crate) mod handles;
 pub(crate) mod hotness;
 pub mod layout;
 pub(crate) mod mapping;
@@ -22,13 +23,14 @@ mod write;
 
 use crate::config::{Config, WriteFrontiers};
 use crate::fault::Faults;
-use crate::io::NamespaceId;
+use crate::io::{NamespaceId, PlacementId};
 use crate::kernel::pool::Pool;
 use crate::number::{Lpn, Mvpn, Mvpns, Plane, Ppn, WriteIndex};
 use crate::space::{NamespaceSpace, Plan, Shape};
-use blocks::Blocks;
+use blocks::{Blocks, UnitCounts};
 use collection::PlaneState;
-use heat::HotQueues;
+use groups::PlaneGroups;
+use handles::Handles;
 use hotness::Hotness;
 use mapping::cached::Mapping;
 use mapping::scheme::Scheme;
@@ -86,10 +88,12 @@ pub(crate) struct Ftl {
     /// has emptied since.
     levelled: Vec<(u64, u32)>,
     planes: Vec<PlaneState>,
-    /// Which units are hot, where that decides to which blocks they go, and what of them waits
-    /// for each plane; nothing elsewhere.
+    /// Which units are hot, where that decides to which blocks they go.
     hotness: Option<Box<Hotness>>,
-    hot_queues: Vec<HotQueues>,
+    /// Whose data are where, on a drive with data placement.
+    handles: Option<Box<Handles>>,
+    /// What waits for each plane by group, where there are several.
+    groups: Vec<PlaneGroups>,
     /// Pages of a victim that are read or programmed at a time.
     pages_in_flight: u32,
     /// Whether every program takes the next page of an open block, the one for what it is.
@@ -112,9 +116,18 @@ impl Ftl {
             WriteFrontiers::HotCold(data) => Some(data),
             WriteFrontiers::One | WriteFrontiers::Separate => None,
         };
+        let handles = config.reclaim_unit_handles();
+        let groups = if by_heat.is_some() { 2 } else { handles };
         let (gc, wear) = (&config.gc, &config.wear);
         let scheme = Scheme::new(config, &shape, &plan.namespaces);
-        let blocks = scheme.blocks(Blocks::new(shape, gc, wear, random.gc, random.lives));
+        let blocks = scheme.blocks(Blocks::new(
+            shape,
+            gc,
+            config.data_placement.as_ref(),
+            wear,
+            random.gc,
+            random.lives,
+        ));
         let idle_blocks = (gc.idle_target * f64::from(shape.blocks_per_plane)) as usize;
         Ftl {
             paced: gc.paced,
@@ -127,26 +140,29 @@ impl Ftl {
             worn_reads: wear.reads.as_ref().map(|reads| Box::new(WornReads::new(reads))),
             spare_blocks: plan.spare_blocks,
             write_protected: false,
-            stripes: vec![Stripe::default(); plan.namespaces.len()],
+            stripes: match handles {
+                1 => vec![Stripe::default(); plan.namespaces.len()],
+                // Those of a handle may be of any namespace.
+                handles => vec![Stripe::default(); handles.into()],
+            },
             plane_room: plan.plane_room,
             retries: random.retries,
             levelled_last: vec![false; planes],
             levelled: vec![(0, 0); planes],
             planes: vec![PlaneState::default(); planes],
-            hot_queues: vec![HotQueues::default(); if by_heat.is_some() { planes } else { 0 }],
+            handles: Handles::new(config, &shape).map(Box::new),
+            groups: match groups {
+                1 => vec![],
+                _ => vec![PlaneGroups::new(groups, shape.units_per_program); planes],
+            },
             hotness: by_heat.map(|data| Box::new(Hotness::new(data, plan.units))),
             pages_in_flight: collection::pages_in_flight(config, &shape),
-            plain_programs: by_heat.is_none()
-                && !config.flash.one_shot
-                && scheme.fills_open_blocks(),
+            plain_programs: groups == 1 && !config.flash.one_shot && scheme.fills_open_blocks(),
             scheme,
             units: Pool::default(),
             reads_cached: config.cache.is_some_and(|cache| cache.mode.reads()),
             write_pressure: false,
-            full_pages: FullPages::new(
-                shape.units_per_program,
-                if by_heat.is_some() { 2 } else { 1 },
-            ),
+            full_pages: FullPages::new(shape.units_per_program, groups.into()),
             faults: Faults::new(config, random.faults),
             lost_units: Vec::new(),
             namespaces: plan.namespaces,
@@ -177,7 +193,8 @@ impl Ftl {
             levelled: self.levelled.clone(),
             planes: self.planes.clone(),
             hotness: self.hotness.clone(),
-            hot_queues: self.hot_queues.clone(),
+            handles: self.handles.clone(),
+            groups: self.groups.clone(),
             pages_in_flight: self.pages_in_flight,
             plain_programs: self.plain_programs,
             units: self.units.clone(),
@@ -243,6 +260,59 @@ impl Ftl {
     /// Counts the valid units of each plane from now on.
     pub(crate) fn count_planes(&mut self) {
         self.blocks.count_planes();
+    }
+
+    /// Counts what a command writes for its reclaim unit handle, where there are any.
+    #[inline]
+    pub(crate) fn count_host_write(&mut self, namespace: usize, to: PlacementId, bytes: u64) {
+        if let Some(handles) = &mut self.handles {
+            handles.host_writes(namespace, to, bytes);
+        }
+    }
+
+    /// Notes, without counting, that data of this handle are at `ppn`.
+    #[inline]
+    pub(crate) fn note_handle(&mut self, ppn: Ppn, handle: u8) {
+        if let Some(handles) = &mut self.handles {
+            handles.lay_down(ppn, handle);
+        }
+    }
+
+    /// Reclaim unit handles, on a drive with data placement.
+    pub(crate) fn handles(&self) -> Option<&Handles> {
+        self.handles.as_deref()
+    }
+
+    /// See [`Blocks::reclaim_unit_left`].
+    pub(crate) fn reclaim_unit_left(&self, handle: u8) -> Option<(u64, u64)> {
+        self.blocks.reclaim_unit_left(handle)
+    }
+
+    /// See [`Blocks::unit_counts`].
+    pub(crate) fn unit_counts(&self, handle: u8) -> (UnitCounts, u64) {
+        self.blocks.unit_counts(handle)
+    }
+
+    /// What the handle fills next is a reclaim unit of its own; the rest of the present one stays
+    /// empty.
+    pub(crate) fn begin_reclaim_unit(&mut self, handle: u8) {
+        for (first, count) in self.blocks.begin_reclaim_unit(handle) {
+            first.run(count).for_each(|ppn| self.mapping.table.clear_ppn(ppn));
+        }
+    }
+
+    /// Whether there are several reclaim unit handles.
+    #[inline]
+    pub(crate) fn tells_handles_apart(&self) -> bool {
+        self.handles.is_some() && self.is_grouped()
+    }
+
+    /// The reclaim unit handle that a placement identifier of a namespace (counted from 0) stands
+    /// for, if there are several.
+    #[inline]
+    pub(crate) fn handle_of(&self, namespace: usize, placement: PlacementId) -> Option<u8> {
+        let handles = self.handles.as_ref().filter(|_| self.is_grouped())?;
+        Some(handles.resolve(namespace, placement))
     }
 
     /// Translation pages of block namespaces.

@@ -9,7 +9,7 @@ use crate::drive::Drive;
 use crate::number::{Lpn, Plane};
 use serde::{Deserialize, Serialize};
 
-/// Where the writes of one namespace go.
+/// Where the writes of one namespace go, or of one reclaim unit handle.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Stripe {
     /// The plane that takes units at present, as its place in the namespace's order.
@@ -20,12 +20,13 @@ pub(crate) struct Stripe {
 
 impl Drive {
     /// The plane for a unit that sets out for flash.
-    pub(crate) fn place(&mut self, lpn: Lpn) -> Plane {
+    pub(crate) fn place(&mut self, lpn: Lpn, group: u8) -> Plane {
         let namespace = self.ftl.namespace_index(lpn);
-        let Stripe { at, left } = self.ftl.stripes[namespace];
+        let stripe = self.stripe_of(namespace, group);
+        let Stripe { at, left } = self.ftl.stripes[stripe];
         let planes = &self.ftl.namespaces[namespace].planes;
         if left > 0 {
-            self.ftl.stripes[namespace].left -= 1;
+            self.ftl.stripes[stripe].left -= 1;
             return planes[at as usize];
         }
         let at = match self.config.placement {
@@ -35,7 +36,7 @@ impl Drive {
         let plane = planes[at as usize];
         // Without some of its planes the drive may be too small for what it promises to hold.
         let is_full = !self.has_room(plane) && planes.iter().any(|&plane| !self.takes_data(plane));
-        self.ftl.stripes[namespace] = Stripe { at, left: self.shape.units_per_page - 1 };
+        self.ftl.stripes[stripe] = Stripe { at, left: self.shape.units_per_page - 1 };
         if is_full {
             self.protect();
         }
@@ -43,15 +44,26 @@ impl Drive {
     }
 
     /// The plane for a unit where no time passes, and none is busy: one after the other.
-    pub(crate) fn place_in_turn(&mut self, lpn: Lpn) -> Plane {
+    pub(crate) fn place_in_turn(&mut self, lpn: Lpn, group: u8) -> Plane {
         let namespace = self.ftl.namespace_index(lpn);
-        let Stripe { mut at, mut left } = self.ftl.stripes[namespace];
+        let stripe = self.stripe_of(namespace, group);
+        let Stripe { mut at, mut left } = self.ftl.stripes[stripe];
         if left == 0 {
             at = self.next_with_room(&self.ftl.namespaces[namespace].planes, at);
             left = self.shape.units_per_page;
         }
-        self.ftl.stripes[namespace] = Stripe { at, left: left - 1 };
+        self.ftl.stripes[stripe] = Stripe { at, left: left - 1 };
         self.ftl.namespaces[namespace].planes[at as usize]
+    }
+
+    /// Where it stands with the units of a namespace, or of a handle, to whichever namespace they
+    /// belong.
+    #[inline]
+    fn stripe_of(&self, namespace: usize, handle: u8) -> usize {
+        match self.config.reclaim_unit_handles() {
+            1 => namespace,
+            _ => usize::from(handle),
+        }
     }
 
     /// Units that a plane holds or will hold.

@@ -26,12 +26,12 @@ struct Filling {
     holder: Option<HolderIndex>,
 }
 
-/// What a program of `class` is for, where that is not a question of heat.
+/// What a program of `class` is for, where there are no groups.
 fn stream_of(class: u8) -> Stream {
     match class {
-        CLASS_TABLES => Stream::Translation,
-        CLASS_COLLECTION => Stream::Collected,
-        _ => Stream::Host,
+        CLASS_TABLES => Stream::TRANSLATION,
+        CLASS_COLLECTION => Stream::COLLECTED,
+        _ => Stream::HOST,
     }
 }
 
@@ -91,8 +91,9 @@ impl Ftl {
 
     /// Whether a page of `class` that fills blocks of `stream` can be programmed in `plane` now.
     fn can_join(&self, kernel: &Kernel, plane: Plane, class: u8, stream: Stream) -> bool {
-        if self.goes_by_heat() {
-            return self.stream_by_heat(kernel, plane, class) == Some(stream);
+        if self.is_grouped() {
+            let next = self.next_by_group(kernel, plane, class);
+            return next.is_some_and(|(next, _)| next == stream);
         }
         !self.planes[plane].queues.writes[usize::from(class)].is_empty()
             && self.can_program_waiting(plane, class)
@@ -115,11 +116,11 @@ impl Drive {
     fn fill_program(&mut self, turn: ProgramTurn) {
         let ProgramTurn { die, plane, class } = turn;
         let ftl = &self.ftl;
-        let stream = match ftl.goes_by_heat() {
-            true => ftl.stream_by_heat(&self.kernel, plane, class),
+        let next = match ftl.is_grouped() {
+            true => ftl.next_by_group(&self.kernel, plane, class),
             false => None,
         };
-        let stream = stream.unwrap_or_else(|| stream_of(class));
+        let stream = next.map_or_else(|| stream_of(class), |(stream, _)| stream);
         let operation = DieOperation::new(OperationKind::Program);
         let mut filling = Filling { operation, stream, class, holder: None };
         filling.operation.collects = stream.is_collected();
@@ -197,8 +198,8 @@ impl Drive {
             false => self.shape.pages_in_program(self.ftl.next_page(plane, class, stream)),
         };
         let capacity = self.shape.units_per_page * pages;
-        let (chosen, count) = match self.ftl.goes_by_heat() && class != CLASS_TABLES {
-            true => self.take_units_by_heat(plane, class, stream, capacity),
+        let (chosen, count) = match self.ftl.is_grouped() && class != CLASS_TABLES {
+            true => self.take_units_by_group(plane, class, stream, capacity),
             false => self.take_units(plane, class, capacity),
         };
         if count > 0 {
@@ -224,6 +225,9 @@ impl Drive {
                 }
             } else {
                 self.map_word_line(chosen.head, place, ppn, capacity);
+            }
+            if let Some(handles) = self.ftl.handles.as_mut().filter(|_| stream.is_host()) {
+                handles.page_of(stream.group);
             }
             if stream.is_host() && !whole_page {
                 self.kernel.observe.count().padded_units += u64::from(capacity - count);
@@ -267,7 +271,7 @@ impl Drive {
                 if after > capacity {
                     break 'classes;
                 }
-                match self.take_first(plane, class, false) {
+                match self.take_first(plane, class, None) {
                     Some(unit) => {
                         self.ftl.units.push_back(&mut chosen, unit);
                         (count, used) = (count + 1, after);
@@ -283,17 +287,22 @@ impl Drive {
         (chosen, count)
     }
 
-    /// Takes the first unit out of one of a plane's queues, which has one. `None`: it has become
-    /// void on the way, and is dropped.
+    /// Takes the first unit out of one of a plane's queues, which has one, that of a group if there
+    /// are groups. `None`: it has become void on the way, or one of another group, and is dropped.
     #[inline(always)]
-    pub(super) fn take_first(&mut self, plane: Plane, class: u8, hot: bool) -> Option<WriteIndex> {
+    pub(super) fn take_first(
+        &mut self,
+        plane: Plane,
+        class: u8,
+        group: Option<u8>,
+    ) -> Option<WriteIndex> {
         let ftl = &mut self.ftl;
-        let queues = &mut ftl.planes[plane].queues;
-        let unit = match hot {
-            true => ftl.hot_queues[plane].take(class, &mut ftl.units),
-            false => ftl.units.pop_front(&mut queues.writes[usize::from(class)]),
+        let unit = match group {
+            Some(group) => ftl.take_of_group(plane, class, group),
+            None => ftl.units.pop_front(&mut ftl.planes[plane].queues.writes[usize::from(class)]),
         };
         let unit = unit.expect("a unit");
+        let queues = &mut ftl.planes[plane].queues;
         let u = &ftl.units[unit];
         match class {
             CLASS_TABLES => {}
@@ -307,7 +316,8 @@ impl Drive {
             }
         }
         self.flash.program_taken(plane, class);
-        if !self.ftl.is_void(unit) {
+        let strays = group.is_some_and(|group| self.ftl.units[unit].group != group);
+        if !self.ftl.is_void(unit) && !strays {
             return Some(unit);
         }
         self.ftl.units[unit].state = UnitState::Mapping;

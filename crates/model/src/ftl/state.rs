@@ -21,24 +21,26 @@ impl Ftl {
     }
 
     /// Whether a unit of the host may wait to be programmed in `plane`.
-    pub(crate) fn may_wait(&self, lpn: Lpn, plane: Plane, hot: bool, placement: Placement) -> bool {
+    pub(crate) fn may_wait(&self, lpn: Lpn, plane: Plane, group: u8, placement: Placement) -> bool {
         let fits = match placement {
             Placement::Static => plane == self.plane_of(Content::Unit(lpn)),
             _ => self.space_of(lpn).planes.contains(&plane),
         };
-        fits && !self.planes[plane].read_only && (!hot || self.hotness.is_some())
+        fits && !self.planes[plane].read_only
+            && (group == 0 || self.groups.first().is_some_and(|groups| group < groups.count()))
     }
 
     /// Puts a unit of the host that waited, and nobody waits for, where it waited.
     pub(crate) fn queue_restored(&mut self, at: WriteIndex) {
-        let &WriteUnit { plane, class, hot, .. } = self.unit(at);
+        let &WriteUnit { plane, class, .. } = self.unit(at);
         let queues = &mut self.planes[plane].queues;
         queues.host_units += 1;
         self.full_pages.added(queues.host_units);
-        if hot {
-            self.enqueue_hot(at, plane);
+        if self.is_grouped() {
+            self.enqueue_in_group(at, plane);
         } else {
-            self.units.push_back(&mut queues.writes[usize::from(class)], at);
+            let list = &mut self.planes[plane].queues.writes[usize::from(class)];
+            self.units.push_back(list, at);
         }
     }
 
@@ -60,6 +62,9 @@ impl Ftl {
         }
         if let Some(hotness) = &self.hotness {
             hotness.hash(hash);
+        }
+        if let Some(handles) = &self.handles {
+            handles.hash(hash);
         }
         if let Some(superblocks) = &self.blocks.superblocks {
             superblocks.hash(hash);
@@ -115,6 +120,9 @@ impl Ftl {
         if let Some(hotness) = &self.hotness {
             hotness.save(out);
         }
+        if let Some(handles) = &self.handles {
+            handles.save(out);
+        }
     }
 
     /// Takes what [`Ftl::save_tables`] wrote.
@@ -153,11 +161,13 @@ impl Ftl {
         self.levelled = counts.into_iter().map(levelled).collect();
         let at = input.all("stripes", self.stripes.len(), self.shape.planes)?;
         let left = input.all("stripes", self.stripes.len(), self.shape.units_per_page + 1)?;
-        for (namespace, (at, left)) in at.into_iter().zip(left).enumerate() {
-            if at as usize >= self.namespaces[namespace].planes.len() {
+        for (stripe, (at, left)) in at.into_iter().zip(left).enumerate() {
+            // Handles are of drives all of whose namespaces have all planes.
+            let of = stripe.min(self.namespaces.len() - 1);
+            if at as usize >= self.namespaces[of].planes.len() {
                 return Err(StateError::Damaged("a stripe".into()));
             }
-            self.stripes[namespace] = Stripe { at, left };
+            self.stripes[stripe] = Stripe { at, left };
         }
         Ok(())
     }
@@ -172,6 +182,9 @@ impl Ftl {
         }
         if let Some(hotness) = &mut self.hotness {
             hotness.restore(input)?;
+        }
+        if let Some(handles) = &mut self.handles {
+            handles.restore(input)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::Ftl;
 use super::collection::PlaneState;
-use super::heat::HotQueues;
+use super::groups::PlaneGroups;
 use super::mapping::table::Content;
 use super::unit::UnitState;
 use crate::drive::Drive;
@@ -57,6 +57,7 @@ impl Ftl {
                 if !stopped.is_over() {
                     // What had not been moved is still there; a begun erase is repeated.
                     self.blocks.put_back(stopped.victim);
+                    stopped.next().iter().for_each(|&block| self.blocks.put_back(block));
                 }
             }
         }
@@ -75,7 +76,7 @@ impl Drive {
             self.ftl.stop_collection(plane, keep);
             self.stop_moves(plane);
         }
-        self.ftl.hot_queues.fill(HotQueues::default());
+        self.ftl.groups.iter_mut().for_each(PlaneGroups::clear);
     }
 
     /// Fails every program that waits in `plane`.

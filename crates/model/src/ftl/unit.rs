@@ -41,8 +41,8 @@ pub(crate) struct WriteUnit {
     pub(crate) trimmed: bool,
     /// Its program failed once already.
     pub(crate) retried: bool,
-    /// It goes to a block of hot units.
-    pub(crate) hot: bool,
+    /// Which units it shares blocks with: see [`Stream`](crate::ftl::blocks::Stream).
+    pub(crate) group: u8,
     pub(crate) class: u8,
     pub(crate) holder: HolderIndex,
     /// The part of the cache that it fills.
@@ -97,7 +97,7 @@ impl WriteUnit {
             through: false,
             trimmed: false,
             retried: false,
-            hot: false,
+            group: 0,
             class,
             holder,
             part: 0,

@@ -74,11 +74,11 @@ impl Drive {
     pub(crate) fn queue_for_plane(&mut self, at: WriteIndex) {
         let content = self.ftl.units[at].content;
         if let (Some(hotness), Content::Unit(lpn)) = (&mut self.ftl.hotness, content) {
-            self.ftl.units[at].hot = hotness.write(lpn);
+            self.ftl.units[at].group = u8::from(hotness.write(lpn));
         }
         let plane = match (content, self.config.placement) {
             (Content::TranslationPage(_), _) | (_, Placement::Static) => self.ftl.plane_of(content),
-            (Content::Unit(lpn), _) => self.place(lpn),
+            (Content::Unit(lpn), _) => self.place(lpn, self.ftl.units[at].group),
         };
         self.enqueue_unit(at, plane);
     }
@@ -125,6 +125,14 @@ impl Drive {
             if u.written != u64::MAX {
                 self.kernel.observe.count().rest_bytes_programmed +=
                     self.shape.bytes_beside(u.written);
+            }
+            if let Some(handles) = &mut self.ftl.handles {
+                cold_path();
+                let u = &self.ftl.units[at];
+                match from_collection {
+                    true => handles.moved(u.from, ppn),
+                    false => handles.programmed(ppn, u.group),
+                }
             }
             if self.ftl.pairs.is_some() && self.ftl.is_cell(lpn) {
                 cold_path();
@@ -319,10 +327,11 @@ impl Drive {
                 queues.forced += u32::from(forced);
             }
         }
-        if ftl.units[unit].hot {
-            ftl.enqueue_hot(unit, plane);
+        if ftl.is_grouped() {
+            ftl.enqueue_in_group(unit, plane);
         } else {
-            ftl.units.push_back(&mut queues.writes[usize::from(class)], unit);
+            let list = &mut ftl.planes[plane].queues.writes[usize::from(class)];
+            ftl.units.push_back(list, unit);
         }
         let (part, of) = ((unit, watched), (die, class));
         self.flash.program_waits(&mut self.kernel, &mut self.ftl, part, of, last);

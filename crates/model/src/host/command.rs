@@ -1,6 +1,6 @@
 //! Commands inside the controller and the parts of their data that move separately.
 
-use crate::io::{Completion, NamespaceId, Operation, QueueId, Request, Status, Tag};
+use crate::io::{Completion, NamespaceId, Operation, PlacementId, QueueId, Request, Status, Tag};
 use crate::kernel::pool::{Linked, Pooled};
 use crate::number::{CommandIndex, KeyCommandIndex, Lpn, PieceIndex};
 use crate::observe::blame::HolderIndex;
@@ -67,6 +67,7 @@ impl Default for Command {
             request: Request {
                 tag: Tag(0),
                 operation: Operation::Flush,
+                placement: PlacementId::default(),
                 namespace: NamespaceId(0),
                 sector: 0,
                 sectors: 0,

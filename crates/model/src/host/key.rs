@@ -9,7 +9,7 @@ use crate::config::{Config, KeyTimes};
 use crate::drive::{Drive, InputError};
 use crate::ftl::pairs::{Cell, Change};
 use crate::host::command::Piece;
-use crate::io::{Brief, Direction, Operation, QueueId, Request, Status, Tag};
+use crate::io::{Brief, Direction, Operation, PlacementId, QueueId, Request, Status, Tag};
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Pool, Pooled};
 use crate::keys::{Decision, KeyOperation, KeyRequest};
@@ -235,7 +235,9 @@ impl Drive {
             _ => 0,
         };
         let (tag, namespace) = (request.tag, request.namespace);
-        let request = Request { tag, operation: Operation::Other, namespace, sector: 0, sectors };
+        let placement = PlacementId::default();
+        let operation = Operation::Other;
+        let request = Request { tag, operation, placement, namespace, sector: 0, sectors };
         let flow = self.host.interface.queues[usize::from(queue)].flow;
         let command = self.host.commands.insert_any();
         let c = &mut self.host.commands[command];

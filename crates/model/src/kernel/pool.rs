@@ -56,6 +56,13 @@ impl<T: Pooled> Pool<T> {
         self.free.push(index);
     }
 
+    /// All that has been stored and not given back.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &T> {
+        let mut stored = vec![true; self.items.len()];
+        self.free.iter().for_each(|index| stored[index.index()] = false);
+        self.items.iter().zip(stored).filter(|(_, stored)| *stored).map(|(item, _)| item)
+    }
+
     /// Asks for what is at `index`, which will soon be looked at; nothing if that is `NONE`.
     #[inline]
     pub(crate) fn prefetch(&self, index: T::Index) {

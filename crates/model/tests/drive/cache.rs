@@ -291,6 +291,7 @@ fn a_power_cut_tells_what_was_written_from_what_was_dirty_before() {
     }));
     fill(&mut host);
     let access = |unit: u64| Access {
+        placement: Default::default(),
         flow: FlowId(0),
         namespace: NAMESPACE,
         operation: Operation::Write,
@@ -376,7 +377,15 @@ fn a_warmed_cache_is_as_if_it_had_been_used() {
             let history = (0..20_000).map(|n| {
                 let (operation, sector, sectors) = past(n);
                 let (flow, namespace) = (FlowId(0), NAMESPACE);
-                Access { flow, namespace, operation, sector, sectors, saturated: false }
+                Access {
+                    placement: Default::default(),
+                    flow,
+                    namespace,
+                    operation,
+                    sector,
+                    sectors,
+                    saturated: false,
+                }
             });
             let taken = host.drive.warm_cache(history).expect("a fresh drive");
             assert!(taken < 20_000, "the cache is full before");
@@ -405,6 +414,7 @@ fn saturated_writers_find_a_warmed_cache_full() {
     fill(&mut host);
     let mut random = Random(9);
     let mut access = |_| Access {
+        placement: Default::default(),
         flow: FlowId(0),
         namespace: NAMESPACE,
         operation: Operation::Write,
@@ -437,6 +447,7 @@ fn warming_keeps_no_reads_of_namespaces_that_have_none() {
         vec![Namespace::whole_drive(), Namespace { caching: writes, ..Namespace::whole_drive() }];
     let mut host = Host::new(config);
     let class = UpdateClass {
+        placement: Default::default(),
         first: 0,
         units: 2000,
         weight: 1.0,
@@ -452,6 +463,7 @@ fn warming_keeps_no_reads_of_namespaces_that_have_none() {
     let mut random = Random(9);
     let history: Vec<Access> = (0..10_000)
         .map(|n| Access {
+            placement: Default::default(),
             flow: FlowId(0),
             namespace: NamespaceId(1 + n % 2),
             operation: Operation::Write,

@@ -44,6 +44,7 @@ fn run(config: Config, manner: Manner, seed: u64, commands: usize) -> (Vec<Compl
             ]);
             let length = random.range(1, 40);
             let request = Request {
+                placement: Default::default(),
                 tag: host.tag(),
                 operation,
                 namespace: NAMESPACE,
@@ -182,6 +183,7 @@ fn mistakes_of_the_host_are_errors() {
     let at = Time::from_ns;
     let nobody = QueueId(9);
     let read = Request {
+        placement: Default::default(),
         tag: Tag(1),
         operation: Operation::Read,
         namespace: NAMESPACE,

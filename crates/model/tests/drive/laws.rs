@@ -273,8 +273,24 @@ fn random_config(random: &mut Random) -> Config {
             cached.bytes = cached.bytes.max(u64::from(config.mapping.unit_bytes));
         }
     }
+    // Drawn apart, as what is below: what the other draws are does not depend on it.
+    let mut apart = Random(config.seed ^ 0xfd9);
+    let sorts = matches!(config.gc.frontiers, WriteFrontiers::HotCold(_));
+    if config.gc.unit == CollectionUnit::Superblock && !sorts && apart.chance(0.8) {
+        config.scheduler.flin = None;
+        config.mapping.unmapped_reads = UnmappedReads::Zeroes;
+        config.data_placement = Some(DataPlacement {
+            handles: apart.pick(&[1, 2, 3, 5]),
+            isolation: apart.pick(&[Isolation::Initial, Isolation::Persistent]),
+            victims: apart.pick(&[Victims::All, Victims::Handle]),
+            superblocks: apart.pick(&[1, 1, 2]),
+        });
+        config.geometry.blocks_per_plane = config.geometry.blocks_per_plane.max(12);
+        if config.namespaces.len() == 2 && config.reclaim_unit_handles() == 5 {
+            config.namespaces[1].handles = vec![4, 0, 2];
+        }
+    }
     make_valid(&mut config);
-    // Drawn apart: what the other draws are does not depend on it.
     let mut apart = Random(config.seed ^ 0x5e7);
     if apart.chance(0.25) {
         config.ethernet = Some(random_ethernet(&mut apart));
@@ -372,6 +388,8 @@ pub(crate) fn make_hybrid(config: &mut Config, random: &mut Random) {
     config.gc.paced = false;
     config.gc.frontiers = WriteFrontiers::Separate;
     config.gc.unit = CollectionUnit::Block;
+    config.data_placement = None;
+    config.namespaces.iter_mut().for_each(|namespace| namespace.handles.clear());
     config.gc.idle_after = None;
     config.wear.static_threshold = None;
 }
@@ -592,8 +610,10 @@ impl Run {
             true => self.random.below((span - sectors) / unit + 1) * unit,
             false => self.random.range(0, span - sectors),
         };
+        let tag = self.host.tag();
         let mut request = Request {
-            tag: self.host.tag(),
+            placement: PlacementId(tag.0 as u16 % 7),
+            tag,
             operation,
             namespace: NamespaceId(namespace as u32 + 1),
             sector,

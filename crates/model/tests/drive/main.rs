@@ -29,6 +29,7 @@ mod ceilings;
 mod closed_forms;
 mod collection;
 mod contract;
+mod data_placement;
 mod ethernet;
 mod host;
 mod hot_cold;

@@ -416,7 +416,14 @@ fn pairs_of_one_unit_amplify_writes_as_blocks_do() {
                 let tag = Tag(blocks);
                 blocks += 1;
                 let sector = unit * 8;
-                let request = Request { tag, operation, namespace: NAMESPACE, sector, sectors };
+                let request = Request {
+                    placement: Default::default(),
+                    tag,
+                    operation,
+                    namespace: NAMESPACE,
+                    sector,
+                    sectors,
+                };
                 host.drive.command(host.drive.now(), QUEUE, request).expect("a queue");
             }
             // A few at a time.

@@ -2,9 +2,9 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CacheMode, CacheSharing, CachedTable, CellType, CmtGranularity, CollectionUnit, Config, Flin,
-    HotData, MappingScheme, MappingTable, Placement, RowPolicy, VictimPolicy, WriteBack,
-    WriteFrontiers,
+    CacheMode, CacheSharing, CachedTable, CellType, CmtGranularity, CollectionUnit, Config,
+    DataPlacement, Flin, HotData, Isolation, MappingScheme, MappingTable, Placement, RowPolicy,
+    VictimPolicy, Victims, WriteBack, WriteFrontiers,
 };
 use mynah_model::io::*;
 use mynah_model::precondition::{Occupancy, Order, UpdateClass};
@@ -37,7 +37,14 @@ fn run(drive: &mut Drive, requests: &[(Operation, u64, u32)]) -> Vec<(Span, u32,
         while out < 8 && next < requests.len() {
             let (operation, sector, sectors) = requests[next];
             let tag = Tag(next as u32);
-            let request = Request { tag, operation, namespace: NamespaceId(1), sector, sectors };
+            let request = Request {
+                placement: PlacementId(next as u16 % 3),
+                tag,
+                operation,
+                namespace: NamespaceId(1),
+                sector,
+                sectors,
+            };
             let queue = QueueId(1 + u16::from(next % 3 == 2));
             drive.submit(drive.now(), queue, request).unwrap();
             next += 1;
@@ -178,6 +185,15 @@ proptest! {
         if together {
             config.gc.unit = CollectionUnit::Superblock;
         }
+        if together && !sorted && !fair && mapped != 3 {
+            config.over_provisioning += 0.15;
+            config.data_placement = Some(DataPlacement {
+                handles: 3,
+                isolation: [Isolation::Initial, Isolation::Persistent][usize::from(worn)],
+                victims: [Victims::All, Victims::Handle][usize::from(open)],
+                superblocks: 1 + u32::from(reads),
+            });
+        }
         config.gc.victim = [
             VictimPolicy::Greedy,
             VictimPolicy::DChoices { d: 3 },
@@ -255,6 +271,7 @@ fn only_a_drive_at_rest_is_saved_and_only_a_fresh_one_restored() {
     let saved = bytes(&mut drive);
     queue(&mut drive);
     let write = Request {
+        placement: Default::default(),
         tag: Tag(0),
         operation: Operation::Write,
         namespace: NamespaceId(1),
@@ -415,6 +432,7 @@ fn blocks_of_any_age_are_restored() {
         let mut drive = Drive::new(config.clone()).unwrap();
         let units = drive.namespace_sectors(NamespaceId(1)).unwrap() / 8;
         let class = UpdateClass {
+            placement: Default::default(),
             first: 0,
             units,
             weight: 1.0,

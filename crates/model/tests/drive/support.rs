@@ -87,6 +87,7 @@ pub(crate) fn keep_free(config: &mut Config, free: u32, valid: f64) {
 /// writes.
 pub(crate) fn written_class(first: u64, units: u64, weight: f64) -> UpdateClass {
     UpdateClass {
+        placement: Default::default(),
         first,
         units,
         weight,
@@ -214,7 +215,14 @@ impl Host {
     }
 
     pub(crate) fn request(&mut self, operation: Operation, sector: u64, sectors: u32) -> Request {
-        Request { tag: self.tag(), operation, namespace: NAMESPACE, sector, sectors }
+        Request {
+            placement: Default::default(),
+            tag: self.tag(),
+            operation,
+            namespace: NAMESPACE,
+            sector,
+            sectors,
+        }
     }
 
     /// Submits now.
@@ -400,6 +408,7 @@ pub(crate) fn fill(host: &mut Host) {
 pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
     let unit_sectors = u64::from(host.drive.config().mapping.unit_bytes / 512);
     let class = UpdateClass {
+        placement: Default::default(),
         first: 0,
         units: sectors / unit_sectors,
         weight: 1.0,

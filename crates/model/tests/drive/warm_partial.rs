@@ -39,6 +39,7 @@ fn first_over_later(config: Config, depth: usize, write: u32) -> f64 {
     let mut random = Random(5);
     let mut sector = move || random.below(sectors / u64::from(write)) * u64::from(write);
     let history = (0..200_000).map(|_| Access {
+        placement: Default::default(),
         flow: FlowId(0),
         namespace: NAMESPACE,
         operation: Operation::Write,

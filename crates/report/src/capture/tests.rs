@@ -26,7 +26,14 @@ fn run(ethernet: &Ethernet, commands: &[(Operation, u64, u32)]) -> Vec<Packet> {
     drive.keep_packets(true);
     for (tag, &(operation, sector, sectors)) in (0..).zip(commands) {
         let namespace = NamespaceId(1);
-        let request = Request { tag: Tag(tag), operation, namespace, sector, sectors };
+        let request = Request {
+            placement: Default::default(),
+            tag: Tag(tag),
+            operation,
+            namespace,
+            sector,
+            sectors,
+        };
         drive.submit(Time::ZERO, QueueId(1 + (tag % 2) as u16), request).unwrap();
     }
     loop {

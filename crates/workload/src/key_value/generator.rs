@@ -8,7 +8,7 @@ use crate::Planned;
 use crate::clock::Clock;
 use crate::random::{Bounded, Scatter, Zipf, bound, chance};
 use crate::{Mode, seed};
-use mynah_model::io::Operation;
+use mynah_model::io::{Operation, PlacementId};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::VecDeque;
 
@@ -198,7 +198,15 @@ impl DrawnKeys {
         };
         self.drawn += 1;
         let operation = Operation::Other;
-        Some(Planned { operation, key: Some(action), sector: key, sectors: bytes, arrival })
+        let placement = PlacementId::default();
+        Some(Planned {
+            operation,
+            key: Some(action),
+            sector: key,
+            sectors: bytes,
+            placement,
+            arrival,
+        })
     }
 
     fn action(&mut self) -> KeyAction {

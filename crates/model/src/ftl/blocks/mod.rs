@@ -2,9 +2,10 @@
 //! which one to collect.
 
 mod state;
+mod streams;
 mod superblock;
 
-use crate::config::{CollectionUnit, Gc, Wear, WriteFrontiers};
+use crate::config::{CollectionUnit, DataPlacement, Gc, Wear};
 use crate::number::{Block, Plane, Ppn};
 use crate::space::Shape;
 use crate::victim::{Choice, Declaration, Few, worth};
@@ -12,46 +13,15 @@ use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use streams::Sharing;
+pub(crate) use streams::{Origin, Stream};
 use superblock::Superblocks;
+pub(crate) use superblock::UnitCounts;
 
 /// Marks a block that must not be collected: free, being filled, being collected, retired.
 const INELIGIBLE: u16 = 0x8000;
 /// Most units a block can have.
 pub(crate) const UNITS_PER_BLOCK_MAX: u32 = 0x7fff;
-
-/// What a program is for, and so which open block it fills.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
-    Host,
-    Collected,
-    Translation,
-    /// What of both is hot, where that has blocks of its own.
-    HotHost,
-    HotCollected,
-}
-
-impl Stream {
-    /// Whether it carries what hosts write.
-    #[inline]
-    pub(crate) fn is_host(self) -> bool {
-        matches!(self, Stream::Host | Stream::HotHost)
-    }
-
-    /// Whether it carries what collection moves.
-    #[inline]
-    pub(crate) fn is_collected(self) -> bool {
-        matches!(self, Stream::Collected | Stream::HotCollected)
-    }
-}
-
-/// Which streams fill the same blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Sharing {
-    All,
-    None,
-    /// Host and collected units that are alike in being hot or cold.
-    Heat,
-}
 
 /// An open block: the next page of it to program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,8 +30,6 @@ pub(crate) struct Frontier {
     pub(crate) block: Block,
     pub(crate) next_page: u32,
 }
-
-const STREAMS: usize = 3;
 
 /// Blocks of translation pages go first once no more than one part in so many of them is valid. An
 /// estimate: what is moved of them costs little, and they do not wait for the last page.
@@ -78,7 +46,8 @@ pub(crate) struct Blocks {
     valid: Vec<u16>,
     pub(crate) erases: Vec<u32>,
     pub(crate) free: Vec<VecDeque<Block>>,
-    pub(crate) frontiers: Vec<[Frontier; STREAMS]>,
+    /// Of each plane, by the numbers that `sharing` gives.
+    frontiers: Vec<Frontier>,
     /// Blocks that reads of unmapped addresses fill, for the namespaces after the first: of
     /// namespace `n` in each plane from `(n - 1) * planes` on. Made when needed.
     pub(crate) read_frontiers: Vec<Frontier>,
@@ -136,7 +105,7 @@ impl Blocks {
     /// collected. There is always a place for what is written.
     pub(crate) fn without_open_blocks(mut self) -> Blocks {
         (self.start, self.urgent) = (0, 0);
-        self.frontiers.fill([Frontier { block: Block::NONE, next_page: 0 }; STREAMS]);
+        self.frontiers.fill(Frontier { block: Block::NONE, next_page: 0 });
         self.sharing = Sharing::None;
         self
     }
@@ -144,6 +113,7 @@ impl Blocks {
     pub(crate) fn new(
         shape: Shape,
         gc: &Gc,
+        placement: Option<&DataPlacement>,
         wear: &Wear,
         random: Xoshiro256PlusPlus,
         mut lives: Xoshiro256PlusPlus,
@@ -153,6 +123,8 @@ impl Blocks {
         let free = |plane: Plane| shape.blocks_of_plane(plane).collect();
         let closed = Frontier { block: Block::NONE, next_page: shape.pages_per_block };
         let policy = gc.victim.declaration();
+        let span = placement.map_or(1, |placement| placement.superblocks);
+        let sharing = Sharing::of(gc.frontiers, placement);
         let endurance = match wear.endurance {
             None => vec![],
             Some(cycles) => (0..blocks)
@@ -165,14 +137,9 @@ impl Blocks {
             valid: vec![INELIGIBLE; blocks as usize],
             erases: vec![wear.initial; blocks as usize],
             free: shape.all_planes().map(free).collect(),
-            frontiers: vec![[closed; STREAMS]; shape.planes as usize],
+            frontiers: vec![closed; shape.planes as usize * sharing.open_blocks()],
             read_frontiers: Vec::new(),
             cursor: vec![0; shape.planes as usize],
-            sharing: match gc.frontiers {
-                WriteFrontiers::One => Sharing::All,
-                WriteFrontiers::Separate => Sharing::None,
-                WriteFrontiers::HotCold(_) => Sharing::Heat,
-            },
             policy,
             stamps: if policy.stamps_blocks() { vec![0; blocks as usize] } else { vec![] },
             clock: CLOCK_START,
@@ -190,44 +157,60 @@ impl Blocks {
             },
             endurance,
             random,
-            superblocks: (gc.unit == CollectionUnit::Superblock)
-                .then(|| Box::new(Superblocks::new(shape.planes, blocks))),
+            superblocks: (gc.unit == CollectionUnit::Superblock).then(|| {
+                Box::new(Superblocks::new(shape.planes, blocks, sharing.open_blocks(), span))
+            }),
+            sharing,
             of_tables: vec![vec![]; shape.planes as usize],
         }
     }
 
-    #[inline]
-    fn frontier_index(&self, plane: Plane, stream: Stream) -> usize {
-        match self.sharing {
-            Sharing::None => stream as usize,
+    /// Where the open block of a plane with this number is.
+    #[inline(always)]
+    fn place(&self, plane: Plane, index: usize) -> usize {
+        plane.index() * self.sharing.open_blocks() + index
+    }
+
+    /// The place of the block that `stream` fills in `plane`.
+    #[inline(always)]
+    fn place_of(&self, plane: Plane, stream: Stream) -> usize {
+        self.place(plane, self.number_of(plane, stream))
+    }
+
+    /// The number of the block that `stream` fills, among the open ones of `plane`.
+    #[inline(always)]
+    fn number_of(&self, plane: Plane, stream: Stream) -> usize {
+        match &self.sharing {
+            Sharing::None => stream.origin as usize,
             Sharing::All => 0,
-            Sharing::Heat => self.index_by_heat(plane, stream),
+            Sharing::Heat => self.number_by_heat(plane, stream),
+            Sharing::Handle(handles) => handles.number(stream),
         }
     }
 
-    /// The frontier of a stream where hot units have blocks of their own. What collection moves
-    /// goes to the other open block where the right one is full and none is free.
+    /// The same where hot units have blocks of their own. What collection moves goes to the other
+    /// open block where the right one is full and none is free.
     #[cold]
     #[inline(never)]
-    fn index_by_heat(&self, plane: Plane, stream: Stream) -> usize {
-        let index = match stream {
-            Stream::Host | Stream::Collected => 0,
-            Stream::HotHost | Stream::HotCollected => 1,
-            Stream::Translation => return 2,
+    fn number_by_heat(&self, plane: Plane, stream: Stream) -> usize {
+        let number = match stream.origin {
+            Origin::Host | Origin::Collected => usize::from(stream.group),
+            Origin::Translation => return 2,
         };
-        let frontiers = &self.frontiers[plane];
-        let is_full = |index: usize| frontiers[index].next_page == self.shape.pages_per_block;
+        let is_full = |number: usize| {
+            self.frontiers[self.place(plane, number)].next_page == self.shape.pages_per_block
+        };
         let elsewhere = stream.is_collected()
-            && is_full(index)
+            && is_full(number)
             && self.free[plane].is_empty()
-            && !is_full(1 - index);
-        if elsewhere { 1 - index } else { index }
+            && !is_full(1 - number);
+        if elsewhere { 1 - number } else { number }
     }
 
     /// The block that `stream` fills in `plane`.
     #[inline]
     pub(crate) fn frontier(&self, plane: Plane, stream: Stream) -> Frontier {
-        self.frontiers[plane][self.frontier_index(plane, stream)]
+        self.frontiers[self.place_of(plane, stream)]
     }
 
     /// The page offset that the next program of `stream` in `plane` would have.
@@ -244,26 +227,30 @@ impl Blocks {
     /// collection took from the reserve.
     #[inline]
     pub(crate) fn can_program(&self, plane: Plane, stream: Stream) -> bool {
-        let (index, shared) = match self.sharing {
-            Sharing::None => (stream as usize, false),
+        let (number, shared) = match &self.sharing {
+            Sharing::None => (stream.origin as usize, false),
             Sharing::All => (0, true),
             Sharing::Heat => return self.can_program_by_heat(plane, stream),
+            Sharing::Handle(handles) => {
+                let number = handles.number(stream);
+                (number, handles.is_shared(number))
+            }
         };
-        self.has_room(plane, stream, index, shared)
+        self.has_room(plane, stream, number, shared)
     }
 
     #[cold]
     #[inline(never)]
     fn can_program_by_heat(&self, plane: Plane, stream: Stream) -> bool {
-        let index = self.index_by_heat(plane, stream);
-        self.has_room(plane, stream, index, stream != Stream::Translation)
+        let number = self.number_by_heat(plane, stream);
+        self.has_room(plane, stream, number, stream.origin != Origin::Translation)
     }
 
-    /// Whether `stream` has room in the open block with this index, or may open another.
+    /// Whether `stream` has room in the open block with this number, or may open another.
     #[inline(always)]
-    fn has_room(&self, plane: Plane, stream: Stream, index: usize, shared: bool) -> bool {
+    fn has_room(&self, plane: Plane, stream: Stream, number: usize, shared: bool) -> bool {
         let free = self.free[plane].len();
-        let room = self.frontiers[plane][index].next_page < self.shape.pages_per_block;
+        let room = self.frontiers[self.place(plane, number)].next_page < self.shape.pages_per_block;
         match (stream.is_collected(), room) {
             (true, true) => true,
             (true, false) => free >= 1,
@@ -274,18 +261,17 @@ impl Blocks {
 
     /// Whether the host's data, whichever they are, can be programmed in `plane` now.
     pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
-        self.can_program(plane, Stream::Host)
-            && (self.sharing != Sharing::Heat || self.can_program(plane, Stream::HotHost))
+        (0..self.sharing.groups()).all(|group| self.can_program(plane, Stream::host(group)))
     }
 
     /// Takes the next page for `stream`; returns its first PPN. Opens a block if needed.
     #[inline]
     pub(crate) fn take_page(&mut self, plane: Plane, stream: Stream) -> Ppn {
-        let index = self.frontier_index(plane, stream);
-        if self.frontiers[plane][index].next_page == self.shape.pages_per_block {
+        let place = self.place_of(plane, stream);
+        if self.frontiers[place].next_page == self.shape.pages_per_block {
             self.open_next(plane, stream);
         }
-        let frontier = &mut self.frontiers[plane][index];
+        let frontier = &mut self.frontiers[place];
         let ppn = self.shape.first_ppn_of_block(frontier.block)
             + frontier.next_page * self.shape.units_per_page;
         frontier.next_page += 1;
@@ -297,11 +283,12 @@ impl Blocks {
     #[cold]
     #[inline(never)]
     fn open_next(&mut self, plane: Plane, stream: Stream) {
-        let index = self.frontier_index(plane, stream);
-        let full = self.frontiers[plane][index].block;
+        let number = self.number_of(plane, stream);
+        let place = self.place(plane, number);
+        let full = self.frontiers[place].block;
         if full != Block::NONE {
             self.valid[full] &= !INELIGIBLE;
-            if stream == Stream::Translation && self.sharing != Sharing::All {
+            if stream == Stream::TRANSLATION && !self.sharing.is_of_all() {
                 self.of_tables[plane].push(full);
             }
             if let Some(stamp) = self.stamps.get_mut(full.index()) {
@@ -309,9 +296,9 @@ impl Blocks {
             }
         }
         let block = self.take_free_for(plane, stream).expect("a free block");
-        self.frontiers[plane][index] = Frontier { block, next_page: 0 };
+        self.frontiers[place] = Frontier { block, next_page: 0 };
         if let Some(superblocks) = &mut self.superblocks {
-            superblocks.join(plane, index, block);
+            superblocks.join(plane, number, block);
         }
     }
 
@@ -324,7 +311,7 @@ impl Blocks {
 
     /// Takes a free block of `plane`, if there is one.
     pub(crate) fn take_free(&mut self, plane: Plane) -> Option<Block> {
-        self.take_free_for(plane, Stream::Host)
+        self.take_free_for(plane, Stream::HOST)
     }
 
     /// No block may be collected: a restored drive says itself what each is.
@@ -413,8 +400,8 @@ impl Blocks {
             }
             self.swap_read_frontier(plane, at);
         }
-        let can = self.can_program(plane, Stream::Host);
-        let ppn = can.then(|| self.take_page(plane, Stream::Host));
+        let can = self.can_program(plane, Stream::HOST);
+        let ppn = can.then(|| self.take_page(plane, Stream::HOST));
         if let Some(at) = at {
             self.swap_read_frontier(plane, at);
         }
@@ -422,16 +409,20 @@ impl Blocks {
     }
 
     fn swap_read_frontier(&mut self, plane: Plane, at: usize) {
-        let index = self.frontier_index(plane, Stream::Host);
-        let host = &mut self.frontiers[plane][index];
+        let place = self.place_of(plane, Stream::HOST);
+        let host = &mut self.frontiers[place];
         std::mem::swap(host, &mut self.read_frontiers[at]);
+    }
+
+    fn open_of(&self, plane: Plane) -> &[Frontier] {
+        &self.frontiers[self.place(plane, 0)..][..self.sharing.open_blocks()]
     }
 
     /// Every frontier of a plane.
     pub(crate) fn frontiers_of(&self, plane: Plane) -> impl Iterator<Item = Frontier> + '_ {
         let others =
             self.read_frontiers.iter().skip(plane.index()).step_by(self.shape.planes as usize);
-        self.frontiers[plane].iter().chain(others).copied()
+        self.open_of(plane).iter().chain(others).copied()
     }
 
     #[inline]
@@ -505,13 +496,14 @@ impl Blocks {
 
     /// Makes a block the one that `stream` fills. One that is open already is closed.
     pub(crate) fn open(&mut self, plane: Plane, stream: Stream, frontier: Frontier) {
-        let index = self.frontier_index(plane, stream);
+        let number = self.number_of(plane, stream);
+        let place = self.place(plane, number);
         if let Some(superblocks) = &mut self.superblocks
-            && self.frontiers[plane][index].block != frontier.block
+            && self.frontiers[place].block != frontier.block
         {
-            superblocks.join(plane, index, frontier.block);
+            superblocks.join(plane, number, frontier.block);
         }
-        let before = std::mem::replace(&mut self.frontiers[plane][index], frontier);
+        let before = std::mem::replace(&mut self.frontiers[place], frontier);
         if before.block != Block::NONE {
             self.valid[before.block] &= !INELIGIBLE;
         }

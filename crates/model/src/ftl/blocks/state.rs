@@ -13,8 +13,7 @@ impl Blocks {
         for free in &self.free {
             out.numbers(free.iter().map(|block| block.0));
         }
-        let frontiers: Vec<Frontier> = self.frontiers.iter().flatten().copied().collect();
-        for frontiers in [&frontiers, &self.read_frontiers] {
+        for frontiers in [&self.frontiers, &self.read_frontiers] {
             out.numbers(frontiers.iter().map(|frontier| frontier.block.0.wrapping_add(1)));
             out.numbers(frontiers.iter().map(|frontier| frontier.next_page));
         }
@@ -62,7 +61,7 @@ impl Blocks {
             self.free[plane] = free;
         }
         // What a drive has where no block is open; 0 where none ever is.
-        let closed = self.frontiers.first().map_or(0, |streams| streams[0].next_page);
+        let closed = self.frontiers.first().map_or(0, |open| open.next_page);
         type PlaneOf<'a> = &'a dyn Fn(usize) -> Plane;
         let mut frontiers = |count: usize, exact: bool, plane_of: PlaneOf<'_>| {
             let pages = self.shape.pages_per_block + 1;
@@ -81,13 +80,11 @@ impl Blocks {
             });
             open.collect::<Result<Vec<Frontier>, StateError>>()
         };
-        let streams = self.frontiers.first().map_or(0, |streams| streams.len());
+        let streams = self.sharing.open_blocks();
         let open = frontiers(planes * streams, true, &|at| Plane((at / streams) as u32))?;
         // One for each namespace after the first.
         let reads = frontiers(planes << 16, false, &|at| Plane((at % planes) as u32))?;
-        for (plane, open) in self.frontiers.iter_mut().zip(open.chunks(streams.max(1))) {
-            plane.copy_from_slice(open);
-        }
+        self.frontiers = open;
         self.read_frontiers = reads;
         self.cursor = input.all("cursors", planes, self.shape.blocks_per_plane)?;
         let retired = input.numbers("retired blocks", blocks, last)?;
@@ -124,7 +121,7 @@ impl Blocks {
             }
             superblocks.restore(self.shape.blocks_per_plane, &in_use, input)?;
         }
-        let open = self.frontiers.iter().flatten().chain(&self.read_frontiers);
+        let open = self.frontiers.iter().chain(&self.read_frontiers);
         let open = open.map(|frontier| frontier.block).filter(|block| *block != Block::NONE);
         let free = self.free.iter().flatten().copied();
         for block in open.chain(free).chain(self.retired.iter().copied()).collect::<Vec<_>>() {

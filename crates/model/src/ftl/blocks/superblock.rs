@@ -6,12 +6,14 @@
 //! translation pages have turns of their own. A plane that is far behind the others passes over
 //! turns, and superblocks of those turns do without it.
 
-use super::{Blocks, INELIGIBLE, STREAMS};
+use super::Frontier;
+use super::streams::OPEN;
+use super::{Blocks, INELIGIBLE};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::kernel::pool::NONE;
-use crate::number::{Block, Plane};
+use crate::number::{Block, Plane, Ppn};
 use crate::victim::{Choice, Few, worth};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -20,12 +22,24 @@ use std::collections::VecDeque;
 /// keep them within one or two.
 const TURNS_BEHIND: usize = 8;
 
-/// A superblock: its block in each plane, or `NONE`.
+/// A superblock: its block in each plane, or `NONE`. A reclaim unit of several is one, with as many
+/// blocks of each plane, one after the other.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Superblock {
     blocks: Vec<Block>,
     /// Some planes' turns have not come yet.
     is_open: bool,
+    /// Which frontier has filled it.
+    frontier: u16,
+}
+
+/// How many superblocks of a frontier have been opened, filled and erased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UnitCounts {
+    pub(crate) opened: u64,
+    /// Filled, or closed before they were full.
+    pub(crate) closed: u64,
+    pub(crate) erased: u64,
 }
 
 /// Which blocks are superblocks together.
@@ -38,9 +52,13 @@ pub(crate) struct Superblocks {
     unused: Vec<u32>,
     /// For each frontier: the superblocks that some plane has still to join, the oldest first,
     /// which is that of turn `first`; and each plane's next turn.
-    open: [VecDeque<u32>; STREAMS],
-    first: [u32; STREAMS],
-    turns: Vec<[u32; STREAMS]>,
+    open: Vec<VecDeque<u32>>,
+    first: Vec<u32>,
+    turns: Vec<Vec<u32>>,
+    /// Blocks of each plane in one.
+    span: u32,
+    /// By frontier.
+    counts: Vec<UnitCounts>,
 }
 
 /// A superblock that may be collected.
@@ -59,26 +77,37 @@ impl Candidate {
 }
 
 impl Superblocks {
-    pub(super) fn new(planes: u32, blocks: u32) -> Superblocks {
+    pub(super) fn new(planes: u32, blocks: u32, frontiers: usize, span: u32) -> Superblocks {
         Superblocks {
             of_block: vec![NONE; blocks as usize],
             all: vec![],
             unused: vec![],
-            open: Default::default(),
-            first: [0; STREAMS],
-            turns: vec![[0; STREAMS]; planes as usize],
+            open: vec![VecDeque::new(); frontiers],
+            first: vec![0; frontiers],
+            turns: vec![vec![0; frontiers]; planes as usize],
+            span,
+            counts: vec![UnitCounts::default(); frontiers],
         }
+    }
+
+    /// Where the `turn`-th block of `plane` stands among those of its superblock.
+    fn slot(&self, plane: Plane, turn: u32) -> usize {
+        plane.index() * self.span as usize + (turn % self.span) as usize
+    }
+
+    fn members(&self) -> usize {
+        self.turns.len() * self.span as usize
     }
 
     /// `block` is opened for frontier `index` of `plane`.
     pub(super) fn join(&mut self, plane: Plane, index: usize, block: Block) {
         let first = self.first[index];
-        let turn = self.turns[plane][index].max(first);
+        let turn = self.turns[plane][index].max(first * self.span);
         self.turns[plane][index] = turn + 1;
-        let at = (turn - first) as usize;
+        let at = (turn / self.span - first) as usize;
         if at == self.open[index].len() {
-            let planes = self.turns.len();
-            let superblock = Superblock { blocks: vec![Block::NONE; planes], is_open: true };
+            let blocks = vec![Block::NONE; self.members()];
+            let superblock = Superblock { blocks, is_open: true, frontier: index as u16 };
             let id = match self.unused.pop() {
                 Some(id) => id,
                 None => {
@@ -88,28 +117,64 @@ impl Superblocks {
             };
             self.all[id as usize] = superblock;
             self.open[index].push_back(id);
+            self.counts[index].opened += 1;
         }
-        let id = self.open[index][at];
-        self.all[id as usize].blocks[plane] = block;
+        let (id, slot) = (self.open[index][at], self.slot(plane, turn));
+        self.all[id as usize].blocks[slot] = block;
         self.of_block[block] = id;
-        while let Some(&id) = self.open[index].front() {
-            let first = self.first[index];
+        while !self.open[index].is_empty() {
+            let end = (self.first[index] + 1) * self.span;
             let is_late = self.open[index].len() > TURNS_BEHIND;
-            if !is_late && !self.turns.iter().all(|turns| turns[index] > first) {
+            if !is_late && !self.turns.iter().all(|turns| turns[index] >= end) {
                 break;
             }
-            self.open[index].pop_front();
+            self.close_first(index);
+        }
+    }
+
+    /// No block joins the first open superblock of a frontier any more.
+    fn close_first(&mut self, index: usize) {
+        if let Some(id) = self.open[index].pop_front() {
             self.first[index] += 1;
             self.all[id as usize].is_open = false;
+            self.counts[index].closed += 1;
             self.drop_if_empty(id);
         }
+    }
+
+    /// What a frontier fills next is in a superblock of its own.
+    pub(super) fn begin_next(&mut self, index: usize) {
+        while !self.open[index].is_empty() {
+            self.close_first(index);
+        }
+        // All planes begin together.
+        let next = self.first[index].max(
+            self.turns.iter().map(|turns| turns[index].div_ceil(self.span)).max().unwrap_or(0),
+        );
+        self.first[index] = next;
+        self.turns.iter_mut().for_each(|turns| turns[index] = next * self.span);
+    }
+
+    /// Blocks that the planes have opened for a frontier, but for those of whole superblocks.
+    pub(super) fn blocks_opened(&self, index: usize) -> u64 {
+        self.turns.iter().map(|turns| u64::from(turns[index])).sum()
+    }
+
+    pub(super) fn span(&self) -> u32 {
+        self.span
+    }
+
+    pub(super) fn counts(&self) -> &[UnitCounts] {
+        &self.counts
     }
 
     /// `block` of `plane` is free, or retired.
     pub(super) fn leave(&mut self, plane: Plane, block: Block) {
         let id = std::mem::replace(&mut self.of_block[block], NONE);
         if id != NONE {
-            self.all[id as usize].blocks[plane] = Block::NONE;
+            let span = self.span as usize;
+            let of_plane = &mut self.all[id as usize].blocks[plane.index() * span..][..span];
+            of_plane.iter_mut().filter(|it| **it == block).for_each(|it| *it = Block::NONE);
             self.drop_if_empty(id);
         }
     }
@@ -118,6 +183,7 @@ impl Superblocks {
         let superblock = &mut self.all[id as usize];
         if !superblock.is_open && superblock.blocks.iter().all(|&block| block == Block::NONE) {
             superblock.blocks = vec![];
+            self.counts[usize::from(superblock.frontier)].erased += 1;
             self.unused.push(id);
         }
     }
@@ -127,12 +193,13 @@ impl Superblocks {
     pub(super) fn put_together(&mut self, numbered: impl Iterator<Item = (u32, Plane, Block)>) {
         let before = self.all.len() as u32;
         for (number, plane, block) in numbered {
-            let id = before + number;
+            let id = before + number / self.span;
             while self.all.len() <= id as usize {
-                let blocks = vec![Block::NONE; self.turns.len()];
-                self.all.push(Superblock { blocks, is_open: false });
+                let blocks = vec![Block::NONE; self.members()];
+                self.all.push(Superblock { blocks, is_open: false, frontier: 0 });
             }
-            self.all[id as usize].blocks[plane] = block;
+            let slot = self.slot(plane, number);
+            self.all[id as usize].blocks[slot] = block;
             self.of_block[block] = id;
         }
         (before..self.all.len() as u32).for_each(|id| self.drop_if_empty(id));
@@ -165,18 +232,33 @@ impl Superblocks {
     }
 
     /// The next turn of a plane with these `turns`, counted from the first that is open.
-    fn behind(&self, turns: &[u32; STREAMS], index: usize) -> u32 {
-        turns[index].saturating_sub(self.first[index])
+    fn behind(&self, turns: &[u32], index: usize) -> u32 {
+        turns[index].saturating_sub(self.first[index] * self.span)
+    }
+
+    /// Whether it matters which frontier has filled one.
+    fn tells_apart(&self) -> bool {
+        self.open.len() > OPEN || self.span > 1
     }
 
     pub(super) fn save(&self, out: &mut Writer<'_>) {
         out.numbers(self.of_block.iter().map(|id| id.wrapping_add(1)));
         out.numbers(self.unused.iter().copied());
         out.number(self.all.len() as u64);
-        for index in 0..STREAMS {
+        for index in 0..self.open.len() {
             out.numbers(self.open[index].iter().copied());
             // Only differences matter.
             out.numbers(self.turns.iter().map(|turns| self.behind(turns, index)));
+        }
+        if self.tells_apart() {
+            out.numbers(self.all.iter().map(|it| it.frontier.into()));
+            // The place of each block among those of its plane.
+            let slots = |it: &Superblock| -> Vec<u32> {
+                it.blocks.iter().map(|block| block.0.wrapping_add(1)).collect()
+            };
+            for superblock in &self.all {
+                out.numbers(slots(superblock).into_iter());
+            }
         }
     }
 
@@ -190,13 +272,13 @@ impl Superblocks {
     ) -> Result<(), StateError> {
         let damaged = || StateError::Damaged("superblocks".into());
         let blocks = self.of_block.len();
-        let most = blocks + STREAMS * (TURNS_BEHIND + 1);
+        let most = blocks + self.open.len() * (TURNS_BEHIND + 1);
         let ids = input.all("superblocks", blocks, most as u32 + 1)?;
         self.of_block = ids.into_iter().map(|id| id.wrapping_sub(1)).collect();
         self.unused = input.numbers("superblocks", most, most as u32)?;
         let count = usize::try_from(input.number()?).ok().filter(|count| *count <= most);
         let count = count.ok_or_else(damaged)?;
-        let planes = self.turns.len();
+        let (planes, span, members) = (self.turns.len(), self.span as usize, self.members());
         self.all = vec![Superblock::default(); count];
         for (block, (&id, in_use)) in self.of_block.iter().zip(in_use).enumerate() {
             if (id != NONE) != *in_use {
@@ -207,23 +289,24 @@ impl Superblocks {
             }
             let superblock = self.all.get_mut(id as usize).ok_or_else(damaged)?;
             // Members have room where there are any, so that numbers alone take none.
-            superblock.blocks.resize(planes, Block::NONE);
-            let place = &mut superblock.blocks[block / blocks_per_plane as usize];
-            if *place != Block::NONE {
-                return Err(damaged());
-            }
-            *place = Block(block as u32);
+            superblock.blocks.resize(members, Block::NONE);
+            let of_plane =
+                &mut superblock.blocks[block / blocks_per_plane as usize * span..][..span];
+            let place = of_plane.iter_mut().find(|place| **place == Block::NONE);
+            *place.ok_or_else(damaged)? = Block(block as u32);
         }
-        self.first = [0; STREAMS];
-        for index in 0..STREAMS {
+        self.first.fill(0);
+        for index in 0..self.open.len() {
             let open = input.numbers("open superblocks", TURNS_BEHIND, count as u32)?;
-            let turns = input.all("turns", planes, open.len() as u32 + 1)?;
+            let turns = input.all("turns", planes, open.len() as u32 * self.span + 1)?;
             for (turn, &id) in (0..).zip(&open) {
                 let superblock = &mut self.all[id as usize];
-                superblock.blocks.resize(planes, Block::NONE);
-                let early = |(block, next): (&Block, &u32)| *block != Block::NONE && *next <= turn;
-                let members = superblock.blocks.iter().zip(&turns);
-                if superblock.is_open || members.into_iter().any(early) {
+                superblock.blocks.resize(members, Block::NONE);
+                let begun = |next: u32| next > turn * self.span;
+                let early = |(of_plane, next): (&[Block], &u32)| {
+                    !begun(*next) && of_plane.iter().any(|&block| block != Block::NONE)
+                };
+                if superblock.is_open || superblock.blocks.chunks(span).zip(&turns).any(early) {
                     return Err(damaged());
                 }
                 superblock.is_open = true;
@@ -232,6 +315,9 @@ impl Superblocks {
                 of_plane[index] = turn;
             }
             self.open[index] = VecDeque::from(open);
+        }
+        if self.tells_apart() {
+            self.restore_places(input)?;
         }
         let is_none = |id: &u32| {
             self.all.get(*id as usize).is_some_and(|superblock| {
@@ -248,12 +334,51 @@ impl Superblocks {
     }
 }
 
+impl Superblocks {
+    /// Takes which frontier has filled each superblock, and where in it each block is.
+    fn restore_places(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let damaged = || StateError::Damaged("places in superblocks".into());
+        let frontiers = input.all("frontiers", self.all.len(), self.open.len() as u32)?;
+        let blocks = self.of_block.len() as u32;
+        for (superblock, frontier) in self.all.iter_mut().zip(frontiers) {
+            superblock.frontier = frontier as u16;
+            let places =
+                input.all("places in a superblock", superblock.blocks.len(), blocks + 1)?;
+            let places: Vec<Block> =
+                places.into_iter().map(|place| Block(place.wrapping_sub(1))).collect();
+            let span = self.span as usize;
+            for (here, there) in superblock.blocks.chunks_mut(span).zip(places.chunks(span)) {
+                let sorted = |of: &[Block]| {
+                    let mut of = of.to_vec();
+                    of.sort_unstable();
+                    of
+                };
+                if sorted(here) != sorted(there) {
+                    return Err(damaged());
+                }
+                here.copy_from_slice(there);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Blocks {
     /// Chooses a superblock with a block in `plane` and marks its blocks in the planes that are
     /// `usable`; returns them, or `None` if none of these superblocks would free a page. One
-    /// whose blocks have all been filled goes before one that planes still fill.
-    pub(crate) fn take_superblock(&mut self, plane: Plane, usable: &[bool]) -> Option<Vec<Block>> {
-        let complete = self.candidates(plane, usable, true);
+    /// whose blocks have all been filled goes before one that planes still fill, and if there is one
+    /// with the data of `handle` it is among these.
+    pub(crate) fn take_superblock(
+        &mut self,
+        plane: Plane,
+        usable: &[bool],
+        handle: Option<u8>,
+    ) -> Option<Vec<Block>> {
+        let mut complete = self.candidates(plane, usable, true);
+        let of_handle = handle.map(|handle| self.units_of(handle, &complete));
+        if let Some(some) = of_handle.filter(|some| !some.is_empty()) {
+            complete = some;
+        }
         let chosen = match self.choose_superblock(&complete) {
             None => {
                 let all = self.candidates(plane, usable, false);
@@ -270,6 +395,67 @@ impl Blocks {
         Some(blocks)
     }
 
+    /// Of `candidates`, those that hold only data of a handle.
+    fn units_of(&self, handle: u8, candidates: &[Candidate]) -> Vec<Candidate> {
+        let Some(superblocks) = &self.superblocks else { return vec![] };
+        let is_of = |it: &&Candidate| {
+            let frontier = superblocks.all[it.superblock as usize].frontier;
+            self.sharing.is_of_handle(frontier.into(), handle)
+        };
+        candidates.iter().filter(is_of).cloned().collect()
+    }
+
+    /// Mapping units that may still be written to the reclaim unit that a handle fills, and those of
+    /// a whole one. Planes are within a page of one another where writes are striped; where they are
+    /// not, what they have filled counts together.
+    pub(crate) fn reclaim_unit_left(&self, handle: u8) -> Option<(u64, u64)> {
+        let superblocks = self.superblocks.as_ref()?;
+        let pages_per_block = u64::from(self.shape.pages_per_block);
+        let number = self.sharing.number_of_host(handle);
+        let left =
+            |plane: Plane| pages_per_block - u64::from(self.open_of(plane)[number].next_page);
+        let opened = superblocks.blocks_opened(number) * pages_per_block;
+        let taken = opened.saturating_sub(self.shape.all_planes().map(left).sum());
+        let unit = u64::from(superblocks.span()) * u64::from(self.shape.planes) * pages_per_block;
+        let units_per_page = u64::from(self.shape.units_per_page);
+        Some(((unit - taken % unit) * units_per_page, unit * units_per_page))
+    }
+
+    /// The handle's next write begins a reclaim unit; what is left of the present one stays empty.
+    /// Returns the first places that stay empty, and how many.
+    pub(crate) fn begin_reclaim_unit(&mut self, handle: u8) -> Vec<(Ppn, u32)> {
+        let number = self.sharing.number_of_host(handle);
+        let closed = Frontier { block: Block::NONE, next_page: self.shape.pages_per_block };
+        let mut empty = vec![];
+        for plane in self.shape.all_planes() {
+            let place = self.place(plane, number);
+            let Frontier { block, next_page } = self.frontiers[place];
+            if block == Block::NONE {
+                continue;
+            }
+            self.frontiers[place] = closed;
+            self.valid[block] &= !INELIGIBLE;
+            if let Some(stamp) = self.stamps.get_mut(block.index()) {
+                *stamp = self.clock;
+            }
+            let units = self.shape.units_per_page;
+            let first = self.shape.first_ppn_of_block(block) + next_page * units;
+            empty.push((first, (self.shape.pages_per_block - next_page) * units));
+        }
+        if let Some(superblocks) = &mut self.superblocks {
+            superblocks.begin_next(number);
+        }
+        empty
+    }
+
+    /// How many reclaim units hosts have opened and filled with the data of a handle, and how many
+    /// of all have been erased.
+    pub(crate) fn unit_counts(&self, handle: u8) -> (UnitCounts, u64) {
+        let Some(superblocks) = &self.superblocks else { return Default::default() };
+        let of = superblocks.counts()[self.sharing.number_of_host(handle)];
+        (of, superblocks.counts().iter().map(|of| of.erased).sum())
+    }
+
     /// The blocks of a superblock that may be collected.
     fn eligible<'a>(
         &'a self,
@@ -277,6 +463,8 @@ impl Blocks {
         id: u32,
         usable: &'a [bool],
     ) -> impl Iterator<Item = Block> + 'a {
+        let span = superblocks.span as usize;
+        let usable = usable.iter().flat_map(move |usable| std::iter::repeat_n(usable, span));
         let blocks = superblocks.all[id as usize].blocks.iter().zip(usable);
         let there = blocks.filter(|(block, usable)| **usable && **block != Block::NONE);
         there.map(|(block, _)| *block).filter(|&block| self.is_collectable(block))
@@ -302,7 +490,11 @@ impl Blocks {
             let waits = |(block, usable): (&Block, &bool)| {
                 *usable && *block != Block::NONE && !self.is_collectable(*block)
             };
-            if complete && (superblock.is_open || superblock.blocks.iter().zip(usable).any(waits)) {
+            let span = superblocks.span as usize;
+            let members = superblock.blocks.chunks(span).zip(usable);
+            let mut members =
+                members.flat_map(|(of, usable)| of.iter().map(move |it| (it, usable)));
+            if complete && (superblock.is_open || members.any(waits)) {
                 continue;
             }
             let newest = self.policy.follows_changes();

@@ -228,7 +228,7 @@ impl Ftl {
 
     /// Puts one translation page into `plane` without taking any time.
     pub(crate) fn place_translation_page(&mut self, page: Mvpn, plane: Plane) {
-        let ppn = self.blocks.take_page(plane, Stream::Translation);
+        let ppn = self.blocks.take_page(plane, Stream::TRANSLATION);
         let weight = self.shape.units_per_page;
         if let Some(before) = self.mapping.table.map(Content::TranslationPage(page), ppn) {
             self.blocks.remove_valid(self.shape.block_of_ppn(before), weight);
@@ -628,6 +628,7 @@ mod tests {
         let mut drive = Drive::new(config).expect("a valid drive");
         let units = u64::from(drive.ftl.mapping.table.units());
         let class = UpdateClass {
+            placement: Default::default(),
             first: 0,
             units,
             weight: 1.0,

@@ -21,7 +21,7 @@ use crate::config::{CollectionUnit, Placement, WriteFrontiers};
 use crate::drive::Drive;
 use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
-use crate::io::NamespaceId;
+use crate::io::{NamespaceId, PlacementId};
 use crate::number::{Block, Lpn, Mvpn, Plane, Ppn};
 use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
 use crate::steady::ordered::{Kind, Ordered};
@@ -78,6 +78,8 @@ pub struct UpdateClass {
     pub together: u32,
     /// Units that are trimmed for each that is written, at random: so many are not there at rest.
     pub trims_per_write: f64,
+    /// Which data they belong with, on a drive with data placement.
+    pub placement: PlacementId,
 }
 
 impl UpdateClass {
@@ -93,6 +95,7 @@ impl UpdateClass {
             units_per_s: 0.0,
             together: 1,
             trims_per_write: 0.0,
+            placement: PlacementId::default(),
         }
     }
 
@@ -241,7 +244,7 @@ impl Drive {
         for (first, class) in classes {
             for lpn in first.run(class.units as u32) {
                 let plane = self.ftl.plane_of(Content::Unit(lpn));
-                self.lay_down(lpn, plane);
+                self.lay_down_with(lpn, plane, class.placement);
                 units += 1;
             }
         }
@@ -497,6 +500,13 @@ impl Drive {
 
     /// Maps `lpn` to the next page of its plane's open block.
     pub(in crate::ftl) fn lay_down(&mut self, lpn: Lpn, plane: Plane) {
+        self.lay_down_with(lpn, plane, PlacementId::default());
+    }
+
+    /// The same, to the block that takes what belongs with `placement`.
+    fn lay_down_with(&mut self, lpn: Lpn, plane: Plane, placement: PlacementId) {
+        let handle = self.ftl.handle_of(self.ftl.namespace_index(lpn), placement).unwrap_or(0);
+        let stream = Stream::host(handle);
         if let Some(ppn) = self.ftl.place_at_once(lpn, plane) {
             self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
             self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
@@ -505,20 +515,26 @@ impl Drive {
         // Units of one group share a page; the page is taken with the first.
         let base = self.ftl.space_of(lpn).base;
         let place = (lpn - base) % self.shape.units_per_page;
-        let frontier = self.ftl.blocks.frontier(plane, Stream::Host);
-        let ppn = if place == 0 || frontier.block == Block::NONE {
-            let ppn = self.ftl.blocks.take_page(plane, Stream::Host);
+        let frontier = self.ftl.blocks.frontier(plane, stream);
+        let last = || {
+            self.shape.first_ppn_of_block(frontier.block)
+                + (frontier.next_page - 1) * self.shape.units_per_page
+                + place
+        };
+        // Those of another handle may have a part of the group.
+        let is_taken = || self.ftl.mapping.table.content(last()).is_some();
+        let ppn = if place == 0 || frontier.block == Block::NONE || handle > 0 && is_taken() {
+            let ppn = self.ftl.blocks.take_page(plane, stream);
             for place in 0..self.shape.units_per_page {
                 self.ftl.mapping.table.clear_ppn(ppn + place);
             }
             ppn + place
         } else {
-            self.shape.first_ppn_of_block(frontier.block)
-                + (frontier.next_page - 1) * self.shape.units_per_page
-                + place
+            last()
         };
         self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
         self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
+        self.ftl.note_handle(ppn, handle);
     }
 
     pub(in crate::ftl) fn classes_of_plane(
@@ -716,9 +732,9 @@ impl Drive {
             let written = u32::from(composition.written);
             let stream = match composition.role {
                 BlockRole::Full => None,
-                BlockRole::HostFrontier => Some(Stream::Host),
-                BlockRole::HotFrontier => Some(Stream::HotHost),
-                BlockRole::CollectionFrontier => Some(Stream::Collected),
+                BlockRole::HostFrontier => Some(Stream::HOST),
+                BlockRole::HotFrontier => Some(Stream::host(1)),
+                BlockRole::CollectionFrontier => Some(Stream::COLLECTED),
             };
             let open = stream.filter(|_| written < self.shape.units_per_block);
             if let Some(stream) = open {

@@ -12,7 +12,7 @@ use crate::ftl::blocks::Stream;
 use crate::ftl::collection::Victim;
 use crate::ftl::mapping::table::Content;
 use crate::io::Operation;
-use crate::number::{Lpn, Mvpn, Plane, Ppn, Run};
+use crate::number::{Block, Lpn, Mvpn, Plane, Ppn, Run};
 
 /// Accesses that are looked at ahead.
 const AHEAD: usize = 64;
@@ -21,8 +21,8 @@ const PAGES_AHEAD: u32 = 12;
 
 /// Parts of pages on their way, and collections.
 pub struct Writer {
-    /// Of each plane: what the host has written, cold and hot.
-    host: Vec<[Vec<Lpn>; 2]>,
+    /// Of each plane: what the host has written, by group.
+    host: Vec<Vec<Vec<Lpn>>>,
     planes: Vec<Relocation>,
     /// Collection begins below so many free blocks, and is not paced unless it says so.
     free: usize,
@@ -55,8 +55,10 @@ impl Writer {
 #[derive(Clone, Default)]
 struct Relocation {
     victim: Option<Victim>,
-    /// What has been read of it, cold and hot.
-    read: [Vec<(Lpn, Ppn)>; 2],
+    /// Blocks of the same reclaim unit that come after it.
+    next: Vec<Block>,
+    /// What has been read of it, by group.
+    read: Vec<Vec<(Lpn, Ppn)>>,
 }
 
 impl Drive {
@@ -64,7 +66,8 @@ impl Drive {
     /// for ever, or there are pairs, which only commands write.
     pub fn can_be_written(&self) -> bool {
         let in_blocks = self.ftl.scheme.fills_open_blocks() && !self.ftl.scheme.is_in_place();
-        in_blocks && self.ftl.pairs().is_none() && self.ftl.blocks.superblocks.is_none()
+        let together = self.ftl.blocks.superblocks.is_some() && !self.ftl.tells_handles_apart();
+        in_blocks && self.ftl.pairs().is_none() && !together
     }
 
     /// Begins to write a drive that has been preconditioned: as fast as it takes it, or so slowly
@@ -76,9 +79,11 @@ impl Drive {
             true => self.ftl.blocks.start,
             false => self.free_at_work(saturated),
         };
+        let groups = usize::from(self.ftl.groups_told_apart());
+        let moving = Relocation { read: vec![vec![]; groups], ..Relocation::default() };
         Writer {
-            host: vec![[vec![], vec![]]; planes],
-            planes: vec![Relocation::default(); planes],
+            host: vec![vec![vec![]; groups]; planes],
+            planes: vec![moving; planes],
             free,
             paced,
             ahead: Vec::with_capacity(AHEAD),
@@ -110,7 +115,7 @@ impl Drive {
         let waf = writer.waf();
         for (plane, moving) in (0..).map(Plane).zip(writer.planes) {
             if let Some(victim) = moving.victim {
-                self.ftl.planes[plane].collection.stopped_at(victim);
+                self.ftl.planes[plane].collection.stopped_at(victim, moving.next);
             }
         }
         self.ftl.blocks.forget_erases(self.config.wear.initial);
@@ -147,22 +152,24 @@ impl Drive {
                     continue;
                 }
                 writer.units += 1;
-                let hot = match &mut self.ftl.hotness {
-                    Some(hotness) => hotness.write(lpn),
-                    None => false,
+                let namespace = access.namespace.0 as usize - 1;
+                let group = match &mut self.ftl.hotness {
+                    Some(hotness) => u8::from(hotness.write(lpn)),
+                    None => self.ftl.handle_of(namespace, access.placement).unwrap_or(0),
                 };
                 let plane = match self.config.placement {
                     Placement::Static => self.ftl.plane_of(Content::Unit(lpn)),
-                    Placement::Striped | Placement::LeastLoaded => self.place_in_turn(lpn),
+                    Placement::Striped | Placement::LeastLoaded => self.place_in_turn(lpn, group),
                 };
-                let waiting = &mut writer.host[plane.index()][usize::from(hot)];
+                let waiting = &mut writer.host[plane.index()][usize::from(group)];
                 waiting.push(lpn);
-                let stream = if hot { Stream::HotHost } else { Stream::Host };
+                let stream = Stream::host(group);
                 if waiting.len() == self.units_in_program(plane, stream) {
                     let units = std::mem::take(waiting);
                     self.program_at_once(writer, plane, stream, &units);
-                    writer.host[plane.index()][usize::from(hot)] = units;
-                    writer.host[plane.index()][usize::from(hot)].clear();
+                    let waiting = &mut writer.host[plane.index()][usize::from(group)];
+                    *waiting = units;
+                    waiting.clear();
                 }
             }
         }
@@ -191,12 +198,18 @@ impl Drive {
         }
         let pages = self.units_in_program(plane, stream) as u32 / self.shape.units_per_page;
         writer.programmed[0] += units.len() as u64;
+        if let Some(handles) = &mut self.ftl.handles {
+            handles.page_of(stream.group);
+        }
         let mut next = units.iter();
         for _ in 0..pages {
             let first = self.ftl.blocks.take_page(plane, stream);
             for ppn in first.run(self.shape.units_per_page) {
                 match next.next() {
-                    Some(&lpn) => self.map_at_once(lpn, ppn),
+                    Some(&lpn) => {
+                        self.map_at_once(lpn, ppn);
+                        self.ftl.note_handle(ppn, stream.group);
+                    }
                     None => self.ftl.mapping.table.clear_ppn(ppn),
                 }
             }
@@ -230,9 +243,35 @@ impl Drive {
     }
 
     fn begin_at_once(&mut self, writer: &mut Writer, plane: Plane) {
+        if self.ftl.blocks.superblocks.is_some() {
+            return self.begin_superblock_at_once(writer, plane);
+        }
         if let Some(block) = self.ftl.blocks.take_victim(plane) {
-            let units = self.ftl.blocks.valid(block);
-            writer.planes[plane.index()].victim = Some(Victim::new(&self.shape, block, units));
+            writer.planes[plane.index()].victim = Some(self.victim(block));
+        }
+    }
+
+    fn victim(&self, block: Block) -> Victim {
+        Victim::new(&self.shape, block, self.ftl.blocks.valid(block))
+    }
+
+    /// Begins to collect a superblock, when the last one has been.
+    fn begin_superblock_at_once(&mut self, writer: &mut Writer, plane: Plane) {
+        for busy in self.shape.all_planes() {
+            while writer.planes[busy.index()].victim.is_some() {
+                self.collect_at_once(writer, busy, u32::MAX);
+            }
+        }
+        let usable = vec![true; self.shape.planes as usize];
+        let handle = self.ftl.handles.as_mut().and_then(|handles| handles.collection_begins());
+        let blocks = self.ftl.blocks.take_superblock(plane, &usable, handle);
+        for block in blocks.into_iter().flatten() {
+            let victim = self.victim(block);
+            let moving = &mut writer.planes[self.shape.plane_of_block(block).index()];
+            match &moving.victim {
+                None => moving.victim = Some(victim),
+                Some(_) => moving.next.push(block),
+            }
         }
     }
 
@@ -250,9 +289,10 @@ impl Drive {
                 continue;
             }
             let block = victim.block();
-            writer.planes[plane.index()].victim = None;
-            for hot in [false, true] {
-                self.program_collected(writer, plane, hot);
+            let next = writer.planes[plane.index()].next.pop();
+            writer.planes[plane.index()].victim = next.map(|block| self.victim(block));
+            for group in 0..self.ftl.groups_told_apart() {
+                self.program_collected(writer, plane, group);
             }
             let is_empty = self.ftl.blocks.valid(block) == 0;
             match is_empty {
@@ -280,10 +320,9 @@ impl Drive {
                     self.move_translation_page(plane, table);
                 }
                 Some(Content::Unit(lpn)) => {
-                    let hot = self.ftl.is_hot(Content::Unit(lpn));
-                    let stream = if hot { Stream::HotCollected } else { Stream::Collected };
-                    let room = self.units_in_program(plane, stream);
-                    let read = &mut writer.planes[plane.index()].read[usize::from(hot)];
+                    let group = self.ftl.group_of_moved(Content::Unit(lpn), ppn);
+                    let room = self.units_in_program(plane, Stream::collected(group));
+                    let read = &mut writer.planes[plane.index()].read[usize::from(group)];
                     read.push((lpn, ppn));
                     if read.len() >= room {
                         // What was written again meanwhile is not moved.
@@ -291,7 +330,7 @@ impl Drive {
                         read.retain(|&(lpn, from)| table.ppn(lpn) == Some(from));
                         if read.len() >= room {
                             programs += 1;
-                            self.program_collected(writer, plane, hot);
+                            self.program_collected(writer, plane, group);
                         }
                     }
                 }
@@ -301,11 +340,11 @@ impl Drive {
     }
 
     fn move_translation_page(&mut self, plane: Plane, table: Mvpn) {
-        if !self.ftl.blocks.can_program(plane, Stream::Collected) {
+        if !self.ftl.blocks.can_program(plane, Stream::COLLECTED) {
             return;
         }
         let units = self.shape.units_per_page;
-        let to = self.ftl.blocks.take_page(plane, Stream::Collected);
+        let to = self.ftl.blocks.take_page(plane, Stream::COLLECTED);
         to.run(units).for_each(|ppn| self.ftl.mapping.table.clear_ppn(ppn));
         if let Some(before) = self.ftl.mapping.table.map(Content::TranslationPage(table), to) {
             self.ftl.blocks.remove_valid(self.shape.block_of_ppn(before), units);
@@ -314,10 +353,11 @@ impl Drive {
     }
 
     /// Programs what has been read of a victim, in a page that may stay empty in part.
-    fn program_collected(&mut self, writer: &mut Writer, plane: Plane, hot: bool) {
-        let mut read = std::mem::take(&mut writer.planes[plane.index()].read[usize::from(hot)]);
+    fn program_collected(&mut self, writer: &mut Writer, plane: Plane, group: u8) {
+        let at = usize::from(group);
+        let mut read = std::mem::take(&mut writer.planes[plane.index()].read[at]);
         read.retain(|&(lpn, from)| self.ftl.mapping.table.ppn(lpn) == Some(from));
-        let stream = if hot { Stream::HotCollected } else { Stream::Collected };
+        let stream = Stream::collected(group);
         if !read.is_empty() && self.ftl.blocks.can_program(plane, stream) {
             writer.programmed[1] += read.len() as u64;
             let mut units = read.iter();
@@ -325,13 +365,17 @@ impl Drive {
                 let first = self.ftl.blocks.take_page(plane, stream);
                 for ppn in first.run(self.shape.units_per_page) {
                     match units.next() {
-                        Some(&(lpn, _)) => self.map_at_once(lpn, ppn),
+                        Some(&(lpn, from)) => {
+                            let handle = self.ftl.handles.as_ref().map(|of| of.of(from));
+                            self.map_at_once(lpn, ppn);
+                            self.ftl.note_handle(ppn, handle.unwrap_or(0));
+                        }
                         None => self.ftl.mapping.table.clear_ppn(ppn),
                     }
                 }
             }
         }
         read.clear();
-        writer.planes[plane.index()].read[usize::from(hot)] = read;
+        writer.planes[plane.index()].read[at] = read;
     }
 }

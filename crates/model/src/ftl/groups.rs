@@ -1,0 +1,397 @@
+//! Programs where some units go to blocks of their own, the hot ones among them or those of each
+//! reclaim unit handle: what waits for a plane waits in queues by group, and a page takes units of one.
+//! Where groups may mix, a page that must not wait until it is full is filled up with units of the
+//! others: what is not separated then would be padding.
+
+use crate::drive::Drive;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES, CLASSES};
+use crate::ftl::Ftl;
+use crate::ftl::blocks::Stream;
+use crate::ftl::mapping::table::Content;
+use crate::ftl::program::classes_of_program;
+use crate::ftl::unit::WriteUnit;
+use crate::kernel::Kernel;
+use crate::kernel::pool::List;
+use crate::number::{Plane, Ppn, WriteIndex};
+use serde::{Deserialize, Serialize};
+
+/// Pages of each plane that may go before host units that somebody waits for and that do not
+/// fill a page, because they themselves are full. An estimate: enough for units of the rarer
+/// kind to come together.
+const PATIENCE: u64 = 16;
+
+/// Groups, one bit each.
+type Groups = u128;
+
+/// The units of a group that wait for a plane.
+#[derive(Clone, Serialize, Deserialize)]
+struct GroupQueues {
+    /// Those of the first group wait in the plane's own queues.
+    writes: [List<WriteIndex>; CLASSES],
+    /// Units that hosts wrote, and that collections move.
+    host_units: u32,
+    collected_units: u32,
+}
+
+impl GroupQueues {
+    const EMPTY: GroupQueues =
+        GroupQueues { writes: [List::EMPTY; CLASSES], host_units: 0, collected_units: 0 };
+}
+
+/// What waits for a plane, by group.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct PlaneGroups {
+    queues: Vec<GroupQueues>,
+    /// The groups that have something waiting, by class.
+    waiting: [Groups; CLASSES],
+    /// The groups that fill a program, with what hosts wrote and with what collections move.
+    full: Groups,
+    full_collected: Groups,
+    units_per_program: u32,
+}
+
+impl PlaneGroups {
+    pub(crate) fn new(groups: u8, units_per_program: u32) -> PlaneGroups {
+        PlaneGroups {
+            queues: vec![GroupQueues::EMPTY; groups.into()],
+            waiting: [0; CLASSES],
+            full: 0,
+            full_collected: 0,
+            units_per_program,
+        }
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&mut self) {
+        self.queues.fill(GroupQueues::EMPTY);
+        self.waiting = [0; CLASSES];
+        (self.full, self.full_collected) = (0, 0);
+    }
+
+    /// What hosts wrote and collections move of a group, and its queue of a class if it has its own.
+    pub(crate) fn of(&self, group: u8) -> (u32, u32, &[List<WriteIndex>; CLASSES]) {
+        let queues = &self.queues[usize::from(group)];
+        (queues.host_units, queues.collected_units, &queues.writes)
+    }
+
+    /// How many groups there are.
+    pub(crate) fn count(&self) -> u8 {
+        self.queues.len() as u8
+    }
+
+    /// A unit of `group` waits.
+    #[inline]
+    fn added(&mut self, group: u8, class: u8) {
+        let queues = &mut self.queues[usize::from(group)];
+        let bit = 1 << group;
+        self.waiting[usize::from(class)] |= bit;
+        match class {
+            CLASS_TABLES => {}
+            CLASS_COLLECTION => {
+                queues.collected_units += 1;
+                if queues.collected_units >= self.units_per_program {
+                    self.full_collected |= bit;
+                }
+            }
+            _ => {
+                queues.host_units += 1;
+                if queues.host_units >= self.units_per_program {
+                    self.full |= bit;
+                }
+            }
+        }
+    }
+
+    /// A unit of `group` waits no longer, and perhaps none of its class does.
+    #[inline]
+    fn taken(&mut self, group: u8, class: u8, empty: bool) {
+        let queues = &mut self.queues[usize::from(group)];
+        let bit = 1 << group;
+        if empty {
+            self.waiting[usize::from(class)] &= !bit;
+        }
+        match class {
+            CLASS_TABLES => {}
+            CLASS_COLLECTION => {
+                queues.collected_units -= 1;
+                if queues.collected_units < self.units_per_program {
+                    self.full_collected &= !bit;
+                }
+            }
+            _ => {
+                queues.host_units -= 1;
+                if queues.host_units < self.units_per_program {
+                    self.full &= !bit;
+                }
+            }
+        }
+    }
+}
+
+/// The groups in `mask`.
+fn each(mut mask: Groups) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let group = (mask != 0).then(|| mask.trailing_zeros() as u8)?;
+        mask &= mask - 1;
+        Some(group)
+    })
+}
+
+/// What fills the blocks of a group.
+fn stream(class: u8, group: u8) -> Stream {
+    match class {
+        CLASS_COLLECTION => Stream::collected(group),
+        _ => Stream::host(group),
+    }
+}
+
+impl Ftl {
+    /// Whether units wait apart from others.
+    #[inline(always)]
+    pub(super) fn is_grouped(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Whether what is collected is hot.
+    #[inline]
+    pub(crate) fn is_hot(&self, content: Content) -> bool {
+        match (&self.hotness, content) {
+            (Some(hotness), Content::Unit(lpn)) => hotness.is_hot(lpn),
+            _ => false,
+        }
+    }
+
+    /// Where the page at `ppn`, which is moved as it is, belongs: with most of its units.
+    pub(crate) fn stream_of_copyback(&self, ppn: Ppn) -> Stream {
+        let units = || ppn.run(self.shape.units_per_page);
+        if let Some(handles) = &self.handles {
+            // All that is valid is of one handle, where that matters.
+            let valid = units().find(|&ppn| self.mapping.table.content(ppn).is_some());
+            let group = valid.map_or(0, |ppn| handles.group_of_moved(ppn));
+            return Stream::collected(group);
+        }
+        if self.hotness.is_none() {
+            return Stream::COLLECTED;
+        }
+        let units = units();
+        let valid = units.filter_map(|ppn| self.mapping.table.content(ppn));
+        let (hot, cold): (Vec<Content>, Vec<Content>) = valid.partition(|&it| self.is_hot(it));
+        Stream::collected(u8::from(hot.len() > cold.len()))
+    }
+
+    /// The group that what is moved from `ppn` waits and lies with.
+    #[inline]
+    pub(crate) fn group_of_moved(&self, content: Content, ppn: Ppn) -> u8 {
+        match (&self.handles, content) {
+            (Some(handles), Content::Unit(_)) => handles.group_of_moved(ppn),
+            _ => u8::from(self.is_hot(content)),
+        }
+    }
+
+    /// Whether something that is moved has no place in `plane`.
+    #[inline(always)]
+    pub(super) fn is_stuck(&self, plane: Plane) -> bool {
+        let can = |group| self.blocks.can_program(plane, Stream::collected(group));
+        match self.is_grouped() {
+            true => !each(self.groups[plane].waiting[usize::from(CLASS_COLLECTION)]).all(can),
+            false => !can(0),
+        }
+    }
+
+    /// How many groups are told apart.
+    pub(crate) fn groups_told_apart(&self) -> u8 {
+        self.groups.first().map_or(1, PlaneGroups::count)
+    }
+
+    /// Whether a page may have units of several groups.
+    fn groups_mix(&self) -> bool {
+        self.hotness.is_some()
+    }
+
+    /// Puts a unit into its plane's queue, where there are groups.
+    #[inline]
+    pub(crate) fn enqueue_in_group(&mut self, unit: WriteIndex, plane: Plane) {
+        let WriteUnit { class, group, content, .. } = self.units[unit];
+        let group = if let Content::Unit(_) = content { group } else { 0 };
+        self.groups[plane].added(group, class);
+        let list = match group {
+            0 => &mut self.planes[plane].queues.writes[usize::from(class)],
+            _ => &mut self.groups[plane].queues[usize::from(group)].writes[usize::from(class)],
+        };
+        self.units.push_back(list, unit);
+    }
+
+    /// Takes the first unit of a group and class out of its queue.
+    #[inline]
+    pub(super) fn take_of_group(
+        &mut self,
+        plane: Plane,
+        class: u8,
+        group: u8,
+    ) -> Option<WriteIndex> {
+        let list = match group {
+            0 => &mut self.planes[plane].queues.writes[usize::from(class)],
+            _ => &mut self.groups[plane].queues[usize::from(group)].writes[usize::from(class)],
+        };
+        let unit = self.units.pop_front(list)?;
+        let empty = list.is_empty();
+        self.groups[plane].taken(group, class, empty);
+        Some(unit)
+    }
+
+    /// Takes the first unit of `class` out of the queues of `plane`, of whichever group.
+    pub(crate) fn take_waiting(&mut self, plane: Plane, class: u8) -> Option<WriteIndex> {
+        let unit = match self.is_grouped() {
+            true => {
+                let group = each(self.groups[plane].waiting[usize::from(class)]).next()?;
+                self.take_of_group(plane, class, group)?
+            }
+            false => {
+                let list = &mut self.planes[plane].queues.writes[usize::from(class)];
+                self.units.pop_front(list)?
+            }
+        };
+        let (u, queues) = (&self.units[unit], &mut self.planes[plane].queues);
+        match class {
+            CLASS_TABLES => {}
+            CLASS_COLLECTION => queues.collected_units -= 1,
+            _ => {
+                queues.host_units -= 1;
+                self.full_pages.taken(queues.host_units);
+                queues.forced -= u32::from(!u.cached || u.through);
+            }
+        }
+        Some(unit)
+    }
+
+    /// The first unit of a group and class that waits for `plane`.
+    #[inline]
+    fn head(&self, plane: Plane, class: u8, group: u8) -> WriteIndex {
+        match group {
+            0 => self.planes[plane].queues.writes[usize::from(class)].head,
+            _ => self.groups[plane].queues[usize::from(group)].writes[usize::from(class)].head,
+        }
+    }
+
+    /// Of `groups`, the one that can be programmed and whose first unit has waited longest.
+    #[inline]
+    fn oldest(&self, plane: Plane, class: u8, groups: Groups, any: bool) -> Option<u8> {
+        let mut oldest = None;
+        for group in each(groups) {
+            let order = self.units[self.head(plane, class, group)].order;
+            if oldest.is_none_or(|(least, _)| order < least)
+                && (any || self.blocks.can_program(plane, stream(class, group)))
+            {
+                oldest = Some((order, group));
+            }
+        }
+        oldest.map(|(_, group)| group)
+    }
+
+    /// Of which group the next page of `class` in `plane` is, if one can be programmed now. Full
+    /// pages go first, the one whose first unit has waited longest before the others; then what
+    /// must not wait.
+    #[inline]
+    fn group_to_program(&self, kernel: &Kernel, plane: Plane, class: u8) -> Option<u8> {
+        let (state, groups) = (&self.planes[plane], &self.groups[plane]);
+        let waiting = groups.waiting[usize::from(class)];
+        let (full, is_due) = match class {
+            CLASS_COLLECTION => (groups.full_collected, state.collection.is_read()),
+            _ => (groups.full, state.queues.forced > 0 || self.write_pressure),
+        };
+        let full = full & waiting;
+        let first_full = match full {
+            0 => None,
+            _ => self.oldest(plane, class, full, false),
+        };
+        if !is_due {
+            return first_full;
+        }
+        self.group_that_is_due(kernel, plane, class, first_full)
+    }
+
+    /// The same where something must not wait until it fills a page. `full`: what does, if anything.
+    #[inline(never)]
+    fn group_that_is_due(
+        &self,
+        kernel: &Kernel,
+        plane: Plane,
+        class: u8,
+        full: Option<u8>,
+    ) -> Option<u8> {
+        let waiting = self.groups[plane].waiting[usize::from(class)];
+        let older = self.oldest(plane, class, waiting, true)?;
+        if let Some(full) = full.filter(|&full| full != older) {
+            let since = kernel.order() - self.units[self.head(plane, class, older)].order;
+            let program = u64::from(self.shape.planes) * u64::from(self.shape.units_per_program);
+            let patient = class == CLASS_COLLECTION || since <= PATIENCE * program;
+            if patient || !self.blocks.can_program(plane, stream(class, older)) {
+                return Some(full);
+            }
+        }
+        self.oldest(plane, class, waiting, false)
+    }
+
+    /// Which blocks the next page of `class` in `plane` goes to, and its first unit, if one can be
+    /// programmed now.
+    #[inline(never)]
+    pub(super) fn next_by_group(
+        &self,
+        kernel: &Kernel,
+        plane: Plane,
+        class: u8,
+    ) -> Option<(Stream, WriteIndex)> {
+        if class == CLASS_TABLES {
+            let head = self.head(plane, class, 0);
+            let can =
+                head != WriteIndex::NONE && self.blocks.can_program(plane, Stream::TRANSLATION);
+            return can.then_some((Stream::TRANSLATION, head));
+        }
+        let group = self.group_to_program(kernel, plane, class)?;
+        Some((stream(class, group), self.head(plane, class, group)))
+    }
+
+    /// The first unit that waits in `plane`, where none can be programmed.
+    pub(super) fn first_of_groups(&self, plane: Plane, class: u8) -> WriteIndex {
+        self.head(plane, class, 0)
+    }
+}
+
+impl Drive {
+    /// Takes what one program of `stream` carries out of a plane's queues, what is of its group
+    /// first; how many units.
+    #[inline(never)]
+    pub(super) fn take_units_by_group(
+        &mut self,
+        plane: Plane,
+        class: u8,
+        stream: Stream,
+        capacity: u32,
+    ) -> (List<WriteIndex>, u32) {
+        let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
+        let others = match self.ftl.groups_mix() {
+            true => self.ftl.groups[plane].count(),
+            false => 0,
+        };
+        let others = (0..others).filter(|&group| group != stream.group);
+        for group in std::iter::once(stream.group).chain(others) {
+            for class in classes_of_program(class) {
+                loop {
+                    let head = self.ftl.head(plane, class, group);
+                    if head == WriteIndex::NONE {
+                        break;
+                    }
+                    let (_, after) = self.ftl.place_in_program(self.ftl.units[head].content, used);
+                    if after > capacity {
+                        return (chosen, count);
+                    }
+                    if let Some(unit) = self.take_first(plane, class, Some(group)) {
+                        self.ftl.units.push_back(&mut chosen, unit);
+                        (count, used) = (count + 1, after);
+                    }
+                }
+            }
+        }
+        (chosen, count)
+    }
+}
