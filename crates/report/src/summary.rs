@@ -10,6 +10,7 @@ use mynah_stamp::Stage;
 use std::fmt::Write;
 
 mod distribution;
+mod placement;
 mod short;
 pub(crate) mod slow;
 
@@ -345,6 +346,9 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         }
         if let Some(settled) = &result.settled {
             write_settled(out, settled)?;
+        }
+        if let Some(placement) = &device.placement {
+            placement::write(out, placement)?;
         }
     }
     let &Device { switch_merges, partial_merges, full_merges, .. } = device;

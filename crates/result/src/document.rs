@@ -11,6 +11,7 @@ mod contention;
 mod device;
 mod guest;
 mod key_value;
+mod placement;
 mod precision;
 mod slow;
 mod steadiness;
@@ -23,6 +24,7 @@ pub use contention::{
 pub use device::{Device, Wear};
 pub use guest::{Guest, GuestMark, GuestProcessor, GuestWait};
 pub use key_value::{KeySides, KeyValueCounts, sum_of};
+pub use placement::{DataPlacement, HandleCost};
 pub use precision::{Estimate, JointPrecision, Precision};
 pub use slow::{LongestStage, LongestWait, SlowCommand, SlowStage};
 pub use steadiness::{Grounds, Settled, Settling, Steadiness, Verdict};

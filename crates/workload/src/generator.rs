@@ -55,17 +55,15 @@ pub struct Generator {
     is_over: bool,
     /// How times of the stream become times of the run, if they differ.
     schedule: Option<Schedule>,
-    /// Flushes or write-through, if the flow has them. Boxed, and looked at only if there: most
-    /// flows have neither, and the check is on the path of each request.
-    stable: Option<Box<Stable>>,
-    /// Which data its writes belong with, if they say that. Boxed for the same reason.
-    placing: Option<Box<Placing>>,
+    /// What is said of writes beside where they go, if anything is. Boxed, and looked at only if
+    /// there: most flows say nothing, and the check is on the path of each request.
+    writes: Option<Box<Writes>>,
     stream: Stream,
 }
 
-/// How a flow makes its writes durable.
+/// How a flow makes its writes durable, and which data they belong with.
 #[derive(Debug)]
-struct Stable {
+struct Writes {
     /// Writes are sent with Force Unit Access.
     write_through: bool,
     /// A flush follows so many writes; 0: none.
@@ -74,13 +72,18 @@ struct Stable {
     unflushed: u64,
     /// When the last of them arrived.
     arrived: Option<Time>,
+    placing: Option<Placing>,
 }
 
-impl Stable {
-    fn of(flow: &FlowSpec) -> Option<Box<Stable>> {
+impl Writes {
+    /// `seed` is that of the job's stream.
+    fn of(flow: &FlowSpec, seed: u64) -> Option<Box<Writes>> {
         let (write_through, flush_every) = (flow.write_through, flow.flush_every);
-        (write_through || flush_every > 0)
-            .then(|| Box::new(Stable { write_through, flush_every, unflushed: 0, arrived: None }))
+        let choice = flow.data_placement.as_ref();
+        // Drawn apart from where requests go.
+        let placing = choice.map(|choice| Placing::new(choice, seed::stream(!seed)));
+        let writes = Writes { write_through, flush_every, unflushed: 0, arrived: None, placing };
+        (write_through || flush_every > 0 || writes.placing.is_some()).then(|| Box::new(writes))
     }
 
     /// The flush after a write, if it is due. Limits do not count flushes, as in fio.
@@ -97,6 +100,9 @@ impl Stable {
     fn write(&mut self, planned: &mut Planned) {
         if self.write_through {
             planned.operation = Operation::WriteThrough;
+        }
+        if let Some(placing) = &mut self.placing {
+            planned.placement = placing.next(planned.sector);
         }
         self.unflushed += 1;
         self.arrived = planned.arrival;
@@ -230,6 +236,7 @@ impl FlowSpec {
             return Err(self.error(format!("it has {} jobs, no job {job_index}", self.jobs)));
         }
         let Limits { requests, bytes, runtime, auto } = self.limits;
+        let seed_of = |job| seed::derive(run_seed, u64::from(flow_index), self.seed, job);
         let stream = match &self.source {
             Source::Trace(source) => {
                 if self.jobs > 1 {
@@ -249,7 +256,6 @@ impl FlowSpec {
                     let problem = "it would never end; give it a limit: runtime or number_ios";
                     return Err(self.error(problem));
                 }
-                let seed_of = |job| seed::derive(run_seed, u64::from(flow_index), self.seed, job);
                 let (own, of_flow) =
                     (seed_of(when.first_stream() + u64::from(job_index)), seed_of(seed::ALL_JOBS));
                 let clock = self.clock(flow.mode)?;
@@ -262,7 +268,6 @@ impl FlowSpec {
                         "it would never end; give it a limit: runtime, number_ios, io_size or size",
                     ));
                 }
-                let seed_of = |job| seed::derive(run_seed, u64::from(flow_index), self.seed, job);
                 Stream::Synthetic(self.drawn(
                     synthetic,
                     capacity_sectors,
@@ -293,13 +298,7 @@ impl FlowSpec {
                 .map_or(Time::MAX, |runtime| Time::ZERO + self.schedule.start + runtime),
             is_over: false,
             schedule: (self.schedule != Schedule::default()).then_some(self.schedule),
-            stable: Stable::of(self),
-            placing: self.data_placement.as_ref().map(|choice| {
-                let job = when.first_stream() + u64::from(job_index);
-                let seed = seed::derive(run_seed, u64::from(flow_index), self.seed, job);
-                // Apart from where requests go.
-                Box::new(Placing::new(choice, seed::stream(!seed)))
-            }),
+            writes: Writes::of(self, seed_of(when.first_stream() + u64::from(job_index))),
             stream,
         })
     }
@@ -552,30 +551,23 @@ impl Generator {
     #[allow(clippy::should_implement_trait, reason = "an iterator could not report its error")]
     #[inline(always)]
     pub fn next(&mut self) -> Option<Planned> {
-        match self.stable {
+        match self.writes {
             None => self.next_request(),
-            Some(_) => self.next_stable(),
+            Some(_) => self.next_said(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn next_stable(&mut self) -> Option<Planned> {
-        let flush = self.stable.as_mut().and_then(|stable| stable.flush());
+    fn next_said(&mut self) -> Option<Planned> {
+        let flush = self.writes.as_mut().and_then(|writes| writes.flush());
         if flush.is_some() {
             return flush;
         }
         let mut planned = self.next_request()?;
-        if planned.operation == Operation::Write
-            && let Some(stable) = &mut self.stable
-        {
-            stable.write(&mut planned);
-        }
-        if let Some(placing) = &mut self.placing {
-            let writes = [Operation::Write, Operation::WriteThrough].contains(&planned.operation);
-            if writes {
-                planned.placement = placing.next(planned.sector);
-            }
+        let is_write = [Operation::Write, Operation::WriteThrough].contains(&planned.operation);
+        if let Some(writes) = self.writes.as_mut().filter(|_| is_write) {
+            writes.write(&mut planned);
         }
         Some(planned)
     }

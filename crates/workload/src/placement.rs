@@ -7,9 +7,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};
 
 /// Most lines of a scheme, as in fio.
-pub const SCHEME_MAX: usize = 32;
+pub(crate) const SCHEME_MAX: usize = 32;
 /// Most identifiers of a flow, as in fio.
-pub const IDS_MAX: usize = 128;
+pub(crate) const IDS_MAX: usize = 128;
 
 /// How the writes of a flow say which data they belong with.
 #[derive(Clone, Debug, PartialEq)]

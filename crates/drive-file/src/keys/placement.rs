@@ -2,7 +2,7 @@
 
 use super::declare::{Need, section};
 use super::{File, IsolationName, VictimsName};
-use crate::at::{At, Maybe};
+use crate::at::Maybe;
 use mynah_model::config;
 
 /// For what needs reclaim unit handles.

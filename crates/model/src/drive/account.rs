@@ -14,6 +14,7 @@ impl Drive {
         if let Some(cache) = &self.cache {
             cache.count_dram(now, &mut totals);
         }
+        totals.placement = self.placement_counters().map(Box::new);
         totals.link_busy = self.host.link_booked(now);
         totals.block_erases_max = self.ftl.erases_max();
         totals.wear = self.wear_state();
@@ -67,6 +68,9 @@ impl Drive {
             levelling_units_moved units_lost units_lost_written media_errors index_lookups
             index_hits
         );
+        if let (Some(placement), Some(before)) = (&mut totals.placement, &from.placement) {
+            **placement = placement.since(before);
+        }
         let subtract = |now: &mut [Span], before: &[Span]| {
             for (now, before) in now.iter_mut().zip(before) {
                 *now = now.saturating_sub(*before);

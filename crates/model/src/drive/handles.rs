@@ -7,9 +7,10 @@ use crate::ftl::handles::HandleCounters;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::UnitState;
 use crate::io::{NamespaceId, PlacementId};
+use serde::{Deserialize, Serialize};
 
 /// What a drive with data placement has counted since it was built.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementCounters {
     /// By reclaim unit handle.
     pub handles: Vec<HandleCounters>,
@@ -23,9 +24,11 @@ pub struct PlacementCounters {
 impl PlacementCounters {
     /// What has been counted since `before`.
     pub fn since(&self, before: &PlacementCounters) -> PlacementCounters {
-        let handles = self.handles.iter().zip(&before.handles);
+        let zero = HandleCounters::default();
+        let before_of = |at: usize| before.handles.get(at).unwrap_or(&zero);
+        let handles = self.handles.iter().enumerate();
         PlacementCounters {
-            handles: handles.map(|(now, before)| now.since(before)).collect(),
+            handles: handles.map(|(at, now)| now.since(before_of(at))).collect(),
             unknown: self.unknown - before.unknown,
             units_erased: self.units_erased - before.units_erased,
             unit_bytes: self.unit_bytes,
@@ -34,7 +37,7 @@ impl PlacementCounters {
 }
 
 impl Drive {
-    /// What the handles of a drive with data placement have cost; `None` of others.
+    /// What the handles of a drive with data placement have cost since it was built; `None` of others.
     pub fn placement_counters(&self) -> Option<PlacementCounters> {
         let (counters, unknown) = self.ftl.handles()?.counters();
         let mut handles = counters.to_vec();

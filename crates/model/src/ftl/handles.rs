@@ -27,13 +27,14 @@ pub struct HandleCounters {
 impl HandleCounters {
     /// What has been counted since `before`.
     pub fn since(&self, before: &HandleCounters) -> HandleCounters {
-        let moved = self.moved_for.iter().zip(&before.moved_for);
+        let moved = self.moved_for.iter().enumerate();
+        let moved_before = |at: usize| before.moved_for.get(at).copied().unwrap_or(0);
         HandleCounters {
             host_writes: self.host_writes - before.host_writes,
             host_bytes: self.host_bytes - before.host_bytes,
             units_programmed: self.units_programmed - before.units_programmed,
             units_moved: self.units_moved - before.units_moved,
-            moved_for: moved.map(|(now, before)| now - before).collect(),
+            moved_for: moved.map(|(at, now)| now - moved_before(at)).collect(),
             units_opened: self.units_opened - before.units_opened,
             units_closed: self.units_closed - before.units_closed,
         }

@@ -1,5 +1,6 @@
 //! What the drive counted: operations, utilisation, and who delayed whom.
 
+use crate::drive::PlacementCounters;
 use crate::io::FlowId;
 use mynah_stamp::Span;
 use serde::{Deserialize, Serialize};
@@ -202,6 +203,8 @@ pub struct Counters {
     /// Energy spent on flash operations, channels and idling, in nanojoules; `None` if the
     /// drive does not say what they cost.
     pub energy_nj: Option<u64>,
+    /// What data placement has counted since the drive was built, of a drive that has it.
+    pub placement: Option<Box<PlacementCounters>>,
 }
 
 /// How worn the blocks of a drive are, since it was built.

@@ -3,7 +3,7 @@
 //! out.
 
 use super::{
-    breakdowns, slow, trim_line, write_foot, write_head, write_losses, write_real_time,
+    breakdowns, placement, slow, trim_line, write_foot, write_head, write_losses, write_real_time,
     write_settled,
 };
 use mynah_result::figures::{bar, duration, percent};
@@ -49,6 +49,9 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         let settled = result.settled.as_ref();
         if let Some(settled) = settled.filter(|settled| settled.verdict == Verdict::NotSteady) {
             write_settled(out, settled)?;
+        }
+        if let Some(placement) = &device.placement {
+            placement::write_short(out, placement)?;
         }
     }
     let hits = [("mapping table", device.cmt_hit_ratio), ("data cache", device.cache_hit_ratio)];

@@ -1,6 +1,7 @@
 //! What the drive itself counted, as results say it.
 
 use super::key_value::KeyValueCounts;
+use super::placement::DataPlacement;
 use super::waf::WafParts;
 use mynah_model::stats::Counters;
 use mynah_stamp::Span;
@@ -110,6 +111,9 @@ pub struct Device {
     /// What key-value namespaces hold and did, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_value: Option<KeyValueCounts>,
+    /// What data placement did; null on drives without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Box<DataPlacement>>,
 }
 
 /// How worn a drive's blocks are, since it was built.
@@ -228,6 +232,7 @@ impl Device {
                 .energy_nj
                 .map(|after| after.saturating_sub(before.energy_nj.unwrap_or(0)) as f64 * 1e-9),
             key_value: None,
+            placement: DataPlacement::new(before, after),
         }
     }
 }
