@@ -11,7 +11,7 @@
 //! | 9 | operation, status, queue kind or priority, by kind |
 //! | 10..12 | queue |
 //! | 12..16 | tag, or a count |
-//! | 16..20 | namespace, or a flow |
+//! | 16..20 | namespace, or a flow; of a write its placement identifier in 18..20 |
 //! | 20..24 | sectors |
 //! | 24..32 | first sector |
 //!
@@ -46,7 +46,8 @@
 use mynah_drive_file::Differences;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
-    Completion, Control, FlowId, NamespaceId, Operation, Queue, QueueId, QueueKind, Request, Tag,
+    Completion, Control, FlowId, NamespaceId, Operation, PlacementId, Queue, QueueId, QueueKind,
+    Request, Tag,
 };
 use mynah_model::keys::{Decision, KeyRequest, PairToFill};
 use mynah_model::precondition::PreconditionError;
@@ -158,6 +159,13 @@ pub struct OccupancyRange {
     /// Units that are trimmed for each that is written.
     #[serde(default)]
     pub trims_per_write: f64,
+    /// Which data they belong with, on a drive with data placement.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub placement: u16,
+}
+
+fn is_first(placement: &u16) -> bool {
+    *placement == 0
 }
 
 fn one() -> u32 {
@@ -197,6 +205,7 @@ enum Kind {
     Pair = 18,
     KeyCommand = 19,
     Decided = 20,
+    UpdateHandle = 21,
     Completed = 64,
     End = 255,
 }
@@ -211,6 +220,11 @@ struct Record {
     namespace: u32,
     sectors: u32,
     sector: u64,
+}
+
+/// A namespace in the lower half, and in the upper which of its data a write belongs with.
+fn placed(namespace: NamespaceId, placement: PlacementId) -> u32 {
+    u32::from(placement.0) << 16 | namespace.0 & 0xffff
 }
 
 /// The bits that say of which kind a queue is.
@@ -232,7 +246,7 @@ impl Record {
             code: request.operation as u8,
             queue: queue.0,
             tag: request.tag.0,
-            namespace: request.namespace.0,
+            namespace: placed(request.namespace, request.placement),
             sectors: request.sectors,
             sector: request.sector,
             ..Record::new(at, Kind::Command)
@@ -269,13 +283,22 @@ impl Record {
         self.code & NOBODYS != 0
     }
 
+    /// Of a command, or of what warmed the cache: which data it belongs with, and its namespace.
+    fn placement(&self) -> PlacementId {
+        PlacementId((self.namespace >> 16) as u16)
+    }
+
+    fn namespace_placed(&self) -> NamespaceId {
+        NamespaceId(self.namespace & 0xffff)
+    }
+
     /// The command that the record holds.
     fn request(&self) -> Result<Request, FeedError> {
         Ok(Request {
-            placement: Default::default(),
+            placement: self.placement(),
             tag: Tag(self.tag),
             operation: operation(self.code & !NOBODYS)?,
-            namespace: NamespaceId(self.namespace),
+            namespace: self.namespace_placed(),
             sector: self.sector,
             sectors: self.sectors,
         })
@@ -284,9 +307,9 @@ impl Record {
     /// The access of a [`Kind::Past`] record.
     fn access(&self) -> Result<Access, FeedError> {
         let access = Access {
-            placement: Default::default(),
+            placement: self.placement(),
             flow: FlowId(self.queue),
-            namespace: NamespaceId(self.namespace),
+            namespace: self.namespace_placed(),
             operation: operation(self.code & !SATURATED)?,
             sector: self.sector,
             sectors: self.sectors,
@@ -335,6 +358,7 @@ impl Record {
             Kind::Pair,
             Kind::KeyCommand,
             Kind::Decided,
+            Kind::UpdateHandle,
             Kind::Completed,
             Kind::End,
         ]
@@ -493,7 +517,7 @@ impl Tape {
         self.write(Record {
             code: access.operation as u8 | (u8::from(access.saturated) * SATURATED),
             queue: access.flow.0,
-            namespace: access.namespace.0,
+            namespace: placed(access.namespace, access.placement),
             sectors: access.sectors,
             sector: access.sector,
             ..Record::new(Time::ZERO, Kind::Past)
@@ -594,6 +618,9 @@ impl Tape {
             Control::Format(namespace) => Record { namespace: namespace.0, ..new(Kind::Format) },
             Control::PowerCut => new(Kind::PowerCut),
             Control::WriteBack => new(Kind::WriteBack),
+            Control::UpdateHandle(namespace, placement) => {
+                Record { namespace: placed(namespace, placement), ..new(Kind::UpdateHandle) }
+            }
             Control::Arbitration { burst, weights } => Record {
                 sectors: burst,
                 queue: weights.high,
@@ -1083,6 +1110,10 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
         Kind::Format => drive.control(at, Control::Format(NamespaceId(record.namespace)))?,
         Kind::PowerCut => drive.control(at, Control::PowerCut)?,
         Kind::WriteBack => drive.control(at, Control::WriteBack)?,
+        Kind::UpdateHandle => {
+            let update = Control::UpdateHandle(record.namespace_placed(), record.placement());
+            drive.control(at, update)?;
+        }
         Kind::Arbitration => {
             let weight = |weight: u32| u16::try_from(weight).unwrap_or(u16::MAX).clamp(1, 256);
             let weights = Weights {

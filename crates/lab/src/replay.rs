@@ -11,7 +11,7 @@ use crate::simulation::{Measured, SimulationError, Step, log_error};
 use mynah_drive_file as drive;
 use mynah_model::Drive;
 use mynah_model::config::Config;
-use mynah_model::io::{Completion, NamespaceId, Operation, Request};
+use mynah_model::io::{Completion, NamespaceId, Operation, PlacementId, Request};
 use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_report::html::ReportCurves;
 use mynah_result::output::PendingFile;
@@ -509,7 +509,6 @@ fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
     let mut all: Vec<Occupancy> = Vec::new();
     for range in ranges {
         let class = UpdateClass {
-            placement: Default::default(),
             first: range.first,
             units: range.units,
             weight: range.weight,
@@ -519,6 +518,7 @@ fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
             units_per_s: range.units_per_s,
             together: range.together,
             trims_per_write: range.trims_per_write,
+            placement: PlacementId(range.placement),
         };
         let namespace = NamespaceId(range.namespace);
         match all.iter_mut().find(|occupancy| occupancy.namespace == namespace) {

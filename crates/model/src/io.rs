@@ -126,6 +126,10 @@ pub enum Control {
     Format(NamespaceId),
     /// Writes what is in the cache to the flash, protected from power cuts or not.
     WriteBack,
+    /// A placement handle of a namespace refers to a new reclaim unit from now on, unless its
+    /// present one is empty. What was written to that before is written back, then it is closed. Of
+    /// a placement handle that there is not, nothing.
+    UpdateHandle(NamespaceId, PlacementId),
     /// The power fails now. See [`crate::config::Fault::PowerCut`].
     PowerCut,
 }

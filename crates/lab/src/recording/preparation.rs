@@ -78,6 +78,7 @@ fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
             units_per_s: class.units_per_s,
             together: class.together,
             trims_per_write: class.trims_per_write,
+            placement: class.placement.0,
         };
         classes.iter().map(range).collect::<Vec<_>>()
     };

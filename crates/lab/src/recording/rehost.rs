@@ -198,7 +198,7 @@ impl Rehost {
                 self.keys.read_reset();
             }
             Kind::End => self.ended = true,
-            Kind::Format | Kind::Arbitration | Kind::WriteBack => {}
+            Kind::Format | Kind::Arbitration | Kind::WriteBack | Kind::UpdateHandle => {}
             Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {}
             Kind::Past => return Err(FeedError::LatePast),
             Kind::Pair => return Err(FeedError::LatePair),

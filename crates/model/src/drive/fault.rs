@@ -82,6 +82,9 @@ impl Drive {
         self.refill_cache(retained, keep);
         self.flash.stop(&mut self.kernel);
         self.stop_collections(keep);
+        if keep == Keep::Flash {
+            self.close_reclaim_units();
+        }
     }
 
     /// The drive accepts commands again, and goes on with the collections it had begun.

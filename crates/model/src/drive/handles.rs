@@ -70,31 +70,66 @@ impl Drive {
     pub fn reclaim_unit_left(&self, handle: u8) -> Option<u64> {
         self.ftl.handles().filter(|handles| handle < handles.count())?;
         let (left, whole) = self.ftl.reclaim_unit_left(handle)?;
+        let waits = self.units_that_wait(handle);
+        Some(match self.ftl.last_expected(handle) {
+            // Its next unit is empty but for what has come since it was updated.
+            Some(before) => whole - waits.saturating_sub(before) % whole,
+            None => (left + whole - waits % whole - 1) % whole + 1,
+        })
+    }
+
+    /// See [`Control::UpdateHandle`](crate::io::Control::UpdateHandle).
+    pub(crate) fn update_handle(&mut self, namespace: NamespaceId, placement: PlacementId) {
+        let list = self.placement_handles(namespace);
+        let Some(&handle) = list.and_then(|list| list.get(usize::from(placement.0))) else {
+            return;
+        };
+        let Some(whole) = self.ftl.reclaim_unit_left(handle).map(|(_, whole)| whole) else {
+            return;
+        };
+        if self.reclaim_unit_left(handle) == Some(whole) {
+            return;
+        }
+        self.write_back();
+        let waits = self.units_that_wait(handle);
+        match waits {
+            0 => self.close_reclaim_unit(handle),
+            _ => self.ftl.expect_last(handle, waits),
+        }
+    }
+
+    /// A page of a handle with so many units is programmed: if it has the last that was written
+    /// before the handle was updated, its reclaim unit is closed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn page_of_closing(&mut self, handle: u8, units: u32) {
+        let waits = self.units_that_wait(handle);
+        if self.ftl.last_is_written(handle, units.into(), waits) {
+            self.close_reclaim_unit(handle);
+        }
+    }
+
+    /// What handles that were updated had in the cache is gone.
+    pub(crate) fn close_reclaim_units(&mut self) {
+        for handle in self.ftl.take_closing() {
+            self.close_reclaim_unit(handle);
+        }
+    }
+
+    fn close_reclaim_unit(&mut self, handle: u8) {
+        self.ftl.begin_reclaim_unit(handle);
+        for plane in self.shape.all_planes() {
+            self.flash.mark_plane(plane);
+        }
+    }
+
+    /// Units of a handle that are to be programmed.
+    fn units_that_wait(&self, handle: u8) -> u64 {
         let waits = self.ftl.units().stored().filter(|unit| {
             let own = matches!(unit.content, Content::Unit(_)) && unit.class != CLASS_COLLECTION;
             let programming = unit.state == UnitState::Programming && !unit.rewritten;
             own && unit.group == handle && !programming && !unit.trimmed
         });
-        let waits = waits.count() as u64;
-        Some((left + whole - waits % whole - 1) % whole + 1)
-    }
-
-    /// The namespace's placement handle refers to a new reclaim unit from now on, unless its present
-    /// one is empty (section 7.4, Reclaim Unit Handle Update). What waits in the cache goes there, so
-    /// write that back first. Returns the mapping units that stay unwritten in the one before; `None`
-    /// if the namespace has no such placement handle.
-    pub fn update_handle(&mut self, namespace: NamespaceId, placement: PlacementId) -> Option<u64> {
-        let list = self.placement_handles(namespace)?;
-        let handle = *list.get(usize::from(placement.0))?;
-        let (left, whole) = self.ftl.reclaim_unit_left(handle)?;
-        if left == whole {
-            return Some(0);
-        }
-        self.ftl.begin_reclaim_unit(handle);
-        for plane in self.shape.all_planes() {
-            self.collect_if_needed(plane);
-        }
-        self.settle();
-        Some(left)
+        waits.count() as u64
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Handles {
     collects_for: u8,
     /// Collections since that page.
     in_a_row: u32,
+    /// Handles that were updated, and units written before that that are to be programmed.
+    closing: Vec<(u8, u64)>,
 }
 
 /// Collections in a row, without a page of the host's between, after which any reclaim unit will do
@@ -86,6 +88,7 @@ impl Handles {
             writer: 0,
             collects_for: 0,
             in_a_row: 0,
+            closing: vec![],
         })
     }
 
@@ -154,6 +157,22 @@ impl Handles {
     #[inline]
     pub(crate) fn page_of(&mut self, handle: u8) {
         (self.writer, self.in_a_row) = (handle, 0);
+    }
+
+    /// Whether a handle was updated, and what it had written before is not yet programmed.
+    #[inline]
+    pub(crate) fn is_closing(&self, handle: u8) -> bool {
+        !self.closing.is_empty() && self.closing.iter().any(|(it, _)| *it == handle)
+    }
+
+    /// Units that are to be programmed before a handle's reclaim unit is closed.
+    pub(crate) fn closing(&mut self) -> &mut Vec<(u8, u64)> {
+        &mut self.closing
+    }
+
+    /// How many of them a handle has, if it was updated.
+    pub(crate) fn last_expected(&self, handle: u8) -> Option<u64> {
+        self.closing.iter().find(|(it, _)| *it == handle).map(|(_, units)| *units)
     }
 
     /// A collection begins. Returns the handle among whose units its victim should be, if it should.

@@ -293,6 +293,38 @@ impl Ftl {
         self.blocks.unit_counts(handle)
     }
 
+    /// See [`Handles::last_expected`].
+    pub(crate) fn last_expected(&self, handle: u8) -> Option<u64> {
+        self.handles().and_then(|handles| handles.last_expected(handle))
+    }
+
+    /// A handle's reclaim unit is closed when so many more of its units have been programmed.
+    pub(crate) fn expect_last(&mut self, handle: u8, units: u64) {
+        if let Some(handles) = &mut self.handles {
+            handles.closing().retain(|(it, _)| *it != handle);
+            handles.closing().push((handle, units));
+        }
+    }
+
+    /// So many units of a handle that was updated have been taken, and so many wait: whether those
+    /// from before are among the former.
+    pub(crate) fn last_is_written(&mut self, handle: u8, units: u64, waits: u64) -> bool {
+        let Some(handles) = &mut self.handles else { return false };
+        let closing = handles.closing();
+        for (_, left) in closing.iter_mut().filter(|(it, _)| *it == handle) {
+            *left = left.saturating_sub(units).min(waits);
+        }
+        let count = closing.len();
+        closing.retain(|&(it, left)| it != handle || left > 0);
+        closing.len() < count
+    }
+
+    /// Handles whose reclaim units were to be closed.
+    pub(crate) fn take_closing(&mut self) -> Vec<u8> {
+        let closing = self.handles.as_mut().map(|handles| std::mem::take(handles.closing()));
+        closing.into_iter().flatten().map(|(handle, _)| handle).collect()
+    }
+
     /// What the handle fills next is a reclaim unit of its own; the rest of the present one stays
     /// empty.
     pub(crate) fn begin_reclaim_unit(&mut self, handle: u8) {

@@ -228,6 +228,9 @@ impl Drive {
             }
             if let Some(handles) = self.ftl.handles.as_mut().filter(|_| stream.is_host()) {
                 handles.page_of(stream.group);
+                if handles.is_closing(stream.group) {
+                    self.page_of_closing(stream.group, count);
+                }
             }
             if stream.is_host() && !whole_page {
                 self.kernel.observe.count().padded_units += u64::from(capacity - count);

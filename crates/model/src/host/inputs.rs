@@ -198,6 +198,7 @@ impl Drive {
             Control::Abort(queue, tag) => self.abort(queue, tag),
             Control::Format(namespace) => self.format(namespace),
             Control::WriteBack => self.write_back(),
+            Control::UpdateHandle(namespace, placement) => self.update_handle(namespace, placement),
             Control::PowerCut => self.power_cut(Span::ZERO),
         }
         self.settle();
