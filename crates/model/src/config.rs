@@ -609,6 +609,8 @@ pub struct Gc {
     /// each page that the host programs in its plane makes so many of them due that the block
     /// is won back when the host has filled as many pages as it yields.
     pub paced: bool,
+    /// The share of a victim that is invalid at least, unless collection is urgent: 0 to below 1.
+    pub least_invalid: f64,
     /// Free blocks of each plane that only collection may use, at least 1. Host writes wait
     /// when no more are left.
     pub reserve_blocks: u32,

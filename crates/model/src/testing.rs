@@ -89,7 +89,7 @@ pub fn small() -> Config {
         data_placement: None,
         placement: Placement::Static,
         over_provisioning: 0.25,
-        gc: Gc {
+        gc: Gc { least_invalid: 0.0,
             victim: VictimPolicy::Greedy,
             unit: CollectionUnit::Block,
             start: 0.1,

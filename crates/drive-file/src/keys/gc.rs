@@ -86,6 +86,11 @@ section! {
         /// back when the host has filled as many pages as it yields. Default: true, if collection is
         /// preemptible and starts at least two blocks before it is urgent.
         paced: Maybe<bool>, when COLLECTS | ERASED, shows |gc, _| Some(gc.paced);
+        // Not shown where it is the default, as drives described before it was there have it.
+        /// The share of a victim that is invalid at least, unless collection is urgent: firmware that
+        /// collects in the background leaves alone what would win it little.
+        least_invalid: Maybe<Fraction> = "0%", when COLLECTS | ERASED,
+            shows |gc, _| (gc.least_invalid > 0.0).then_some(gc.least_invalid);
         /// Free blocks of each plane that only collection may use.
         reserve_blocks: Maybe<u32> = "2", in "1", when COLLECTS | ERASED, is reserve_blocks;
         /// What fills the same blocks.
@@ -230,6 +235,7 @@ impl Gc {
             preemptible: is_preemptible,
             copyback: self.copyback(check),
             paced,
+            least_invalid: self.least_invalid(check),
             reserve_blocks,
             frontiers: match self.write_frontiers(check) {
                 FrontiersName::One => WriteFrontiers::One,

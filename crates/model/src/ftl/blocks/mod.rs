@@ -60,6 +60,8 @@ pub(crate) struct Blocks {
     stamps: Vec<u64>,
     /// Pages programmed, from [`CLOCK_START`] on.
     clock: u64,
+    /// Invalid units of a victim, at least, unless collection is urgent.
+    least_invalid: u32,
     reserve: usize,
     pub(crate) start: usize,
     pub(crate) urgent: usize,
@@ -143,6 +145,7 @@ impl Blocks {
             policy,
             stamps: if policy.stamps_blocks() { vec![0; blocks as usize] } else { vec![] },
             clock: CLOCK_START,
+            least_invalid: (gc.least_invalid * f64::from(shape.units_per_block)) as u32,
             reserve: gc.reserve_blocks as usize,
             start: start as usize,
             urgent: urgent as usize,
@@ -548,9 +551,19 @@ impl Blocks {
                 return None;
             }
         }
+        if !self.is_worth_it(plane, self.valid(block), self.shape.units_per_block) {
+            return None;
+        }
         self.cursor[plane] = (best + 1) % blocks;
         self.valid[block] |= INELIGIBLE;
         Some(block)
+    }
+
+    /// Whether enough is won of what holds so many valid ones of its `units`.
+    fn is_worth_it(&self, plane: Plane, valid: u32, units: u32) -> bool {
+        let least = u64::from(self.least_invalid) * u64::from(units);
+        u64::from(units - valid) * u64::from(self.shape.units_per_block) >= least
+            || self.is_urgent(plane)
     }
 
     /// A block of translation pages of which hardly anything is valid, if there is one: it goes

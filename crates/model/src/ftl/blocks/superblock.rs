@@ -388,6 +388,10 @@ impl Blocks {
         };
         let superblocks = self.superblocks.as_ref()?;
         let blocks: Vec<Block> = self.eligible(superblocks, chosen, usable).collect();
+        let valid = blocks.iter().map(|&block| self.valid(block)).sum();
+        if !self.is_worth_it(plane, valid, blocks.len() as u32 * self.shape.units_per_block) {
+            return None;
+        }
         for &block in &blocks {
             self.valid[block] |= INELIGIBLE;
         }
