@@ -31,6 +31,10 @@ pub fn flow_text(flow: &FlowSpec) -> String {
             parts.push(block_text(&synthetic.block));
             parts.push(mode_text(synthetic.mode));
         }
+        Source::Front(flow) => {
+            parts.push(format!("a cache of {}", flow.feed.told()));
+            parts.push(mode_text(flow.feed.mode));
+        }
         Source::KeyValue(flow) => {
             parts.push(flow.told());
             parts.push(mode_text(flow.mode));

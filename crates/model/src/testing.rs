@@ -89,7 +89,8 @@ pub fn small() -> Config {
         data_placement: None,
         placement: Placement::Static,
         over_provisioning: 0.25,
-        gc: Gc { least_invalid: 0.0,
+        gc: Gc {
+            least_invalid: 0.0,
             victim: VictimPolicy::Greedy,
             unit: CollectionUnit::Block,
             start: 0.1,

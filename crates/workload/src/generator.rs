@@ -9,6 +9,7 @@
 
 use super::Planned;
 use super::clock::Clock;
+use super::front::{DrawnFront, Handles};
 use super::key_value::DrawnKeys;
 use super::once::Once;
 use super::random::{Bounded, Scatter, Zipf, bound, chance, normal};
@@ -79,7 +80,9 @@ impl Writes {
     /// `seed` is that of the job's stream.
     fn of(flow: &FlowSpec, seed: u64) -> Option<Box<Writes>> {
         let (write_through, flush_every) = (flow.write_through, flow.flush_every);
-        let choice = flow.data_placement.as_ref();
+        // A front places what it writes itself.
+        let is_front = matches!(flow.source, Source::Front(_));
+        let choice = flow.data_placement.as_ref().filter(|_| !is_front);
         // Drawn apart from where requests go.
         let placing = choice.map(|choice| Placing::new(choice, seed::stream(!seed)));
         let writes = Writes { write_through, flush_every, unflushed: 0, arrived: None, placing };
@@ -113,6 +116,7 @@ impl Writes {
 enum Stream {
     Synthetic(Drawn),
     Keys(Box<DrawnKeys>),
+    Front(Box<DrawnFront>),
     Trace { stream: Box<TraceStream>, error: Option<TraceError> },
 }
 
@@ -262,6 +266,27 @@ impl FlowSpec {
                 let drawn = DrawnKeys::new(flow, (job_index, self.jobs), own, of_flow, clock);
                 Stream::Keys(Box::new(drawn.map_err(|problem| self.error(problem))?))
             }
+            Source::Front(flow) => {
+                let limited = requests.or(bytes.map(|_| 0)).is_some() || runtime.is_some() || auto;
+                if !limited && !flow.feed.mix.only_stores() {
+                    return Err(self.error(
+                        "it would never end; give it a limit: runtime, number_ios or io_size",
+                    ));
+                }
+                if self.jobs > 1 {
+                    let problem = "a front is one cache: numjobs must be 1; iodepth says how many \
+                                   of its requests are outstanding";
+                    return Err(self.error(problem));
+                }
+                let (own, of_flow) =
+                    (seed_of(when.first_stream() + u64::from(job_index)), seed_of(seed::ALL_JOBS));
+                let clock = self.clock(flow.feed.mode)?;
+                let feed = DrawnKeys::new(&flow.feed, (0, 1), own, of_flow, clock);
+                let handles = self.front_handles();
+                let drawn =
+                    feed.and_then(|feed| DrawnFront::new(flow, feed, capacity_sectors, handles));
+                Stream::Front(Box::new(drawn.map_err(|problem| self.error(problem))?))
+            }
             Source::Synthetic(synthetic) => {
                 if requests.is_none() && bytes.is_none() && runtime.is_none() && !auto {
                     return Err(self.error(
@@ -283,7 +308,7 @@ impl FlowSpec {
                 let (_, length) = self.range(capacity_sectors)?;
                 let smallest = match &self.source {
                     Source::Synthetic(synthetic) => u64::from(synthetic.block.smallest().max(1)),
-                    Source::Trace(_) | Source::KeyValue(_) => 1,
+                    Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => 1,
                 };
                 // A share of less than a block is a block.
                 ((length as f64 * share) as u64 / smallest * smallest).max(1)
@@ -301,6 +326,15 @@ impl FlowSpec {
             writes: Writes::of(self, seed_of(when.first_stream() + u64::from(job_index))),
             stream,
         })
+    }
+
+    /// The placement handles of a front's small and large objects.
+    fn front_handles(&self) -> Handles {
+        let ids = self.data_placement.as_ref().map_or(&[][..], |choice| &choice.ids);
+        let at = |at: usize| {
+            PlacementId(ids.get(at.min(ids.len().saturating_sub(1))).copied().unwrap_or(0))
+        };
+        Handles { small: at(0), large: at(1) }
     }
 
     fn drawn(
@@ -581,10 +615,11 @@ impl Generator {
             Stream::Synthetic(drawn) => drawn.next(),
             Stream::Keys(drawn) => match drawn.next() {
                 Some(planned) => planned,
-                None => {
-                    self.remaining = 0;
-                    return None;
-                }
+                None => return self.ends(),
+            },
+            Stream::Front(drawn) => match drawn.next() {
+                Some(planned) => planned,
+                None => return self.ends(),
             },
             Stream::Trace { stream, error } => match stream.next() {
                 Ok(planned) => planned?,
@@ -607,6 +642,12 @@ impl Generator {
         self.remaining -= 1;
         self.remaining_sectors = self.remaining_sectors.saturating_sub(u64::from(planned.sectors));
         Some(planned)
+    }
+
+    #[cold]
+    fn ends(&mut self) -> Option<Planned> {
+        self.remaining = 0;
+        None
     }
 
     /// When the flow's runtime ended, if that has ended the stream.
@@ -644,7 +685,7 @@ impl Generator {
     /// The error that has ended the stream early, if one has.
     pub fn take_error(&mut self) -> Option<WorkloadError> {
         match &mut self.stream {
-            Stream::Synthetic(_) | Stream::Keys(_) => None,
+            Stream::Synthetic(_) | Stream::Keys(_) | Stream::Front(_) => None,
             Stream::Trace { error, .. } => error.take().map(WorkloadError::from),
         }
     }
@@ -652,7 +693,7 @@ impl Generator {
     /// What was changed about the trace's requests.
     pub fn mended(&self) -> Mended {
         match &self.stream {
-            Stream::Synthetic(_) | Stream::Keys(_) => Mended::default(),
+            Stream::Synthetic(_) | Stream::Keys(_) | Stream::Front(_) => Mended::default(),
             Stream::Trace { stream, .. } => stream.mended(),
         }
     }

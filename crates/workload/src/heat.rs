@@ -22,7 +22,7 @@ impl FlowSpec {
                 synthetic.mix.write() > 0.0 && zipf(&synthetic.addresses)
             }
             Source::Trace(trace) => trace.writes.as_ref().is_none_or(zipf),
-            Source::KeyValue(_) => false,
+            Source::KeyValue(_) | Source::Front(_) => false,
         }
     }
 
@@ -50,6 +50,7 @@ impl FlowSpec {
                 (synthetic.addresses, base, span, align, mean_sectors(synthetic))
             }
             Source::KeyValue(_) => return Ok(None),
+            Source::Front(_) => (Addresses::Uniform, 0, capacity_sectors, unit, unit),
             Source::Trace(trace) => match trace.writes {
                 Some(addresses) => (addresses, 0, capacity_sectors, unit, unit),
                 None => return self.add_trace(weights, capacity_sectors, unit).map(Some),

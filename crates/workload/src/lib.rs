@@ -10,6 +10,7 @@
 
 mod clock;
 pub mod fio;
+mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod generator;
@@ -28,6 +29,7 @@ pub mod trace;
 pub mod written;
 mod zones;
 
+pub use front::{FrontCache, FrontFlow};
 pub use generator::Generator;
 pub use generator::When;
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
@@ -144,6 +146,8 @@ pub enum Source {
     Trace(TraceSource),
     /// A stream of key-value commands.
     KeyValue(KeyValueFlow),
+    /// What a cache of objects reads and writes.
+    Front(FrontFlow),
 }
 
 /// When a job stops. The first limit that is reached counts; `None` is no limit.
@@ -493,6 +497,7 @@ impl Source {
             Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
             Source::Trace(_) => true,
             Source::KeyValue(flow) => flow.mix.modifies(),
+            Source::Front(_) => true,
         }
     }
 }
@@ -502,7 +507,7 @@ impl FlowSpec {
     pub fn modifies(&self) -> bool {
         match &self.source {
             Source::Synthetic(synthetic) => synthetic.mix.read < 1.0,
-            Source::Trace(_) => true,
+            Source::Trace(_) | Source::Front(_) => true,
             Source::KeyValue(flow) => flow.mix.modifies(),
         }
     }
@@ -513,7 +518,7 @@ impl FlowSpec {
             Source::Synthetic(synthetic) => {
                 synthetic.mix.trim > 0.0 && synthetic.mix.write() <= 0.0
             }
-            Source::Trace(_) | Source::KeyValue(_) => false,
+            Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => false,
         }
     }
 
@@ -521,7 +526,7 @@ impl FlowSpec {
     pub fn key_value(&self) -> Option<&KeyValueFlow> {
         match &self.source {
             Source::KeyValue(flow) => Some(flow),
-            Source::Synthetic(_) | Source::Trace(_) => None,
+            Source::Synthetic(_) | Source::Trace(_) | Source::Front(_) => None,
         }
     }
 
@@ -531,6 +536,7 @@ impl FlowSpec {
             Source::Synthetic(_) => false,
             Source::Trace(_) => true,
             Source::KeyValue(flow) => flow.mix.only_stores(),
+            Source::Front(flow) => flow.feed.mix.only_stores(),
         }
     }
 
@@ -554,7 +560,11 @@ impl FlowSpec {
         match &self.source {
             Source::Synthetic(Synthetic { mode: Mode::Closed { depth }, .. })
             | Source::KeyValue(KeyValueFlow { mode: Mode::Closed { depth }, .. }) => Some(*depth),
-            Source::Synthetic(_) | Source::KeyValue(_) => None,
+            Source::Front(FrontFlow {
+                feed: KeyValueFlow { mode: Mode::Closed { depth }, .. },
+                ..
+            }) => Some(*depth),
+            Source::Synthetic(_) | Source::KeyValue(_) | Source::Front(_) => None,
             Source::Trace(trace) => trace.depth,
         }
     }
@@ -564,7 +574,11 @@ impl FlowSpec {
     pub fn depth_max(&self) -> Option<u32> {
         match &self.source {
             Source::Synthetic(Synthetic { mode: Mode::Open { depth, .. }, .. })
-            | Source::KeyValue(KeyValueFlow { mode: Mode::Open { depth, .. }, .. }) => *depth,
+            | Source::KeyValue(KeyValueFlow { mode: Mode::Open { depth, .. }, .. })
+            | Source::Front(FrontFlow {
+                feed: KeyValueFlow { mode: Mode::Open { depth, .. }, .. },
+                ..
+            }) => *depth,
             _ => self.depth(),
         }
     }
@@ -573,7 +587,8 @@ impl FlowSpec {
     pub fn limit_depth(&mut self, most: u32) {
         match &mut self.source {
             Source::Synthetic(Synthetic { mode, .. })
-            | Source::KeyValue(KeyValueFlow { mode, .. }) => match mode {
+            | Source::KeyValue(KeyValueFlow { mode, .. })
+            | Source::Front(FrontFlow { feed: KeyValueFlow { mode, .. }, .. }) => match mode {
                 Mode::Closed { depth } | Mode::Open { depth: Some(depth), .. } => {
                     *depth = most.min(*depth);
                 }
@@ -591,7 +606,7 @@ impl FlowSpec {
     pub fn range(&self, capacity_sectors: u64) -> Result<(u64, u64), WorkloadError> {
         match &self.source {
             Source::Synthetic(synthetic) => self.working_set(synthetic, capacity_sectors),
-            Source::Trace(_) | Source::KeyValue(_) => Ok((0, capacity_sectors)),
+            Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => Ok((0, capacity_sectors)),
         }
     }
 

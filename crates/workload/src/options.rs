@@ -13,6 +13,7 @@ use super::{
     SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think, Zones,
 };
 use crate::TraceSource;
+use crate::front::{BUCKET_BYTES, FrontCache, FrontFlow};
 use crate::placement::{PlacementChoice, Select, parse_ids, read_scheme};
 use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_multiple, parse_share, parse_time};
 use crate::trace::{Columns, Remap, TraceAction, TraceFormat};
@@ -68,6 +69,10 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = &'static str> {
     FlowOptions::DECLARED.iter().filter(move |it| it.kind == kind).map(|it| it.name)
 }
 
+/// What a cache in front may have.
+const FRONT: [&str; 6] =
+    ["front_small", "front_small_max", "front_region", "front_ram", "front_admit", "front_full"];
+
 /// What the value of `rw` says of a flow's accesses.
 struct Access {
     random: bool,
@@ -78,13 +83,27 @@ impl FlowOptions {
     /// The flow these options stand for, called `default_name` unless they say otherwise.
     pub fn flow(&self, default_name: &str) -> Result<FlowSpec, OptionError> {
         let source = match (&self.kv, &self.trace) {
-            (Some(mix), _) => Source::KeyValue(self.key_value(mix)?),
+            (Some(mix), _) if self.front.is_some() => Source::Front(self.front(mix)?),
+            (Some(mix), _) => {
+                for option in FRONT {
+                    self.refuse(
+                        option,
+                        "there is no cache in front (front), so this has no effect",
+                    )?;
+                }
+                Source::KeyValue(self.key_value(mix)?)
+            }
             (None, Some(path)) => Source::Trace(self.trace_source(path)?),
             (None, None) => Source::Synthetic(self.synthetic()?),
         };
         if self.kv.is_none() {
             for option in of_kind(Kind::Keys) {
                 self.refuse(option, "without kv there are no keys, so this has no effect")?;
+            }
+        }
+        if self.kv.is_none() {
+            for option in ["front"].into_iter().chain(FRONT) {
+                self.refuse(option, "a cache in front takes commands on keys: give kv")?;
             }
         }
         if self.flag("time_based")? && self.runtime.is_none() {
@@ -194,6 +213,11 @@ impl FlowOptions {
         let select = match select {
             0 => Select::RoundRobin,
             1 => Select::Random,
+            _ if matches!(source, Source::Front(_)) => {
+                return Err(
+                    self.error("plid_select", "a front names small and large objects' handles")
+                );
+            }
             _ => {
                 self.refuse("plids", "the scheme names them")?;
                 let Some(path) = self.dp_scheme.as_deref().map(PathBuf::from) else {
@@ -349,7 +373,10 @@ impl FlowOptions {
     }
 
     fn key_value(&self, mix: &str) -> Result<KeyValueFlow, OptionError> {
-        for option in of_kind(Kind::Blocks).chain(of_kind(Kind::Traces)) {
+        // What a cache in front writes is blocks.
+        let of_front = |option: &&str| self.front.is_none() || *option != "io_size";
+        let blocks = of_kind(Kind::Blocks).filter(of_front);
+        for option in blocks.chain(of_kind(Kind::Traces)) {
             self.refuse(
                 option,
                 "it is about blocks, so a key-value flow (kv) does not have it; keys, key_size, \
@@ -388,6 +415,29 @@ impl FlowOptions {
             None => Ok(flow),
             Some(problem) => Err(self.error(if flow.keys > 1 { "keys" } else { "kv" }, problem)),
         }
+    }
+
+    /// A cache of objects, fed by a mix of commands on keys.
+    fn front(&self, mix: &str) -> Result<FrontFlow, OptionError> {
+        self.choice("front", &[("cachelib", ())])?;
+        let positive_bytes = |text: &str| positive(|text| self.bytes(text))(text);
+        let region = self.read("front_region", |text| match positive_bytes(text)? {
+            bytes if bytes % BUCKET_BYTES == 0 && bytes <= 1 << 30 => Ok(bytes),
+            _ => Err("it is a multiple of 4 KiB, at most 1 GiB".into()),
+        })?;
+        let small_max = self.read("front_small_max", |text| match positive_bytes(text)? {
+            bytes if bytes <= 2048 => Ok(bytes as u32),
+            _ => Err("it is at most 2048 bytes: buckets have 4096".into()),
+        })?;
+        let cache = FrontCache {
+            small_share: self.read("front_small", parse_share)?.unwrap_or(0.04),
+            small_max: small_max.unwrap_or(640),
+            region_bytes: region.unwrap_or(16 << 20),
+            ram_bytes: self.read("front_ram", positive_bytes)?.unwrap_or(64 << 20),
+            admitted: self.read("front_admit", parse_share)?.unwrap_or(1.0),
+        };
+        let full = self.front_full.is_none() || self.flag("front_full")?;
+        Ok(FrontFlow { cache, feed: self.key_value(mix)?, full })
     }
 
     fn synthetic(&self) -> Result<Synthetic, OptionError> {

@@ -71,7 +71,7 @@ impl FlowSpec {
     ) -> Result<WriteProfile, WorkloadError> {
         let unit = u64::from(unit_sectors.max(1));
         let synthetic = match &self.source {
-            Source::Trace(_) => {
+            Source::Trace(_) | Source::Front(_) => {
                 let units = capacity_sectors / unit;
                 return Ok(WriteProfile::Uniform { first_unit: 0, units });
             }

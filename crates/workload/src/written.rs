@@ -7,8 +7,8 @@
 use super::key_value::{KeyDefaults, KeySize, KeyValueFlow, ValueSize, list_keys_text};
 use super::options::{ACTIONS, KEYS, PORTS, PRIORITIES, RATE_MAX, TICKS};
 use super::{
-    Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode,
-    Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
+    Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, FrontCache,
+    FrontFlow, Mix, Mode, Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
 };
 use crate::placement::{PlacementChoice, Select, ids_text};
 use crate::quantity::percent;
@@ -23,6 +23,7 @@ impl FlowOptions {
         let mut options = match &flow.source {
             Source::Synthetic(synthetic) => drawn(synthetic),
             Source::KeyValue(flow) => key_value(flow),
+            Source::Front(flow) => front(flow),
             Source::Trace(trace) => replayed(trace),
         };
         options.name = Some(flow.name.clone());
@@ -87,6 +88,19 @@ fn key_value(flow: &KeyValueFlow) -> FlowOptions {
     options.key_distribution = (*choice != defaults.choice).then(|| choice.text());
     options.misses = (*misses != defaults.misses).then(|| percent(*misses));
     options.list_keys = (*list_keys != defaults.list_keys).then(|| list_keys_text(*list_keys));
+    options
+}
+
+fn front(flow: &FrontFlow) -> FlowOptions {
+    let mut options = key_value(&flow.feed);
+    let FrontCache { small_share, small_max, region_bytes, ram_bytes, admitted } = flow.cache;
+    options.front = Some("cachelib".to_owned());
+    options.front_small = Some(percent(small_share));
+    options.front_small_max = Some(bytes(small_max.into()));
+    options.front_region = Some(bytes(region_bytes));
+    options.front_ram = Some(bytes(ram_bytes));
+    options.front_admit = (admitted < 1.0).then(|| percent(admitted));
+    options.front_full = (!flow.full).then(|| "false".to_owned());
     options
 }
 

@@ -324,7 +324,7 @@ fn flow<'d>(
     };
     let reads = match &source {
         Source::Synthetic(synthetic) => synthetic.mix.read > 0.0,
-        Source::Trace(_) | Source::KeyValue(_) => true,
+        Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => true,
     };
     let caching = section.choice(
         "Device_Level_Data_Caching_Mode",

@@ -57,7 +57,7 @@ impl Place {
     pub(super) fn of(config: &Config, flows: &[FlowSpec], options: &RunOptions) -> Option<Place> {
         let states = options.states.as_ref()?;
         let known = flows.iter().all(|flow| match &flow.source {
-            Source::Synthetic(_) => true,
+            Source::Synthetic(_) | Source::Front(_) => true,
             Source::Trace(trace) => !trace.is_pipe(),
             Source::KeyValue(_) => false,
         });

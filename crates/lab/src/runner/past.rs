@@ -61,6 +61,7 @@ impl Runner {
     fn is_saturated_by(&self, flow: &FlowSpec) -> bool {
         let writes = match &flow.source {
             Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
+            Source::Front(_) => true,
             Source::Trace(_) | Source::KeyValue(_) => false,
         };
         let of_namespace = |on: &&Occupancy| on.namespace == flow.namespace;

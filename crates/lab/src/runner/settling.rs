@@ -249,7 +249,7 @@ impl Runner {
         let mut first = self.stages.flows().map(|flow| &self.specs[flow].source);
         let writes = |source: &Source| match source {
             Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
-            Source::Trace(_) => true,
+            Source::Trace(_) | Source::Front(_) => true,
             Source::KeyValue(flow) => flow.mix.modifies(),
         };
         if !self.warms_cache {

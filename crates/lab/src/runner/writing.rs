@@ -120,6 +120,7 @@ fn is_known(
 ) -> bool {
     let each = |flow: &&FlowSpec| match &flow.source {
         Source::KeyValue(_) => true,
+        Source::Front(_) => false,
         // Others have said how its writes are distributed.
         Source::Trace(trace) => trace.writes.is_some(),
         Source::Synthetic(synthetic) => {

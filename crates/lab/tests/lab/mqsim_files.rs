@@ -220,7 +220,7 @@ fn other_flows() {
         let flow = parse(DRIVE, &text, as_mqsim).unwrap().scenarios.remove(0).flows.remove(0);
         match flow.source {
             Source::Synthetic(s) => s.mode,
-            Source::Trace(_) | Source::KeyValue(_) => panic!("a synthetic flow"),
+            Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => panic!("a synthetic flow"),
         }
     };
     let exponential = |mean| Mode::Open { arrivals: Arrivals::Exponential { mean }, depth: None };
@@ -556,7 +556,7 @@ fn forms_of_values() {
     // What is true or false.
     let align = |scenario: &mqsim::Scenario| match &scenario.flows[0].source {
         Source::Synthetic(synthetic) => synthetic.align_sectors,
-        Source::Trace(_) | Source::KeyValue(_) => panic!("drawn"),
+        Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => panic!("drawn"),
     };
     for (word, sectors) in
         [("true", 16), ("TRUE", 16), ("True", 16), ("1", 16), ("false", 1), ("FALSE", 1)]

@@ -134,7 +134,8 @@ fn random_config(random: &mut Random) -> Config {
     ]);
     config.over_provisioning = 0.15 + random.below(40) as f64 / 100.0;
     let start = random.pick(&[0.0, 0.1, 0.3]);
-    config.gc = Gc { least_invalid: 0.0,
+    config.gc = Gc {
+        least_invalid: 0.0,
         victim: random.pick(&[
             VictimPolicy::Greedy,
             VictimPolicy::DChoices { d: 1 },

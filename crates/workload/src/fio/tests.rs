@@ -32,7 +32,7 @@ fn flow(options: &str) -> FlowSpec {
 fn drawn(flow: &FlowSpec) -> &Synthetic {
     match &flow.source {
         Source::Synthetic(synthetic) => synthetic,
-        Source::Trace(_) | Source::KeyValue(_) => panic!("drawn"),
+        Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => panic!("drawn"),
     }
 }
 

@@ -123,6 +123,22 @@ flow_options! {
     misses: "PERCENT" = "0" for Keys, served;
     /// With `kv`: keys that a List asks for, or `MIN-MAX`.
     list_keys: "N" = "100; 1-100 in ycsb-e" for Keys, served;
+    /// With `kv`: a cache of objects between the commands and the drive, which has blocks: `cachelib`,
+    /// small objects in buckets of 4 KiB by their hash, large ones in regions written as a log. With
+    /// `fdp` the first of `plids` is that of small objects, the second that of large ones.
+    front: "KIND" ["cachelib"];
+    /// With `front`: the share of the namespace that has the buckets of small objects.
+    front_small: "PERCENT" = "4";
+    /// With `front`: the largest small object, its key included.
+    front_small_max: "SIZE" = "640";
+    /// With `front`: a region of large objects.
+    front_region: "SIZE" = "16m";
+    /// With `front`: the objects that are in DRAM.
+    front_ram: "SIZE" = "64m";
+    /// With `front`: how much of what leaves DRAM goes to the drive; the rest is dropped, at random.
+    front_admit: "PERCENT" = "100";
+    /// With `front`: whether the cache is full when the flow begins, as one that has run for long.
+    front_full: "BOOL" = "true";
     /// `read`, `write`, `randread`, `randwrite`, `rw`, `randrw`, `trim` or `randtrim`.
     rw: "KIND" ["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim"]
         = "read; on the command line randread" for Blocks, served;

@@ -124,7 +124,8 @@ pub(super) fn gc<'d>(
         let message = "MQSim's copyback does not work; this run's does";
         warnings.add(document, element, message);
     }
-    Ok(Gc { least_invalid: 0.0,
+    Ok(Gc {
+        least_invalid: 0.0,
         victim: victim.unwrap_or(VictimPolicy::DChoices { d }),
         start: share(start, blocks),
         urgent: share(urgent, blocks),

@@ -13,8 +13,8 @@ use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use streams::Sharing;
 pub(crate) use streams::{Origin, Stream};
+use streams::{Sharing, Streams};
 use superblock::Superblocks;
 pub(crate) use superblock::UnitCounts;
 
@@ -46,14 +46,14 @@ pub(crate) struct Blocks {
     valid: Vec<u16>,
     pub(crate) erases: Vec<u32>,
     pub(crate) free: Vec<VecDeque<Block>>,
-    /// Of each plane, by the numbers that `sharing` gives.
+    /// Of each plane, by the numbers that `streams` gives.
     frontiers: Vec<Frontier>,
     /// Blocks that reads of unmapped addresses fill, for the namespaces after the first: of
     /// namespace `n` in each plane from `(n - 1) * planes` on. Made when needed.
     pub(crate) read_frontiers: Vec<Frontier>,
     /// Where the next search for a victim starts in each plane, so that ties take turns.
     cursor: Vec<u32>,
-    sharing: Sharing,
+    streams: Streams,
     policy: Declaration,
     /// When each block was filled (FIFO) or last changed (cost-benefit), on `clock`; empty
     /// for policies that do not ask.
@@ -108,7 +108,7 @@ impl Blocks {
     pub(crate) fn without_open_blocks(mut self) -> Blocks {
         (self.start, self.urgent) = (0, 0);
         self.frontiers.fill(Frontier { block: Block::NONE, next_page: 0 });
-        self.sharing = Sharing::None;
+        self.streams.sharing = Sharing::None;
         self
     }
 
@@ -126,7 +126,7 @@ impl Blocks {
         let closed = Frontier { block: Block::NONE, next_page: shape.pages_per_block };
         let policy = gc.victim.declaration();
         let span = placement.map_or(1, |placement| placement.superblocks);
-        let sharing = Sharing::of(gc.frontiers, placement);
+        let streams = Streams::of(gc.frontiers, placement);
         let endurance = match wear.endurance {
             None => vec![],
             Some(cycles) => (0..blocks)
@@ -139,7 +139,7 @@ impl Blocks {
             valid: vec![INELIGIBLE; blocks as usize],
             erases: vec![wear.initial; blocks as usize],
             free: shape.all_planes().map(free).collect(),
-            frontiers: vec![closed; shape.planes as usize * sharing.open_blocks()],
+            frontiers: vec![closed; shape.planes as usize * streams.open_blocks],
             read_frontiers: Vec::new(),
             cursor: vec![0; shape.planes as usize],
             policy,
@@ -161,9 +161,9 @@ impl Blocks {
             endurance,
             random,
             superblocks: (gc.unit == CollectionUnit::Superblock).then(|| {
-                Box::new(Superblocks::new(shape.planes, blocks, sharing.open_blocks(), span))
+                Box::new(Superblocks::new(shape.planes, blocks, streams.open_blocks, span))
             }),
-            sharing,
+            streams,
             of_tables: vec![vec![]; shape.planes as usize],
         }
     }
@@ -171,7 +171,7 @@ impl Blocks {
     /// Where the open block of a plane with this number is.
     #[inline(always)]
     fn place(&self, plane: Plane, index: usize) -> usize {
-        plane.index() * self.sharing.open_blocks() + index
+        plane.index() * self.streams.open_blocks + index
     }
 
     /// The place of the block that `stream` fills in `plane`.
@@ -183,11 +183,11 @@ impl Blocks {
     /// The number of the block that `stream` fills, among the open ones of `plane`.
     #[inline(always)]
     fn number_of(&self, plane: Plane, stream: Stream) -> usize {
-        match &self.sharing {
+        match self.streams.sharing {
             Sharing::None => stream.origin as usize,
             Sharing::All => 0,
             Sharing::Heat => self.number_by_heat(plane, stream),
-            Sharing::Handle(handles) => handles.number(stream),
+            Sharing::Handle => self.streams.by_handle(stream).0,
         }
     }
 
@@ -228,25 +228,23 @@ impl Blocks {
     /// Whether `stream` may program a page in `plane` now. The last free blocks are kept
     /// for collection; where both fill the same block, host writes may not use what
     /// collection took from the reserve.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn can_program(&self, plane: Plane, stream: Stream) -> bool {
-        let (number, shared) = match &self.sharing {
+        let (number, shared) = match self.streams.sharing {
             Sharing::None => (stream.origin as usize, false),
             Sharing::All => (0, true),
-            Sharing::Heat => return self.can_program_by_heat(plane, stream),
-            Sharing::Handle(handles) => {
-                let number = handles.number(stream);
-                (number, handles.is_shared(number))
-            }
+            Sharing::Heat | Sharing::Handle => return self.can_program_apart(plane, stream),
         };
         self.has_room(plane, stream, number, shared)
     }
 
-    #[cold]
     #[inline(never)]
-    fn can_program_by_heat(&self, plane: Plane, stream: Stream) -> bool {
-        let number = self.number_by_heat(plane, stream);
-        self.has_room(plane, stream, number, stream.origin != Origin::Translation)
+    fn can_program_apart(&self, plane: Plane, stream: Stream) -> bool {
+        let (number, shared) = match self.streams.sharing {
+            Sharing::Handle => self.streams.by_handle(stream),
+            _ => (self.number_by_heat(plane, stream), stream.origin != Origin::Translation),
+        };
+        self.has_room(plane, stream, number, shared)
     }
 
     /// Whether `stream` has room in the open block with this number, or may open another.
@@ -264,11 +262,11 @@ impl Blocks {
 
     /// Whether the host's data, whichever they are, can be programmed in `plane` now.
     pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
-        (0..self.sharing.groups()).all(|group| self.can_program(plane, Stream::host(group)))
+        (0..self.streams.groups()).all(|group| self.can_program(plane, Stream::host(group)))
     }
 
     /// Takes the next page for `stream`; returns its first PPN. Opens a block if needed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_page(&mut self, plane: Plane, stream: Stream) -> Ppn {
         let place = self.place_of(plane, stream);
         if self.frontiers[place].next_page == self.shape.pages_per_block {
@@ -291,7 +289,7 @@ impl Blocks {
         let full = self.frontiers[place].block;
         if full != Block::NONE {
             self.valid[full] &= !INELIGIBLE;
-            if stream == Stream::TRANSLATION && !self.sharing.is_of_all() {
+            if stream == Stream::TRANSLATION && self.streams.parts_translation() {
                 self.of_tables[plane].push(full);
             }
             if let Some(stamp) = self.stamps.get_mut(full.index()) {
@@ -418,7 +416,7 @@ impl Blocks {
     }
 
     fn open_of(&self, plane: Plane) -> &[Frontier] {
-        &self.frontiers[self.place(plane, 0)..][..self.sharing.open_blocks()]
+        &self.frontiers[self.place(plane, 0)..][..self.streams.open_blocks]
     }
 
     /// Every frontier of a plane.

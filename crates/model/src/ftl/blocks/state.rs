@@ -80,7 +80,7 @@ impl Blocks {
             });
             open.collect::<Result<Vec<Frontier>, StateError>>()
         };
-        let streams = self.sharing.open_blocks();
+        let streams = self.streams.open_blocks;
         let open = frontiers(planes * streams, true, &|at| Plane((at / streams) as u32))?;
         // One for each namespace after the first.
         let reads = frontiers(planes << 16, false, &|at| Plane((at % planes) as u32))?;

@@ -52,79 +52,87 @@ impl Stream {
 }
 
 /// Which streams fill the same blocks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Sharing {
     All,
     None,
     /// Host and collected units that are alike in being hot or cold.
     Heat,
     /// Those of a reclaim unit handle.
-    Handle(ByHandle),
+    Handle,
 }
 
 /// Open blocks of a plane of a drive without placement, whether it uses them all or not.
 pub(super) const OPEN: usize = 3;
 
-impl Sharing {
-    pub(super) fn of(frontiers: WriteFrontiers, placement: Option<&DataPlacement>) -> Sharing {
-        // One handle whose data are moved where any are is none.
+/// Which streams there are, and which open blocks of a plane they fill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Streams {
+    pub(super) sharing: Sharing,
+    /// Of a plane, at most.
+    pub(super) open_blocks: usize,
+    by_handle: ByHandle,
+}
+
+impl Streams {
+    pub(super) fn of(frontiers: WriteFrontiers, placement: Option<&DataPlacement>) -> Streams {
+        // One handle is none: all its data are together anyway.
         if let Some(placement) = placement.filter(|it| it.handles > 1) {
-            return Sharing::Handle(ByHandle::new(placement, frontiers));
+            let by_handle = ByHandle::new(placement, frontiers);
+            let open_blocks = by_handle.shared.len();
+            return Streams { sharing: Sharing::Handle, open_blocks, by_handle };
         }
-        match frontiers {
+        let sharing = match frontiers {
             WriteFrontiers::One => Sharing::All,
             WriteFrontiers::Separate => Sharing::None,
             WriteFrontiers::HotCold(_) => Sharing::Heat,
-        }
+        };
+        Streams { sharing, open_blocks: OPEN, by_handle: ByHandle::default() }
     }
 
-    /// How many open blocks a plane may have.
-    #[inline(always)]
-    pub(super) fn open_blocks(&self) -> usize {
-        match self {
-            Sharing::Handle(handles) => handles.shared.len(),
-            _ => OPEN,
-        }
+    /// The number of the block that `stream` fills on a drive with several handles, and whether what
+    /// hosts write goes there, and what is collected as well.
+    #[inline]
+    pub(super) fn by_handle(&self, stream: Stream) -> (usize, bool) {
+        let number = self.by_handle.number(stream);
+        (number, self.by_handle.shared[number])
     }
 
     /// The number of the block that takes what hosts write of a handle.
     pub(super) fn number_of_host(&self, handle: u8) -> usize {
-        match self {
-            Sharing::Handle(handles) => handles.number(Stream::host(handle)),
+        match self.sharing {
+            Sharing::Handle => self.by_handle.number(Stream::host(handle)),
             Sharing::All | Sharing::None | Sharing::Heat => 0,
         }
     }
 
     /// Whether what fills the blocks with this number is all of one handle.
     pub(super) fn is_of_handle(&self, number: usize, handle: u8) -> bool {
-        match self {
-            Sharing::Handle(handles) => handles.is_of(number, handle),
-            Sharing::All | Sharing::None | Sharing::Heat => true,
-        }
+        self.sharing != Sharing::Handle || self.by_handle.is_of(number, handle)
     }
 
     /// How many groups of units there are.
     pub(super) fn groups(&self) -> u8 {
-        match self {
+        match self.sharing {
             Sharing::All | Sharing::None => 1,
             Sharing::Heat => 2,
-            Sharing::Handle(handles) => handles.numbers.len() as u8,
+            Sharing::Handle => self.by_handle.numbers.len() as u8,
         }
     }
 
-    /// Whether everything fills the same block.
-    pub(super) fn is_of_all(&self) -> bool {
-        match self {
-            Sharing::All => true,
-            Sharing::Handle(handles) => handles.is_shared(usize::from(handles.translation)),
-            Sharing::None | Sharing::Heat => false,
+    /// Whether translation pages have blocks of their own.
+    pub(super) fn parts_translation(&self) -> bool {
+        match self.sharing {
+            Sharing::All => false,
+            Sharing::Handle => !self.by_handle.shared[usize::from(self.by_handle.translation)],
+            Sharing::None | Sharing::Heat => true,
         }
     }
 }
 
 /// The open blocks of a plane that tells reclaim unit handles apart.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ByHandle {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct ByHandle {
     /// For each handle the numbers of what hosts write and of what collection moves.
     numbers: Vec<[u16; 2]>,
     translation: u16,
@@ -157,7 +165,7 @@ impl ByHandle {
 
     /// The number of the block that `stream` fills.
     #[inline]
-    pub(super) fn number(&self, stream: Stream) -> usize {
+    fn number(&self, stream: Stream) -> usize {
         let numbers = &self.numbers[usize::from(stream.group)];
         usize::from(match stream.origin {
             Origin::Host => numbers[0],
@@ -171,11 +179,5 @@ impl ByHandle {
         let has = |of: &[u16; 2]| of.iter().any(|&of| usize::from(of) == number);
         let mut of = self.numbers.iter().enumerate().filter(|(_, of)| has(of));
         of.next().is_some_and(|(at, _)| at == usize::from(handle)) && of.next().is_none()
-    }
-
-    /// Whether what hosts write goes to the block with this number and what is collected as well.
-    #[inline]
-    pub(super) fn is_shared(&self, number: usize) -> bool {
-        self.shared[number]
     }
 }

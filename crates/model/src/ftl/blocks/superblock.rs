@@ -404,7 +404,7 @@ impl Blocks {
         let Some(superblocks) = &self.superblocks else { return vec![] };
         let is_of = |it: &&Candidate| {
             let frontier = superblocks.all[it.superblock as usize].frontier;
-            self.sharing.is_of_handle(frontier.into(), handle)
+            self.streams.is_of_handle(frontier.into(), handle)
         };
         candidates.iter().filter(is_of).cloned().collect()
     }
@@ -415,7 +415,7 @@ impl Blocks {
     pub(crate) fn reclaim_unit_left(&self, handle: u8) -> Option<(u64, u64)> {
         let superblocks = self.superblocks.as_ref()?;
         let pages_per_block = u64::from(self.shape.pages_per_block);
-        let number = self.sharing.number_of_host(handle);
+        let number = self.streams.number_of_host(handle);
         let left =
             |plane: Plane| pages_per_block - u64::from(self.open_of(plane)[number].next_page);
         let opened = superblocks.blocks_opened(number) * pages_per_block;
@@ -428,7 +428,7 @@ impl Blocks {
     /// The handle's next write begins a reclaim unit; what is left of the present one stays empty.
     /// Returns the first places that stay empty, and how many.
     pub(crate) fn begin_reclaim_unit(&mut self, handle: u8) -> Vec<(Ppn, u32)> {
-        let number = self.sharing.number_of_host(handle);
+        let number = self.streams.number_of_host(handle);
         let closed = Frontier { block: Block::NONE, next_page: self.shape.pages_per_block };
         let mut empty = vec![];
         for plane in self.shape.all_planes() {
@@ -456,7 +456,7 @@ impl Blocks {
     /// of all have been erased.
     pub(crate) fn unit_counts(&self, handle: u8) -> (UnitCounts, u64) {
         let Some(superblocks) = &self.superblocks else { return Default::default() };
-        let of = superblocks.counts()[self.sharing.number_of_host(handle)];
+        let of = superblocks.counts()[self.streams.number_of_host(handle)];
         (of, superblocks.counts().iter().map(|of| of.erased).sum())
     }
 

@@ -66,8 +66,7 @@ impl Drive {
     /// for ever, or there are pairs, which only commands write.
     pub fn can_be_written(&self) -> bool {
         let in_blocks = self.ftl.scheme.fills_open_blocks() && !self.ftl.scheme.is_in_place();
-        let together = self.ftl.blocks.superblocks.is_some() && !self.ftl.tells_handles_apart();
-        in_blocks && self.ftl.pairs().is_none() && !together
+        in_blocks && self.ftl.pairs().is_none()
     }
 
     /// Begins to write a drive that has been preconditioned: as fast as it takes it, or so slowly
