@@ -32,8 +32,8 @@ pub fn flow_text(flow: &FlowSpec) -> String {
             parts.push(mode_text(synthetic.mode));
         }
         Source::Front(flow) => {
-            parts.push(format!("a cache of {}", flow.feed.told()));
-            parts.push(mode_text(flow.feed.mode));
+            parts.push(flow.told());
+            parts.extend(flow.mode().map(mode_text));
         }
         Source::KeyValue(flow) => {
             parts.push(flow.told());

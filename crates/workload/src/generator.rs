@@ -9,14 +9,14 @@
 
 use super::Planned;
 use super::clock::Clock;
-use super::front::{DrawnFront, Handles};
+use super::front::{Asking, DrawnFront, Handles};
 use super::key_value::DrawnKeys;
 use super::once::Once;
 use super::random::{Bounded, Scatter, Zipf, bound, chance, normal};
 use super::seed;
 use super::{
-    Addresses, Amount, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES,
-    Schedule, Source, Start, Synthetic, WorkloadError, Zones,
+    Addresses, Amount, Arrivals, BlockSize, Feed, FlowSpec, FrontFlow, Limits, Mode, Positions,
+    SECTOR_BYTES, Schedule, Source, Start, Synthetic, WorkloadError, Zones,
 };
 use crate::placement::Placing;
 use crate::trace::{Mended, TraceError, TraceStream};
@@ -267,8 +267,8 @@ impl FlowSpec {
                 Stream::Keys(Box::new(drawn.map_err(|problem| self.error(problem))?))
             }
             Source::Front(flow) => {
-                let limited = requests.or(bytes.map(|_| 0)).is_some() || runtime.is_some() || auto;
-                if !limited && !flow.feed.mix.only_stores() {
+                let limited = requests.is_some() || bytes.is_some() || runtime.is_some() || auto;
+                if !limited && !flow.has_an_end() {
                     return Err(self.error(
                         "it would never end; give it a limit: runtime, number_ios or io_size",
                     ));
@@ -278,14 +278,9 @@ impl FlowSpec {
                                    of its requests are outstanding";
                     return Err(self.error(problem));
                 }
-                let (own, of_flow) =
-                    (seed_of(when.first_stream() + u64::from(job_index)), seed_of(seed::ALL_JOBS));
-                let clock = self.clock(flow.feed.mode)?;
-                let feed = DrawnKeys::new(&flow.feed, (0, 1), own, of_flow, clock);
-                let handles = self.front_handles();
-                let drawn =
-                    feed.and_then(|feed| DrawnFront::new(flow, feed, capacity_sectors, handles));
-                Stream::Front(Box::new(drawn.map_err(|problem| self.error(problem))?))
+                let own = seed_of(when.first_stream() + u64::from(job_index));
+                let seeds = (own, seed_of(seed::ALL_JOBS));
+                Stream::Front(Box::new(self.front(flow, capacity_sectors, seeds)?))
             }
             Source::Synthetic(synthetic) => {
                 if requests.is_none() && bytes.is_none() && runtime.is_none() && !auto {
@@ -328,13 +323,26 @@ impl FlowSpec {
         })
     }
 
-    /// The placement handles of a front's small and large objects.
-    fn front_handles(&self) -> Handles {
-        let ids = self.data_placement.as_ref().map_or(&[][..], |choice| &choice.ids);
-        let at = |at: usize| {
-            PlacementId(ids.get(at.min(ids.len().saturating_sub(1))).copied().unwrap_or(0))
+    /// The I/O of a cache in front of a namespace. Seeds are those of the job and of the flow.
+    fn front(
+        &self,
+        flow: &FrontFlow,
+        capacity_sectors: u64,
+        (own, of_flow): (u64, u64),
+    ) -> Result<DrawnFront, WorkloadError> {
+        let asking = match &flow.feed {
+            Feed::Drawn(keys) => {
+                let clock = self.clock(keys.mode)?;
+                let drawn = DrawnKeys::new(keys, (0, 1), own, of_flow, clock);
+                let drawn = drawn.map_err(|problem| self.error(problem))?;
+                Asking::Drawn(Box::new(drawn), keys.clone())
+            }
+            Feed::Trace(trace) => Asking::of_trace(trace)?,
         };
-        Handles { small: at(0), large: at(1) }
+        let ids = self.data_placement.as_ref().map_or(&[][..], |choice| &choice.ids);
+        let handles = Handles(ids.iter().copied().map(PlacementId).collect());
+        DrawnFront::new(flow, asking, capacity_sectors, handles)
+            .map_err(|problem| self.error(problem))
     }
 
     fn drawn(
@@ -685,7 +693,8 @@ impl Generator {
     /// The error that has ended the stream early, if one has.
     pub fn take_error(&mut self) -> Option<WorkloadError> {
         match &mut self.stream {
-            Stream::Synthetic(_) | Stream::Keys(_) | Stream::Front(_) => None,
+            Stream::Synthetic(_) | Stream::Keys(_) => None,
+            Stream::Front(front) => front.take_error().map(WorkloadError::from),
             Stream::Trace { error, .. } => error.take().map(WorkloadError::from),
         }
     }

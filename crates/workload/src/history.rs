@@ -129,9 +129,7 @@ impl History {
             }
             Source::Synthetic(synthetic) => synthetic.mode = Mode::Closed { depth: 1 },
             Source::KeyValue(_) => {}
-            Source::Front(front) => {
-                (front.full, front.feed.mode) = (true, Mode::Closed { depth: 1 });
-            }
+            Source::Front(front) => front.endless(),
         }
         let turns = flow.depth().unwrap_or(1).saturating_mul(flow.jobs).clamp(1, 1 << 16);
         let mut generator = spec.generator(capacity_sectors, run_seed, index, number)?;

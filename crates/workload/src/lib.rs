@@ -29,7 +29,7 @@ pub mod trace;
 pub mod written;
 mod zones;
 
-pub use front::{FrontCache, FrontFlow};
+pub use front::{Engine, Feed, FrontCache, FrontFlow, KeyTrace, KeyTraceFormat};
 pub use generator::Generator;
 pub use generator::When;
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
@@ -536,7 +536,7 @@ impl FlowSpec {
             Source::Synthetic(_) => false,
             Source::Trace(_) => true,
             Source::KeyValue(flow) => flow.mix.only_stores(),
-            Source::Front(flow) => flow.feed.mix.only_stores(),
+            Source::Front(flow) => flow.has_an_end(),
         }
     }
 
@@ -560,11 +560,11 @@ impl FlowSpec {
         match &self.source {
             Source::Synthetic(Synthetic { mode: Mode::Closed { depth }, .. })
             | Source::KeyValue(KeyValueFlow { mode: Mode::Closed { depth }, .. }) => Some(*depth),
-            Source::Front(FrontFlow {
-                feed: KeyValueFlow { mode: Mode::Closed { depth }, .. },
-                ..
-            }) => Some(*depth),
-            Source::Synthetic(_) | Source::KeyValue(_) | Source::Front(_) => None,
+            Source::Front(front) => match front.mode() {
+                Some(Mode::Closed { depth }) => Some(depth),
+                _ => None,
+            },
+            Source::Synthetic(_) | Source::KeyValue(_) => None,
             Source::Trace(trace) => trace.depth,
         }
     }
@@ -574,11 +574,12 @@ impl FlowSpec {
     pub fn depth_max(&self) -> Option<u32> {
         match &self.source {
             Source::Synthetic(Synthetic { mode: Mode::Open { depth, .. }, .. })
-            | Source::KeyValue(KeyValueFlow { mode: Mode::Open { depth, .. }, .. })
-            | Source::Front(FrontFlow {
-                feed: KeyValueFlow { mode: Mode::Open { depth, .. }, .. },
-                ..
-            }) => *depth,
+            | Source::KeyValue(KeyValueFlow { mode: Mode::Open { depth, .. }, .. }) => *depth,
+            Source::Front(front) => match front.mode() {
+                Some(Mode::Closed { depth }) => Some(depth),
+                Some(Mode::Open { depth, .. }) => depth,
+                None => None,
+            },
             _ => self.depth(),
         }
     }
@@ -587,14 +588,14 @@ impl FlowSpec {
     pub fn limit_depth(&mut self, most: u32) {
         match &mut self.source {
             Source::Synthetic(Synthetic { mode, .. })
-            | Source::KeyValue(KeyValueFlow { mode, .. })
-            | Source::Front(FrontFlow { feed: KeyValueFlow { mode, .. }, .. }) => match mode {
+            | Source::KeyValue(KeyValueFlow { mode, .. }) => match mode {
                 Mode::Closed { depth } | Mode::Open { depth: Some(depth), .. } => {
                     *depth = most.min(*depth);
                 }
                 Mode::Open { depth: None, .. } => {}
             },
             Source::Trace(trace) => trace.depth = trace.depth.map(|depth| depth.min(most)),
+            Source::Front(front) => front.limit_depth(most),
         }
     }
 

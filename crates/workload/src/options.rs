@@ -13,7 +13,7 @@ use super::{
     SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think, Zones,
 };
 use crate::TraceSource;
-use crate::front::{BUCKET_BYTES, FrontCache, FrontFlow};
+use crate::front::{BUCKET_BYTES, Engine, Feed, FrontCache, FrontFlow, KeyTrace, KeyTraceFormat};
 use crate::placement::{PlacementChoice, Select, parse_ids, read_scheme};
 use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_multiple, parse_share, parse_time};
 use crate::trace::{Columns, Remap, TraceAction, TraceFormat};
@@ -70,8 +70,16 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = &'static str> {
 }
 
 /// What a cache in front may have.
-const FRONT: [&str; 6] =
-    ["front_small", "front_small_max", "front_region", "front_ram", "front_admit", "front_full"];
+const FRONT: [&str; 8] = [
+    "front_small",
+    "front_small_max",
+    "front_region",
+    "front_ram",
+    "front_admit",
+    "front_full",
+    "front_trim",
+    "trace_token_bytes",
+];
 
 /// What the value of `rw` says of a flow's accesses.
 struct Access {
@@ -83,27 +91,19 @@ impl FlowOptions {
     /// The flow these options stand for, called `default_name` unless they say otherwise.
     pub fn flow(&self, default_name: &str) -> Result<FlowSpec, OptionError> {
         let source = match (&self.kv, &self.trace) {
-            (Some(mix), _) if self.front.is_some() => Source::Front(self.front(mix)?),
-            (Some(mix), _) => {
-                for option in FRONT {
-                    self.refuse(
-                        option,
-                        "there is no cache in front (front), so this has no effect",
-                    )?;
-                }
-                Source::KeyValue(self.key_value(mix)?)
-            }
+            _ if self.front.is_some() => Source::Front(self.front()?),
+            (Some(mix), _) => Source::KeyValue(self.key_value(mix)?),
             (None, Some(path)) => Source::Trace(self.trace_source(path)?),
             (None, None) => Source::Synthetic(self.synthetic()?),
         };
-        if self.kv.is_none() {
-            for option in of_kind(Kind::Keys) {
-                self.refuse(option, "without kv there are no keys, so this has no effect")?;
+        if self.front.is_none() {
+            for option in FRONT {
+                self.refuse(option, "there is no cache in front (front), so this has no effect")?;
             }
         }
         if self.kv.is_none() {
-            for option in ["front"].into_iter().chain(FRONT) {
-                self.refuse(option, "a cache in front takes commands on keys: give kv")?;
+            for option in of_kind(Kind::Keys) {
+                self.refuse(option, "without kv there are no keys, so this has no effect")?;
             }
         }
         if self.flag("time_based")? && self.runtime.is_none() {
@@ -353,14 +353,7 @@ impl FlowOptions {
             path: PathBuf::from(path),
             format,
             action: self.choice("trace_action", &ACTIONS)?.unwrap_or_default(),
-            speed: self
-                .read("trace_speed", |text| {
-                    match text.trim_end_matches('%').trim().parse::<f64>() {
-                        Ok(percent) if percent > 0.0 && percent <= 1e9 => Ok(percent / 100.0),
-                        _ => Err("a percentage above 0 belongs here, such as 200".into()),
-                    }
-                })?
-                .unwrap_or(1.0),
+            speed: self.read("trace_speed", speed)?.unwrap_or(1.0),
             depth,
             writes: self.distribution("trace_distribution")?,
             tick: self.choice("trace_time_unit", &TICKS)?.unwrap_or(format.tick()),
@@ -374,8 +367,9 @@ impl FlowOptions {
 
     fn key_value(&self, mix: &str) -> Result<KeyValueFlow, OptionError> {
         // What a cache in front writes is blocks.
-        let of_front = |option: &&str| self.front.is_none() || *option != "io_size";
-        let blocks = of_kind(Kind::Blocks).filter(of_front);
+        let not_of_front =
+            |option: &&str| self.front.is_none() || !["io_size", "occupancy"].contains(option);
+        let blocks = of_kind(Kind::Blocks).filter(not_of_front);
         for option in blocks.chain(of_kind(Kind::Traces)) {
             self.refuse(
                 option,
@@ -417,9 +411,10 @@ impl FlowOptions {
         }
     }
 
-    /// A cache of objects, fed by a mix of commands on keys.
-    fn front(&self, mix: &str) -> Result<FrontFlow, OptionError> {
-        self.choice("front", &[("cachelib", ())])?;
+    /// A cache of objects, fed by a mix of commands on keys or by a trace of such.
+    fn front(&self) -> Result<FrontFlow, OptionError> {
+        let is_cachelib = self.choice("front", &[("cachelib", true), ("objects", false)])?;
+        let is_cachelib = is_cachelib.unwrap_or(true);
         let positive_bytes = |text: &str| positive(|text| self.bytes(text))(text);
         let region = self.read("front_region", |text| match positive_bytes(text)? {
             bytes if bytes % BUCKET_BYTES == 0 && bytes <= 1 << 30 => Ok(bytes),
@@ -429,15 +424,91 @@ impl FlowOptions {
             bytes if bytes <= 2048 => Ok(bytes as u32),
             _ => Err("it is at most 2048 bytes: buckets have 4096".into()),
         })?;
+        let engine = match is_cachelib {
+            true => {
+                self.refuse("front_trim", "regions are overwritten, so this has no effect")?;
+                Engine::CacheLib {
+                    small_share: self.read("front_small", parse_share)?.unwrap_or(0.04),
+                    small_max: small_max.unwrap_or(640),
+                    region_bytes: region.unwrap_or(16 << 20),
+                }
+            }
+            false => {
+                for option in ["front_small", "front_small_max"] {
+                    self.refuse(option, "objects of all sizes are alike, so this has no effect")?;
+                }
+                Engine::Objects {
+                    chunk_bytes: region.unwrap_or(1 << 20),
+                    trims: self.flag("front_trim")?,
+                }
+            }
+        };
+        // Traces of the drive's own tier have been through DRAM.
+        let (feed, ram) = match (&self.kv, &self.trace) {
+            (Some(mix), _) => (Feed::Drawn(self.key_value(mix)?), 64 << 20),
+            (None, Some(path)) => {
+                let trace = self.key_trace(path)?;
+                let ram = if trace.format == KeyTraceFormat::MlPerf { 0 } else { 64 << 20 };
+                (Feed::Trace(trace), ram)
+            }
+            (None, None) => {
+                return Err(self.error("front", "a cache takes commands on keys: give kv or trace"));
+            }
+        };
         let cache = FrontCache {
-            small_share: self.read("front_small", parse_share)?.unwrap_or(0.04),
-            small_max: small_max.unwrap_or(640),
-            region_bytes: region.unwrap_or(16 << 20),
-            ram_bytes: self.read("front_ram", positive_bytes)?.unwrap_or(64 << 20),
+            engine,
+            ram_bytes: self.read("front_ram", |text| self.bytes(text))?.unwrap_or(ram),
             admitted: self.read("front_admit", parse_share)?.unwrap_or(1.0),
         };
-        let full = self.front_full.is_none() || self.flag("front_full")?;
-        Ok(FrontFlow { cache, feed: self.key_value(mix)?, full })
+        let is_drawn = matches!(feed, Feed::Drawn(_));
+        if !is_drawn {
+            self.refuse("front_full", "what a trace finds in the cache is what it has stored")?;
+        }
+        let full = is_drawn && (self.front_full.is_none() || self.flag("front_full")?);
+        Ok(FrontFlow { cache, feed, full })
+    }
+
+    /// A trace of a cache.
+    fn key_trace(&self, path: &str) -> Result<KeyTrace, OptionError> {
+        let acts = |option: &&str| !["io_size", "occupancy"].contains(option);
+        let drawn = of_kind(Kind::Blocks).filter(acts);
+        for option in drawn.chain(["rate_iops", "rate_interval", "rate_process"]) {
+            self.refuse(option, "the trace says what is done, so this has no effect")?;
+        }
+        for option in of_kind(Kind::Traces) {
+            let known = ["trace", "trace_format", "trace_speed", "trace_repeat"];
+            let known = [&known[..], &["trace_no_stall", "trace_token_bytes"]].concat();
+            if !known.contains(&option) {
+                self.refuse(option, "a trace of a cache does not have it")?;
+            }
+        }
+        let format = self.choice("trace_format", &KeyTraceFormat::ALL)?;
+        let Some(format) = format else {
+            let names: Vec<&str> = KeyTraceFormat::ALL.iter().map(|(name, _)| *name).collect();
+            let problem = format!("give trace_format, one of {}", names.join(", "));
+            return Err(self.error("trace", problem));
+        };
+        let depth = match self.flag("trace_no_stall")? {
+            true => Some(self.positive("iodepth", 1, 65_535)?),
+            false => {
+                self.refuse("iodepth", "the trace says when; trace_no_stall does not wait for it")?;
+                None
+            }
+        };
+        let speed = self.read("trace_speed", speed)?.unwrap_or(1.0);
+        let token = self.read("trace_token_bytes", |text| match self.bytes(text)? {
+            bytes if (1..=1 << 24).contains(&bytes) => Ok(bytes),
+            _ => Err("it is from 1 to 16 MiB".into()),
+        })?;
+        Ok(KeyTrace {
+            path: PathBuf::from(path),
+            format,
+            speed,
+            depth,
+            repeat: self.positive("trace_repeat", 1, u32::MAX)?,
+            // Llama 3, 70 B, in 16 bits: 2 x 80 layers x 8 heads x 128 x 2 bytes.
+            token_bytes: token.unwrap_or(327_680),
+        })
     }
 
     fn synthetic(&self) -> Result<Synthetic, OptionError> {
@@ -770,6 +841,14 @@ impl FlowOptions {
     fn error(&self, option: &'static str, problem: impl Into<String>) -> OptionError {
         let value = self.get(option).unwrap_or_default().to_owned();
         OptionError { option, value, problem: problem.into() }
+    }
+}
+
+/// A percentage of the recorded speed.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 1e9 => Ok(percent / 100.0),
+        _ => Err("a percentage above 0 belongs here, such as 200".into()),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{Planned, TraceSource};
 use mynah_model::io::Operation;
 use mynah_stamp::Time;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 
 pub use format::{Columns, Line, LineFault, LineParser, TraceAction, TraceFormat, TraceRecord};
 
@@ -347,18 +348,28 @@ pub(crate) struct TraceStream {
     mended: Mended,
 }
 
-fn open(source: &TraceSource) -> Result<TraceReader<Input<Source>>, TraceError> {
-    let (file, opened) = match source.is_pipe() {
+/// The bytes of a trace, unpacked.
+pub(crate) type OpenInput = Input<Source>;
+
+/// The bytes of the trace at `path`; `-` is standard input.
+pub(crate) fn open_input(path: &Path) -> Result<OpenInput, TraceError> {
+    let (file, opened) = match path == Path::new("-") {
         true => ("standard input".into(), Ok(Source::Stdin(std::io::stdin()))),
         false => {
-            let opened = std::fs::File::open(&source.path).map(Source::File);
-            (source.path.display().to_string(), opened)
+            let opened = std::fs::File::open(path).map(Source::File);
+            (path.display().to_string(), opened)
         }
     };
-    match opened.and_then(Input::new) {
-        Ok(input) => Ok(TraceReader::new(file, input, source.format, source.action)),
-        Err(error) => Err(TraceError::Io { file, error }),
-    }
+    opened.and_then(Input::new).map_err(|error| TraceError::Io { file, error })
+}
+
+fn open(source: &TraceSource) -> Result<TraceReader<Input<Source>>, TraceError> {
+    let file = match source.is_pipe() {
+        true => "standard input".into(),
+        false => source.path.display().to_string(),
+    };
+    let input = open_input(&source.path)?;
+    Ok(TraceReader::new(file, input, source.format, source.action))
 }
 
 /// `speed` in millionths, so that times are computed in integers.

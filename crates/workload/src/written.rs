@@ -13,6 +13,7 @@ use super::{
 use crate::placement::{PlacementChoice, Select, ids_text};
 use crate::quantity::percent;
 use crate::trace::{Remap, TraceAction, TraceFormat};
+use crate::{Engine, Feed, KeyTraceFormat};
 use mynah_model::config::Priority;
 use mynah_stamp::Span;
 
@@ -92,15 +93,44 @@ fn key_value(flow: &KeyValueFlow) -> FlowOptions {
 }
 
 fn front(flow: &FrontFlow) -> FlowOptions {
-    let mut options = key_value(&flow.feed);
-    let FrontCache { small_share, small_max, region_bytes, ram_bytes, admitted } = flow.cache;
-    options.front = Some("cachelib".to_owned());
-    options.front_small = Some(percent(small_share));
-    options.front_small_max = Some(bytes(small_max.into()));
-    options.front_region = Some(bytes(region_bytes));
+    let FrontCache { engine, ram_bytes, admitted } = flow.cache;
+    let mut options = match &flow.feed {
+        Feed::Drawn(keys) => key_value(keys),
+        Feed::Trace(trace) => {
+            let mut options = FlowOptions {
+                trace: trace.path.to_str().map(str::to_owned),
+                trace_format: named(&KeyTraceFormat::ALL, trace.format),
+                trace_token_bytes: Some(bytes(trace.token_bytes)),
+                trace_repeat: unless(trace.repeat, 1),
+                ..FlowOptions::default()
+            };
+            match trace.depth {
+                Some(depth) => {
+                    options.trace_no_stall = Some("true".to_owned());
+                    options.iodepth = unless(depth, 1);
+                }
+                None => options.trace_speed = Some((trace.speed * 100.0).to_string()),
+            }
+            options
+        }
+    };
+    match engine {
+        Engine::CacheLib { small_share, small_max, region_bytes } => {
+            options.front = Some("cachelib".to_owned());
+            options.front_small = Some(percent(small_share));
+            options.front_small_max = Some(bytes(small_max.into()));
+            options.front_region = Some(bytes(region_bytes));
+        }
+        Engine::Objects { chunk_bytes, trims } => {
+            options.front = Some("objects".to_owned());
+            options.front_region = Some(bytes(chunk_bytes));
+            options.front_trim = trims.then(|| "true".to_owned());
+        }
+    }
     options.front_ram = Some(bytes(ram_bytes));
     options.front_admit = (admitted < 1.0).then(|| percent(admitted));
-    options.front_full = (!flow.full).then(|| "false".to_owned());
+    let is_drawn = matches!(flow.feed, Feed::Drawn(_));
+    options.front_full = (is_drawn && !flow.full).then(|| "false".to_owned());
     options
 }
 

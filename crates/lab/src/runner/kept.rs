@@ -11,7 +11,7 @@ use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_result::{Settled, TraceWrites};
-use mynah_workload::{FlowSpec, Limits, Source, TraceSource, When};
+use mynah_workload::{Feed, FlowSpec, Limits, Source, TraceSource, When};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -57,7 +57,9 @@ impl Place {
     pub(super) fn of(config: &Config, flows: &[FlowSpec], options: &RunOptions) -> Option<Place> {
         let states = options.states.as_ref()?;
         let known = flows.iter().all(|flow| match &flow.source {
-            Source::Synthetic(_) | Source::Front(_) => true,
+            Source::Synthetic(_) => true,
+            // Traces of caches are not looked into.
+            Source::Front(front) => matches!(front.feed, Feed::Drawn(_)),
             Source::Trace(trace) => !trace.is_pipe(),
             Source::KeyValue(_) => false,
         });

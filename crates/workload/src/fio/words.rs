@@ -544,19 +544,10 @@ const TABLE: &[(Meaning, &[&str])] = &[
         ],
     ),
     (
-        Meaning::Refused("data placement (FDP, streams, hints of lifetime) is not modelled"),
-        &[
-            "data_placement",
-            "dataplacement",
-            "dp_scheme",
-            "fdp",
-            "fdp_pli",
-            "fdp_pli_select",
-            "plid_select",
-            "plids",
-            "stream_id",
-            "write_hint",
-        ],
+        Meaning::Refused(
+            "hints of lifetime are not modelled; fdp=1 and plids say which data belong together",
+        ),
+        &["data_placement", "stream_id", "write_hint"],
     ),
     (
         Meaning::Refused("such commands are not simulated"),

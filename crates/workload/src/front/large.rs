@@ -1,15 +1,12 @@
 //! Regions of large objects: one is filled in DRAM and written as a whole, the one that was written
 //! first is reused.
 
+use super::PIECE_BYTES;
 use crate::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
 
 /// Objects begin at multiples of this, in bytes.
 const ALIGN: u64 = 4096;
-/// Bytes of the writes in which a region goes to the drive. An estimate: what Linux makes of one write
-/// of 16 MiB to a drive that takes as much at a time.
-const WRITE_BYTES: u64 = 256 << 10;
-
 /// Where an object is: region, first 4 KiB in it, bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -46,6 +43,11 @@ impl Regions {
         }
     }
 
+    /// Whether anything was put into one.
+    pub(super) fn is_used(&self) -> bool {
+        self.filled > 0 || self.open > 0 || self.full && !self.keys.is_empty()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
@@ -69,11 +71,12 @@ impl Regions {
 
     /// Appends an object; returns what is to be written, as first sectors and sectors: nothing, or a
     /// region.
-    pub(super) fn put(&mut self, key: u64, bytes: u32) -> Vec<(u64, u32)> {
+    pub(super) fn put(&mut self, key: u64, bytes: u64) -> Vec<(u64, u32)> {
         if self.keys.is_empty() {
             return vec![];
         }
-        let room = u64::from(bytes).next_multiple_of(ALIGN).min(self.region_bytes);
+        let bytes = bytes.min(self.region_bytes);
+        let room = bytes.next_multiple_of(ALIGN);
         let mut writes = vec![];
         if self.filled + room > self.region_bytes {
             writes = self.flush();
@@ -81,7 +84,7 @@ impl Regions {
         let entry = Entry {
             region: self.open as u32,
             at: (self.filled / ALIGN) as u32,
-            bytes: bytes.min(self.region_bytes as u32),
+            bytes: bytes as u32,
         };
         self.index.insert(key, entry);
         self.keys[self.open].push(key);
@@ -92,10 +95,10 @@ impl Regions {
     /// Writes the open region, and opens the next, whose objects are gone.
     fn flush(&mut self) -> Vec<(u64, u32)> {
         let first = self.sector(self.open, 0);
-        let pieces = self.region_bytes.div_ceil(WRITE_BYTES);
+        let pieces = self.region_bytes.div_ceil(PIECE_BYTES);
         let piece = |at: u64| {
-            let from = at * WRITE_BYTES;
-            let bytes = WRITE_BYTES.min(self.region_bytes - from);
+            let from = at * PIECE_BYTES;
+            let bytes = PIECE_BYTES.min(self.region_bytes - from);
             (first + from / SECTOR_BYTES, (bytes / SECTOR_BYTES) as u32)
         };
         let writes = (0..pieces).map(piece).collect();

@@ -34,18 +34,24 @@ pub(super) struct Buckets {
     buckets: Vec<Bucket>,
     /// Buckets that have had to make room.
     full: usize,
+    used: bool,
 }
 
 impl Buckets {
     pub(super) fn new(count: u64) -> Buckets {
         let mut buckets = vec![];
         buckets.resize_with(count as usize, Bucket::default);
-        Buckets { buckets, full: 0 }
+        Buckets { buckets, full: 0, used: false }
     }
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.buckets.is_empty()
+    }
+
+    /// Whether anything was put into one.
+    pub(super) fn is_used(&self) -> bool {
+        self.used
     }
 
     /// Whether most of them have had to make room.
@@ -85,6 +91,7 @@ impl Buckets {
     /// Puts an object into its bucket, and says where that is.
     pub(super) fn put(&mut self, key: u64, bytes: u32) -> (u64, u32) {
         self.forget(key);
+        self.used = true;
         let (at, hash) = self.of(key);
         let bucket = &mut self.buckets[at];
         let room = BUCKET_BYTES as u32 - BUCKET_OVERHEAD;

@@ -123,18 +123,22 @@ flow_options! {
     misses: "PERCENT" = "0" for Keys, served;
     /// With `kv`: keys that a List asks for, or `MIN-MAX`.
     list_keys: "N" = "100; 1-100 in ycsb-e" for Keys, served;
-    /// With `kv`: a cache of objects between the commands and the drive, which has blocks: `cachelib`,
-    /// small objects in buckets of 4 KiB by their hash, large ones in regions written as a log. With
-    /// `fdp` the first of `plids` is that of small objects, the second that of large ones.
-    front: "KIND" ["cachelib"];
-    /// With `front`: the share of the namespace that has the buckets of small objects.
+    /// With `kv`, or a trace of a cache: a cache of objects between the commands and the drive, which
+    /// has blocks. `cachelib`: small objects in buckets of 4 KiB by their hash, large ones in regions
+    /// written as a log; with `fdp` the first of `plids` is that of small objects, the second that of
+    /// large ones. `objects`: each in chunks of its own, the least recently used make room; with `fdp`
+    /// each power of two from 1 MiB on has the next of `plids`.
+    front: "KIND" ["cachelib", "objects"];
+    /// With `front=cachelib`: the share of the namespace that has the buckets of small objects.
     front_small: "PERCENT" = "4";
-    /// With `front`: the largest small object, its key included.
+    /// With `front=cachelib`: the largest small object, its key included.
     front_small_max: "SIZE" = "640";
-    /// With `front`: a region of large objects.
-    front_region: "SIZE" = "16m";
+    /// With `front`: a region of large objects, or a chunk of `objects`.
+    front_region: "SIZE" = "16m; 1m of objects";
+    /// With `front=objects`: what is given up is trimmed.
+    front_trim: "BOOL" = "false";
     /// With `front`: the objects that are in DRAM.
-    front_ram: "SIZE" = "64m";
+    front_ram: "SIZE" = "64m; 0 of mlperf-kv";
     /// With `front`: how much of what leaves DRAM goes to the drive; the rest is dropped, at random.
     front_admit: "PERCENT" = "100";
     /// With `front`: whether the cache is full when the flow begins, as one that has run for long.
@@ -249,6 +253,8 @@ flow_options! {
     trace_remap: "HOW" ["none", "modulo"] = "none, they are errors" for Traces;
     /// The percentage of the trace that is replayed, from its start.
     trace_percent: "PERCENT" = "100" for Traces;
+    /// With `front` and a trace of requests to a language model: bytes that a token takes.
+    trace_token_bytes: "SIZE" = "320k" for Traces;
     /// How many times the trace is replayed.
     trace_repeat: "N" = "1" for Traces;
     /// Writes say which data they belong with (NVMe FDP): they name the placement handles of the

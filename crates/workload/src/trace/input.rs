@@ -57,7 +57,7 @@ type Packed<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
 /// The file or stream that a trace is read from.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     File(File),
     Stdin(std::io::Stdin),
 }
@@ -73,7 +73,7 @@ impl Read for Source {
 
 /// The bytes of a trace, decompressed if need be.
 #[derive(Debug)]
-pub(super) struct Input<R: Read> {
+pub(crate) struct Input<R: Read> {
     /// Bytes that were read to look at them, and are to be delivered first.
     first: Cursor<Vec<u8>>,
     rest: Unpacked<R>,
@@ -151,7 +151,7 @@ fn damaged(format: &str, error: &dyn std::fmt::Display) -> Error {
 }
 
 /// Frames of zstd, one after the other.
-pub(super) struct Zstd<R: Read> {
+pub(crate) struct Zstd<R: Read> {
     packed: Packed<R>,
     decoder: FrameDecoder,
 }
