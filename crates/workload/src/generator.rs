@@ -273,11 +273,6 @@ impl FlowSpec {
                         "it would never end; give it a limit: runtime, number_ios or io_size",
                     ));
                 }
-                if self.jobs > 1 {
-                    let problem = "a front is one cache: numjobs must be 1; iodepth says how many \
-                                   of its requests are outstanding";
-                    return Err(self.error(problem));
-                }
                 let own = seed_of(when.first_stream() + u64::from(job_index));
                 let seeds = (own, seed_of(seed::ALL_JOBS));
                 Stream::Front(Box::new(self.front(flow, capacity_sectors, seeds)?))
@@ -335,7 +330,7 @@ impl FlowSpec {
                 let clock = self.clock(keys.mode)?;
                 let drawn = DrawnKeys::new(keys, (0, 1), own, of_flow, clock);
                 let drawn = drawn.map_err(|problem| self.error(problem))?;
-                Asking::Drawn(Box::new(drawn), keys.clone())
+                Asking::Drawn(Box::new(drawn))
             }
             Feed::Trace(trace) => Asking::of_trace(trace)?,
         };

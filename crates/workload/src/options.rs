@@ -128,7 +128,14 @@ impl FlowOptions {
             namespace: NamespaceId(self.positive("namespace", 1, u32::MAX)?),
             priority: self.choice("priority", &PRIORITIES)?.unwrap_or_default(),
             port: self.choice("port", &PORTS)?.unwrap_or_default(),
-            jobs: self.positive("numjobs", 1, 65_535)?,
+            jobs: match self.positive("numjobs", 1, 65_535)? {
+                jobs if jobs > 1 && self.front.is_some() => {
+                    let problem = "a cache in front is one job; iodepth says how many of its \
+                                   requests are outstanding";
+                    return Err(self.error("numjobs", problem));
+                }
+                jobs => jobs,
+            },
             limits: self.limits()?,
             schedule: self.schedule()?,
             after_previous: self.flag("wait_for_previous")?,

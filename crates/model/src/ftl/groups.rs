@@ -182,6 +182,9 @@ impl Ftl {
     /// The group that what is moved from `ppn` waits and lies with.
     #[inline]
     pub(crate) fn group_of_moved(&self, content: Content, ppn: Ppn) -> u8 {
+        if !self.is_grouped() {
+            return 0;
+        }
         match (&self.handles, content) {
             (Some(handles), Content::Unit(_)) => handles.group_of_moved(ppn),
             _ => u8::from(self.is_hot(content)),

@@ -300,12 +300,17 @@ impl Drive {
         group: Option<u8>,
     ) -> Option<WriteIndex> {
         let ftl = &mut self.ftl;
-        let unit = match group {
-            Some(group) => ftl.take_of_group(plane, class, group),
-            None => ftl.units.pop_front(&mut ftl.planes[plane].queues.writes[usize::from(class)]),
+        let (unit, queues) = match group {
+            Some(group) => {
+                let unit = ftl.take_of_group(plane, class, group);
+                (unit, &mut ftl.planes[plane].queues)
+            }
+            None => {
+                let queues = &mut ftl.planes[plane].queues;
+                (ftl.units.pop_front(&mut queues.writes[usize::from(class)]), queues)
+            }
         };
         let unit = unit.expect("a unit");
-        let queues = &mut ftl.planes[plane].queues;
         let u = &ftl.units[unit];
         match class {
             CLASS_TABLES => {}

@@ -314,6 +314,7 @@ impl Drive {
         }
         let last = self.flash.last_program(&self.ftl, die, class);
         let ftl = &mut self.ftl;
+        let is_grouped = ftl.is_grouped();
         let u = &mut ftl.units[unit];
         u.state = UnitState::Queued;
         let forced = !u.cached || u.through;
@@ -327,11 +328,11 @@ impl Drive {
                 queues.forced += u32::from(forced);
             }
         }
-        if ftl.is_grouped() {
+        if is_grouped {
+            cold_path();
             ftl.enqueue_in_group(unit, plane);
         } else {
-            let list = &mut ftl.planes[plane].queues.writes[usize::from(class)];
-            ftl.units.push_back(list, unit);
+            ftl.units.push_back(&mut queues.writes[usize::from(class)], unit);
         }
         let (part, of) = ((unit, watched), (die, class));
         self.flash.program_waits(&mut self.kernel, &mut self.ftl, part, of, last);

@@ -249,7 +249,7 @@ struct Object {
 /// Where commands come from.
 #[derive(Debug)]
 pub(crate) enum Asking {
-    Drawn(Box<DrawnKeys>, KeyValueFlow),
+    Drawn(Box<DrawnKeys>),
     Trace(Box<KeyTraceReader>, u64),
 }
 
@@ -276,7 +276,7 @@ impl DrawnFront {
         sectors: u64,
         handles: Handles,
     ) -> Result<DrawnFront, String> {
-        let is_drawn = matches!(asking, Asking::Drawn(..));
+        let is_drawn = matches!(asking, Asking::Drawn(_));
         let mut front = DrawnFront {
             asking,
             handles,
@@ -324,7 +324,7 @@ impl DrawnFront {
     /// Performs one command; false: there are no more.
     fn perform(&mut self) -> bool {
         match &mut self.asking {
-            Asking::Drawn(keys, _) => match keys.next() {
+            Asking::Drawn(keys) => match keys.next() {
                 Some(planned) => self.perform_drawn(planned),
                 None => return false,
             },
@@ -345,20 +345,19 @@ impl DrawnFront {
         else {
             return;
         };
-        let Asking::Drawn(_, flow) = &self.asking else { return };
-        let key_bytes = u64::from(flow.key_size.of(key));
-        let first = key_bytes + u64::from(flow.initial_value(key));
-        let bytes = key_bytes + u64::from(value);
+        let gets = !matches!(action, KeyAction::Store | KeyAction::Update | KeyAction::Delete);
+        let in_dram = gets && self.dram.get(&key).is_some();
+        let Asking::Drawn(keys) = &self.asking else { return };
+        let (key_bytes, first) = if in_dram { (0, 0) } else { keys.first_sizes(key) };
+        if gets && !in_dram {
+            self.fetch(key, key_bytes + first, arrival);
+        }
         match action {
-            KeyAction::Store | KeyAction::Update => self.set(key, bytes, arrival),
-            KeyAction::Retrieve | KeyAction::Exist | KeyAction::List => {
-                self.get(key, first, arrival);
-            }
-            KeyAction::ReadModifyWrite => {
-                self.get(key, first, arrival);
-                self.set(key, bytes, arrival);
+            KeyAction::Store | KeyAction::Update | KeyAction::ReadModifyWrite => {
+                self.set(key, key_bytes + u64::from(value), arrival);
             }
             KeyAction::Delete => self.delete(key, arrival),
+            KeyAction::Retrieve | KeyAction::Exist | KeyAction::List => {}
         }
     }
 
@@ -392,9 +391,13 @@ impl DrawnFront {
 
     /// Looks for an object; one of `bytes` that is nowhere is fetched and stored.
     fn get(&mut self, key: u64, bytes: u64, arrival: Option<Time>) {
-        if self.dram.get(&key).is_some() {
-            return;
+        if self.dram.get(&key).is_none() {
+            self.fetch(key, bytes, arrival);
         }
+    }
+
+    /// Brings an object to DRAM, from the drive if it is there.
+    fn fetch(&mut self, key: u64, bytes: u64, arrival: Option<Time>) {
         let object = match self.store.find(key) {
             Some((pieces, bytes)) => {
                 self.io(Operation::Read, &pieces, PlacementId::default(), arrival);

@@ -209,6 +209,11 @@ impl DrawnKeys {
         })
     }
 
+    /// Bytes of a key, and of the first value under it.
+    pub(crate) fn first_sizes(&self, key: u64) -> (u64, u64) {
+        (u64::from(self.flow.key_size.of(key)), u64::from(self.sizes.of(key)))
+    }
+
     fn action(&mut self) -> KeyAction {
         match self.actions[..] {
             [(_, only)] => only,
