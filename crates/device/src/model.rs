@@ -6,7 +6,7 @@ use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
 use mynah_model::Drive;
 use mynah_model::config::Fault;
-use mynah_model::io::{self, Control, Direction, QueueId, Request, Tag};
+use mynah_model::io::{self, Control, Direction, NamespaceId, PlacementId, QueueId, Request, Tag};
 use mynah_model::keys::{Decision, KeyRequest, LostPair};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
@@ -36,6 +36,14 @@ impl ModelRequest {
             ModelRequest::Fetch { queue } | ModelRequest::Transfer { queue, .. } => queue,
         }
     }
+}
+
+/// Which reclaim unit handle a write is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) handle: u8,
+    /// Whether the host had named no placement handle that there is.
+    pub(crate) is_unknown: bool,
 }
 
 /// The drive, with who listens to its inputs and what it waits for.
@@ -255,6 +263,47 @@ impl Model {
     /// The pairs that were lost with the power.
     pub(crate) fn take_lost_pairs(&mut self) -> Vec<LostPair> {
         self.drive.take_lost_pairs()
+    }
+
+    /// The reclaim unit handles that writes to a pool may be for; none of a drive without data
+    /// placement.
+    pub(crate) fn handles_of(&self, pool: NamespaceId) -> &[u8] {
+        self.drive.placement_handles(pool).unwrap_or_default()
+    }
+
+    /// What says to the drive that a write to a pool is for this reclaim unit handle: the first of the
+    /// pool's, if it has no such one.
+    #[inline]
+    pub(crate) fn placement(&self, pool: NamespaceId, placed: Placed) -> PlacementId {
+        let handles = self.handles_of(pool);
+        let at = match handles.get(usize::from(placed.handle)) {
+            // Mostly pools have all of them, in order.
+            Some(handle) if *handle == placed.handle => usize::from(placed.handle),
+            _ => handles.iter().position(|handle| *handle == placed.handle).unwrap_or(0),
+        };
+        match placed.is_unknown && at == 0 {
+            // It goes to the pool's first as well, and is counted.
+            true => PlacementId(u16::MAX),
+            false => PlacementId(at as u16),
+        }
+    }
+
+    /// The control that has a reclaim unit handle refer to another reclaim unit.
+    pub(crate) fn update_of(&self, handle: u8) -> Option<Control> {
+        let pools = (1..).map_while(|id| {
+            Some((NamespaceId(id), self.drive.placement_handles(NamespaceId(id))?))
+        });
+        let mut found = pools.filter_map(|(pool, handles)| {
+            let at = handles.iter().position(|it| *it == handle)?;
+            Some(Control::UpdateHandle(pool, PlacementId(at as u16)))
+        });
+        found.next()
+    }
+
+    /// Bytes that can still be written to the reclaim unit of a handle, and bytes of a whole one.
+    pub(crate) fn unit_left(&self, handle: u8) -> Option<(u64, u64)> {
+        let unit = u64::from(self.drive.config().mapping.unit_bytes);
+        Some((self.drive.reclaim_unit_left(handle)? * unit, self.drive.reclaim_unit_bytes()?))
     }
 
     /// The bytes of the store that belong to a pool: first, and behind the last.

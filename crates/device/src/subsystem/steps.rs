@@ -140,6 +140,7 @@ impl Subsystem {
 
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
+        self.look_at_moved();
         let Some(command) = self.commands.get(index) else { return };
         let (slot, own) = (command.queue(), command.kind() == CommandKind::Admin);
         let queue = match command.kind() {
@@ -151,7 +152,7 @@ impl Subsystem {
             _ => QueueId(slot as u16),
         };
         let request = Request {
-            placement: Default::default(),
+            placement: step.placement,
             tag: Tag(index),
             operation: step.operation,
             namespace: step.pool,

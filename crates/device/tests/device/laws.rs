@@ -59,7 +59,7 @@ proptest! {
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
         let size = if large { 4096 } else { 512 };
-        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32) };
+        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32), handles: vec![] };
         let mut world = World::with(timing, |config| config.namespaces = vec![namespace], |_| {});
         let (_, first, id) = world.host();
         let second = world.io_queue_as(HOST, id, 2);

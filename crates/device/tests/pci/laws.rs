@@ -84,7 +84,7 @@ proptest! {
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
         let size = if large { 4096 } else { 512 };
-        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32) };
+        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32), handles: vec![] };
         let store: Box<dyn Store> =
             if lazy { Box::<LazyStore>::default() } else { Box::new(RamStore::new()) };
         let config = |config: &mut SubsystemConfig, _: &mut FunctionConfig| {
