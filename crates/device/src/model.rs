@@ -5,7 +5,7 @@ use crate::Tap;
 use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
 use mynah_model::Drive;
-use mynah_model::config::Fault;
+use mynah_model::config::{Config, Fault};
 use mynah_model::io::{self, Control, Direction, NamespaceId, PlacementId, QueueId, Request, Tag};
 use mynah_model::keys::{Decision, KeyRequest, LostPair};
 use mynah_stamp::{Span, Time};
@@ -85,6 +85,18 @@ impl Model {
         &self.drive
     }
 
+    /// What the drive is like.
+    #[inline]
+    pub(crate) fn config(&self) -> &Config {
+        self.drive.config()
+    }
+
+    /// How far the drive has come.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        self.drive.now()
+    }
+
     /// When the power fails next, if it is known to.
     #[inline]
     pub(crate) fn next_power_cut(&self) -> Option<Time> {
@@ -110,14 +122,14 @@ impl Model {
 
     /// Whether data that a write has completed with can be lost with the power.
     pub(crate) fn has_volatile_cache(&self) -> bool {
-        let cache = self.drive.config().cache;
+        let cache = self.config().cache;
         cache.is_some_and(|cache| cache.mode.writes() && !cache.power_loss_protection)
     }
 
     /// Whether both halves of a fused operation can be in the controller at once: the second is
     /// fetched while the first waits for it.
     pub(crate) fn can_fuse(&self, timing: Timing) -> bool {
-        let queues = &self.drive.config().queues;
+        let queues = &self.config().queues;
         timing == Timing::Immediate || queues.fetch_size > 1 && queues.command_slots > 1
     }
 
@@ -133,7 +145,7 @@ impl Model {
     /// The moment at which an input takes effect, where the subsystem has come to `now`.
     #[inline]
     fn moment(&self, now: Time) -> Time {
-        now.max(self.drive.now())
+        now.max(self.now())
     }
 
     /// Gives the drive a control.
@@ -302,7 +314,7 @@ impl Model {
 
     /// Bytes that can still be written to the reclaim unit of a handle, and bytes of a whole one.
     pub(crate) fn unit_left(&self, handle: u8) -> Option<(u64, u64)> {
-        let unit = u64::from(self.drive.config().mapping.unit_bytes);
+        let unit = u64::from(self.config().mapping.unit_bytes);
         Some((self.drive.reclaim_unit_left(handle)? * unit, self.drive.reclaim_unit_bytes()?))
     }
 
@@ -323,14 +335,14 @@ impl Model {
     /// way. `None` if it does not come to rest before its power fails, or goes on collecting without
     /// end.
     pub(crate) fn bring_to_rest(&mut self) -> Option<&mut Drive> {
-        let end = self.drive.now() + REST_MAX;
+        let end = self.now() + REST_MAX;
         let end = self.power_cuts.front().map_or(end, |&cut| end.min(cut));
         let pages_max = self.drive.pages_programmed() + self.drive.tidying_pages_max();
-        self.drive.control(self.drive.now(), Control::Reset).ok()?;
+        self.drive.control(self.now(), Control::Reset).ok()?;
         loop {
             // Whoever would answer has gone.
             while self.drive.poll().is_some() {}
-            self.drive.control(self.drive.now(), Control::WriteBack).ok()?;
+            self.drive.control(self.now(), Control::WriteBack).ok()?;
             if self.drive.is_at_rest() {
                 break;
             }
@@ -338,14 +350,14 @@ impl Model {
                 return None;
             }
             // What is to come much later, a fault, is not waited for.
-            match self.drive.next_at().map(|at| at.min(self.drive.now() + REST_STEP)) {
+            match self.drive.next_at().map(|at| at.min(self.now() + REST_STEP)) {
                 Some(at) if at < end => self.drive.advance(at),
                 Some(_) => return None,
                 None => break,
             }
         }
         // Messages that are still on the link cross it.
-        let last = self.drive.now() + Span::from_us(1);
+        let last = self.now() + Span::from_us(1);
         if last < end {
             self.drive.advance(last);
         }

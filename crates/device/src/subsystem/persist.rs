@@ -132,9 +132,12 @@ impl Subsystem {
         }
         put_reservations(all, namespace.reservations());
         if self.placement.is_some() {
-            put(all, u64::from(namespace.are_handles_chosen()), 1);
-            put(all, namespace.handles().len() as u64, 1);
-            all.extend_from_slice(namespace.handles());
+            let (handles, are_chosen) = (namespace.handles(), namespace.are_handles_chosen());
+            let are_all = handles == self.all_handles(namespace.extents());
+            let list = if are_all { &[] } else { handles };
+            put(all, u64::from(are_chosen) | u64::from(are_all) << 1, 1);
+            put(all, list.len() as u64, 1);
+            all.extend_from_slice(list);
         }
     }
 
@@ -383,19 +386,19 @@ impl Subsystem {
     /// Gives a namespace the placement handles that it had. Where it had none because the drive had no
     /// data placement then, or the drive has not those reclaim unit handles any more, it gets all that
     /// there are, as a new one of the drive's description.
-    fn restore_handles(
-        &self,
-        namespace: &mut Namespace,
-        kept: Option<(bool, Vec<u8>)>,
-        places: bool,
-    ) {
+    fn restore_handles(&self, namespace: &mut Namespace, kept: Option<Handles>, places: bool) {
         if self.placement.is_none() || !places || namespace.holds_pairs() {
             return;
         }
-        let fits = |list: &Vec<u8>| self.can_have_handles(list, namespace.extents());
-        let (are_chosen, handles) = kept
-            .filter(|(_, list)| fits(list))
-            .unwrap_or_else(|| (true, self.all_handles(namespace.extents())));
+        let extents = namespace.extents();
+        let (handles, are_chosen) = match kept {
+            Some(Handles { are_chosen, are_all: false, list })
+                if self.can_have_handles(&list, extents) =>
+            {
+                (list, are_chosen)
+            }
+            kept => (self.all_handles(extents), kept.is_none_or(|it| it.are_chosen)),
+        };
         namespace.set_handles(handles, are_chosen);
     }
 
@@ -412,11 +415,19 @@ impl Subsystem {
     }
 }
 
-/// The placement handles of a namespace, and whether somebody has chosen them.
-fn take_handles(reader: &mut Reader<'_>) -> Option<(bool, Vec<u8>)> {
-    let (are_chosen, count) = (reader.number(1)? != 0, reader.number(1)?);
-    let handles = (0..count).map(|_| reader.number(1).map(|handle| handle as u8));
-    Some((are_chosen, handles.collect::<Option<Vec<u8>>>()?))
+/// The placement handles of a namespace.
+struct Handles {
+    are_chosen: bool,
+    /// Whether they are all that there are, in order; then there is no list.
+    are_all: bool,
+    list: Vec<u8>,
+}
+
+fn take_handles(reader: &mut Reader<'_>) -> Option<Handles> {
+    let (flags, count) = (reader.number(1)?, reader.number(1)?);
+    let list = (0..count).map(|_| reader.number(1).map(|handle| handle as u8));
+    let list = list.collect::<Option<Vec<u8>>>()?;
+    Some(Handles { are_chosen: flags & 1 != 0, are_all: flags & 2 != 0, list })
 }
 
 /// Which pairs belong to a description, if any do.

@@ -146,7 +146,7 @@ impl Subsystem {
         if let Some(value) = self.shared_feature(feature, namespace, current) {
             return Ok(Outcome::Done(value.into()));
         }
-        let defaults = Features::of(&self.model.drive().config().queues);
+        let defaults = Features::of(&self.model.config().queues);
         let controller = self.controllers.need(context.controller)?;
         let queues_max = controller.queues_max();
         let features = if current { controller.features() } else { &defaults };

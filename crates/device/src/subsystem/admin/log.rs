@@ -208,6 +208,11 @@ impl Subsystem {
         let capacity = u128::from(self.media.data_bytes());
         let errors = self.controllers.errors(Role::Io).count();
         let wear = self.wear();
+        // With data placement what is amplified is compared with it, so it is counted by the same.
+        let written = match self.has_placement() {
+            true => u128::from(counters.host_bytes_written).div_ceil(BILLION),
+            false => sectors(counts.sectors_written),
+        };
         let mut group = EnduranceGroup {
             // The group's bits are where SMART has them.
             critical_warning: wear.warning,
@@ -215,12 +220,11 @@ impl Subsystem {
             spare_threshold: SPARE_THRESHOLD,
             percentage_used: wear.used,
             endurance_estimate: U128::new(
-                u128::from(self.model.drive().config().geometry.raw_bytes())
-                    * u128::from(wear.endured)
+                u128::from(self.model.config().geometry.raw_bytes()) * u128::from(wear.endured)
                     / BILLION,
             ),
             data_units_read: U128::new(sectors(counts.sectors_read)),
-            data_units_written: U128::new(sectors(counts.sectors_written)),
+            data_units_written: U128::new(written),
             media_units_written: U128::new(media.div_ceil(BILLION)),
             host_reads: U128::new(u128::from(counts.reads)),
             host_writes: U128::new(u128::from(counts.writes)),
@@ -259,7 +263,7 @@ impl Subsystem {
         ] {
             field.set(value);
         }
-        page.unit_bytes.set(self.model.drive().config().mapping.unit_bytes);
+        page.unit_bytes.set(self.model.config().mapping.unit_bytes);
         page.as_bytes().to_vec()
     }
 

@@ -164,7 +164,7 @@ impl Subsystem {
         let Some(counters) = self.model.drive().placement_counters() else { return };
         let moved: Vec<u64> = counters.handles.iter().map(|handle| handle.units_moved).collect();
         let Some((handle, units)) = placement.take_moved(now, &moved) else { return };
-        let bytes = units * u64::from(self.model.drive().config().mapping.unit_bytes);
+        let bytes = units * u64::from(self.model.config().mapping.unit_bytes);
         let users = self.namespaces.iter().filter(|it| it.handles().contains(&handle));
         let users: Vec<&Namespace> = users.collect();
         let user = if let [user] = users[..] { Some(user) } else { None };
@@ -193,9 +193,9 @@ impl Subsystem {
     pub(super) fn ocp_smart(&self) -> Vec<u8> {
         let counters = self.model.drive().counters();
         let (counts, wear) = (self.health.counts(), self.wear());
-        let raw = self.model.drive().config().geometry.raw_bytes();
+        let raw = self.model.config().geometry.raw_bytes();
         let used: u64 = self.namespaces.iter().map(|it| it.blocks()).sum();
-        let protected = self.model.drive().config().cache;
+        let protected = self.model.config().cache;
         let protected = protected.is_some_and(|cache| cache.power_loss_protection);
         let mut log = OcpSmart {
             media_written: U128::new(counters.flash_bytes_programmed().into()),
