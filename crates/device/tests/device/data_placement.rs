@@ -7,9 +7,7 @@ use mynah_device::{
     Timing,
 };
 use mynah_model::Drive;
-use mynah_model::config::{
-    CollectionUnit, Config, DataPlacement, Isolation, Placement, Victims, WriteFrontiers,
-};
+use mynah_model::config::{Config, Fault, Isolation};
 use mynah_model::io::{self, Control, Operation, PlacementId, QueueId, Request, Tag};
 use mynah_model::keys::{Decision, KeyRequest};
 use mynah_stamp::{Span, Time};
@@ -21,21 +19,6 @@ use zerocopy::IntoBytes;
 
 /// Bytes of a reclaim unit of [`placing`]: four planes of sixteen pages of 8 KiB.
 const UNIT_BYTES: u64 = 4 * 16 * 8192;
-const HANDLES: u8 = 4;
-
-/// Has a drive place data by four handles.
-fn placing(config: &mut Config) {
-    config.geometry.blocks_per_plane = 48;
-    config.gc.unit = CollectionUnit::Superblock;
-    config.gc.frontiers = WriteFrontiers::Separate;
-    config.placement = Placement::Striped;
-    config.data_placement = Some(DataPlacement {
-        handles: HANDLES,
-        isolation: Isolation::Initial,
-        victims: Victims::All,
-        superblocks: 1,
-    });
-}
 
 fn persistently(config: &mut Config) {
     placing(config);
@@ -977,8 +960,6 @@ fn configured_handles_that_cannot_be() {
     assert_eq!(subsystem(&[0], |_| {}), Err(SubsystemError::NoHandles(1)));
 }
 
-/// A reset of the controller leaves handles where they are; so does a power cut, but for what was
-/// lost with the cache.
 #[test]
 fn handles_stay_where_they_are_through_a_reset() {
     let mut world = world();
@@ -991,4 +972,49 @@ fn handles_stay_where_they_are_through_a_reset() {
     let (admin, io, _) = world.host_as("nqn.2026-11.test:other");
     assert_eq!(handles(&mut world, io, 1), before);
     assert_eq!(events(&mut world, admin, true).len(), 0);
+}
+
+/// A power cut takes what was in the cache, and the rest of a unit whose handle was updated; all else
+/// is written behind what was there.
+#[test]
+fn handles_go_on_where_they_were_after_a_power_cut() {
+    let at = Time::ZERO + Span::from_ms(200);
+    let cut = |config: &mut Config| {
+        placing(config);
+        config.faults.push(Fault::PowerCut { at, recovery: Span::from_ms(5) });
+    };
+    let mut world = World::with(Timing::Modelled, |_| {}, cut);
+    let (admin, io, _) = world.host();
+    for handle in 0..4 {
+        wants(&mut world, admin, 1, handle, &[0, 2, 3]);
+    }
+    // Two pages of each, on flash; of one handle something that is not, when it is updated.
+    for identifier in 0..4u16 {
+        let start = u64::from(identifier) * 32;
+        let data = pattern(start, 32 * 512);
+        assert_eq!(world.status(io, placed(start, 32, identifier), &data), Status::SUCCESS);
+    }
+    world.status(io, entry_of_flush(), &[]);
+    let before: Vec<u64> = handles(&mut world, io, 1).iter().map(|it| it.2).collect();
+    world.wait(at.since(world.now) - Span::from_us(60));
+    assert_eq!(world.status(io, placed(256, 8, 2), &pattern(9, 4096)), Status::SUCCESS);
+    let (entry, data) = update(1, &[2]);
+    assert_eq!(world.status(io, entry, &data), Status::SUCCESS);
+    assert!(world.now < at);
+    world.wait(Span::from_ms(10));
+    let (admin, io, _) = world.host();
+    let mut expected = before;
+    expected[2] = UNIT_BYTES / 512;
+    let after: Vec<u64> = handles(&mut world, io, 1).iter().map(|it| it.2).collect();
+    assert_eq!(after, expected);
+    let events = events(&mut world, admin, true);
+    assert_eq!(events.iter().map(|event| event[0]).collect::<Vec<_>>(), [0], "the update's");
+    for identifier in 0..4u16 {
+        let start = u64::from(identifier) * 32;
+        assert_eq!(world.call(io, read(start, 32), &[]).1, pattern(start, 32 * 512));
+        let data = pattern(start + 1, 32 * 512);
+        assert_eq!(world.status(io, placed(start, 32, identifier), &data), Status::SUCCESS);
+        assert_eq!(world.call(io, read(start, 32), &[]).1, data);
+    }
+    world.subsystem.drive().check().expect("the invariants hold");
 }
