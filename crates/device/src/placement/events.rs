@@ -26,9 +26,6 @@ pub(crate) const TYPES: [u8; 6] = [
 /// Most events that are kept of hosts, and of the controller: what a log page of 4 KiB has room for.
 const KEPT_MAX: usize = 63;
 
-/// The events of hosts, for [`Events::log`].
-pub(crate) const HOST: bool = true;
-
 /// What has happened, to which reclaim unit handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {

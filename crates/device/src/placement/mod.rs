@@ -7,7 +7,7 @@
 
 mod events;
 
-pub(crate) use events::{Event, Events, HOST, TYPES};
+pub(crate) use events::{Event, Events, TYPES};
 
 use mynah_model::config::{DataPlacement, Isolation};
 use mynah_stamp::{Span, Time};

@@ -92,17 +92,17 @@ impl Subsystem {
                 slot.account().check(HELD_BYTES_MAX)?;
                 all_there()
             }
-            // On a drive with data placement; else there is no such command, which is found out below.
-            admin::DIRECTIVE_RECEIVE if self.has_placement() && role == Role::Io => {
-                let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
-                slot.account().check(HELD_BYTES_MAX)?;
-                all_there()
-            }
             admin::SET_FEATURES => all_there(),
             admin::ASYNCHRONOUS_EVENT_REQUEST | admin::KEEP_ALIVE => Ok(()),
             _ if role == Role::Discovery => Err(Status::INVALID_OPCODE.do_not_retry()),
             admin::ABORT => Ok(()),
             _ if self.admin.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
+            // Without data placement there is no such command, which is found out below.
+            admin::DIRECTIVE_RECEIVE if self.has_placement() => {
+                let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
+                slot.account().check(HELD_BYTES_MAX)?;
+                all_there()
+            }
             _ => all_there(),
         }
     }

@@ -5,7 +5,7 @@
 use super::Context;
 use super::identify::GROUP;
 use crate::namespaces::{Extent, Namespace};
-use crate::placement::{Bytes, Event, HOST, Placement, TYPES};
+use crate::placement::{Bytes, Event, Placement, TYPES};
 use crate::subsystem::nvm::placement::LIST_MAX;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
@@ -142,7 +142,7 @@ impl Subsystem {
         let mut head = PlacementEvents::default();
         let mut events = Vec::new();
         if let Some(placement) = &self.placement {
-            let kept = placement.events().log(of_hosts == HOST);
+            let kept = placement.events().log(of_hosts);
             head.events.set(kept.len() as u32);
             events.extend(kept.iter().flat_map(|event| event.as_bytes().to_vec()));
         }
