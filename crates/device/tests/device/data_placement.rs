@@ -860,6 +860,18 @@ fn namespaces_are_created_with_lists_of_handles() {
     let entry = with(blocks(nvm::WRITE, 2, 0, 8), 2, 0);
     assert_eq!(world.status(io, entry, &pattern(1, 4096)), Status::SUCCESS);
     assert_eq!(handles(&mut world, io, 1)[0].2, UNIT_BYTES / 512 - 8);
+    // Those that share a handle have one format.
+    let of_format = |list: &[u16], format: u8| {
+        let mut wish = wish(64, list);
+        wish[26] = format;
+        wish
+    };
+    assert_eq!(create(&mut world, admin, &of_format(&[1, 0], 1)), Err(Status::FORMAT_INVALID));
+    assert_eq!(create(&mut world, admin, &of_format(&[], 1)), Err(Status::FORMAT_INVALID));
+    delete_all(&mut world, admin);
+    assert_eq!(create(&mut world, admin, &of_format(&[1, 0], 1)), Ok(1));
+    assert_eq!(create(&mut world, admin, &of_format(&[0], 1)), Ok(2));
+    assert_eq!(create(&mut world, admin, &of_format(&[2], 0)), Ok(3));
     // There is none left for the controller once lists have them all.
     delete_all(&mut world, admin);
     assert_eq!(create(&mut world, admin, &wish(1024, &[3, 2, 1, 0])), Ok(1));

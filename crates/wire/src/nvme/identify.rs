@@ -334,7 +334,7 @@ structures! {
         pub vendor: [u8; 3712],
     }
 
-    /// What Namespace Management wants of data placement (NVM Command Set 1.1, figure 134): bytes 384
+    /// What Namespace Management wants of data placement (NVM Command Set 1.2, figure 125): bytes 384
     /// to 767 of its data.
     pub struct NamespacePlacement: 384 {
         /// LBSTM: logical block storage tag mask.

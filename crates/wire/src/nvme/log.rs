@@ -290,7 +290,7 @@ structures! {
         pub vendor: [u8; 24],
     }
 
-    /// What is specific to [`placement_event::MEDIA_REALLOCATED`] (NVM Command Set 1.1, section
+    /// What is specific to [`placement_event::MEDIA_REALLOCATED`] (NVM Command Set 1.2, section
     /// 4.1.4.7.1.1).
     pub struct MediaReallocated: 16 {
         /// The LBA is valid (0).

@@ -58,7 +58,8 @@ impl Subsystem {
         let extents = self.namespaces.space_mut().take(bytes).ok_or(insufficient)?;
         let (id, shared) = (at as u32 + 1, wish.multipath & 1 != 0);
         let nobody = ControllerSet::none();
-        let (handles, are_chosen) = match self.wished_handles(context.data, &extents) {
+        let (handles, are_chosen) = match self.wished_handles(context.data, &extents, block_format)
+        {
             Ok(wished) => wished,
             Err(status) => {
                 self.namespaces.space_mut().give_back(&extents);

@@ -4,7 +4,7 @@
 
 use super::Context;
 use super::identify::GROUP;
-use crate::namespaces::{Extent, Namespace};
+use crate::namespaces::{Extent, Format, Namespace};
 use crate::placement::{Bytes, Event, Placement, TYPES};
 use crate::subsystem::nvm::placement::LIST_MAX;
 use crate::subsystem::{Outcome, Subsystem};
@@ -360,13 +360,14 @@ impl Subsystem {
     }
 
     /// The reclaim unit handles of a new namespace's placement handles, and whether its host has chosen
-    /// them: those of its list, or one that the controller chooses (NVM Command Set 1.1, section
-    /// 4.1.6.4). The controller has one for all namespaces without a list (Base 2.1, section
-    /// 5.1.12.1.29), which no list may name, and takes none that a list has.
+    /// them: those of its list, or one that the controller chooses (NVM Command Set 1.2, section 4.1.6).
+    /// The controller has one for all namespaces without a list, which no list may name, and takes none
+    /// that a list has.
     pub(super) fn wished_handles(
         &self,
         data: &[u8],
         extents: &[Extent],
+        format: Format,
     ) -> Result<(Vec<u8>, bool), Status> {
         let Some(placement) = self.placement.as_ref().filter(|it| it.is_enabled()) else {
             // It is not looked at.
@@ -376,25 +377,32 @@ impl Subsystem {
         let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
         let wish = data.get(384..).ok_or(short)?;
         let (wish, _) = NamespacePlacement::ref_from_prefix(wish).map_err(|_| short)?;
-        let count = usize::from(wish.count.get());
-        if count == 0 {
-            let fits = |handle: &u8| self.can_have_handles(&[*handle], extents);
-            let with_use = |wanted| {
-                let mut all = (0..placement.handles()).rev().filter(fits);
-                all.find(|handle| self.use_of(*handle) == wanted)
-            };
-            let chosen = with_use(2).or_else(|| with_use(0)).ok_or(bad)?;
-            return Ok((vec![chosen], false));
+        let (handles, are_chosen) = match usize::from(wish.count.get()) {
+            0 => {
+                let fits = |handle: &u8| self.can_have_handles(&[*handle], extents);
+                let with_use = |wanted| {
+                    let mut all = (0..placement.handles()).rev().filter(fits);
+                    all.find(|handle| self.use_of(*handle) == wanted)
+                };
+                (vec![with_use(2).or_else(|| with_use(0)).ok_or(bad)?], false)
+            }
+            count if count > LIST_MAX => return Err(bad),
+            count => {
+                let list = wish.handles[..count].iter().map(|handle| u8::try_from(handle.get()));
+                let list = list.collect::<Result<Vec<u8>, _>>().map_err(|_| bad)?;
+                let is_ours = |handle: &u8| self.use_of(*handle) == 2;
+                if !self.can_have_handles(&list, extents) || list.iter().any(is_ours) {
+                    return Err(bad);
+                }
+                (list, true)
+            }
+        };
+        // Namespaces that share a reclaim unit handle have the same format.
+        let is_shared = |it: &Namespace| handles.iter().any(|handle| it.handles().contains(handle));
+        let differs = |it: &Namespace| it.format().index() != format.index();
+        match self.namespaces.iter().any(|it| is_shared(it) && differs(it)) {
+            true => Err(Status::FORMAT_INVALID.do_not_retry()),
+            false => Ok((handles, are_chosen)),
         }
-        if count > LIST_MAX {
-            return Err(bad);
-        }
-        let list = wish.handles[..count].iter().map(|handle| u8::try_from(handle.get()));
-        let list = list.collect::<Result<Vec<u8>, _>>().map_err(|_| bad)?;
-        let is_ours = |handle: &u8| self.use_of(*handle) == 2;
-        if !self.can_have_handles(&list, extents) || list.iter().any(is_ours) {
-            return Err(bad);
-        }
-        Ok((list, true))
     }
 }

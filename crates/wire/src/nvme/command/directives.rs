@@ -5,7 +5,7 @@ use super::{bit, bits};
 use crate::nvme::SubmissionEntry;
 use crate::nvme::opcode::admin as opcode;
 
-/// What a write says by a directive (NVM Command Set 1.1, sections 3.3.2, 3.3.6 and 3.3.8).
+/// What a write says by a directive (NVM Command Set 1.2, sections 3.3.2, 3.3.6 and 3.3.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directive {
     /// DTYPE, of four bits ([`Directive::DATA_PLACEMENT`]); 0: it says nothing.

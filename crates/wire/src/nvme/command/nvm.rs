@@ -1,5 +1,5 @@
 //! I/O commands of the NVM command set (NVM Command Set 1.0, section 3.2), and Flush (Base 2.0,
-//! section 7.1). What writes say of directives is of NVM Command Set 1.1.
+//! section 7.1). What writes say of directives is of NVM Command Set 1.2.
 
 use super::directives::Directive;
 use super::io_management::{IoManagementReceive, IoManagementSend};
