@@ -5,5 +5,5 @@
 mod drive;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    mynah_device::fuzzing::guest(drive::small().expect("a small drive"), data);
+    mynah_device::fuzzing::guest(drive::small_for(data).expect("a small drive"), data);
 });

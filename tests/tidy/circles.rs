@@ -8,7 +8,7 @@ use crate::source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A ratchet: so many files of a crate are in circles. A number may only become smaller.
-const IN_CIRCLES: &[(&str, usize)] = &[("model", 50), ("device", 40)];
+const IN_CIRCLES: &[(&str, usize)] = &[("model", 50), ("device", 28)];
 
 #[test]
 fn files_do_not_call_one_another_in_circles() {

@@ -778,7 +778,7 @@ fn namespace(text: &str) -> Result<mynah_runtime::server::Namespace, Failure> {
             return Err(wrong(what));
         }
     };
-    Ok(server::Namespace { bytes: Some(bytes), content })
+    Ok(server::Namespace { bytes: Some(bytes), content, handles: vec![] })
 }
 
 fn address(option: &str, text: &str) -> Result<SocketAddr, Failure> {

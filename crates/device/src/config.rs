@@ -106,13 +106,16 @@ pub struct Neighbour {
 }
 
 /// A namespace to begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceConfig {
     /// Bytes, rounded down to whole mapping units; `None`: an equal share of what is left. One of
     /// pairs is a whole namespace of the model: the first that is not taken and has so many bytes, if
     /// that is said.
     pub bytes: Option<u64>,
     pub content: NamespaceContent,
+    /// The reclaim unit handle of each of its placement handles, on a drive with data placement;
+    /// empty: all that there are.
+    pub handles: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,6 +262,22 @@ pub enum SubsystemError {
         /// Bytes that it needs at least.
         grain: u64,
     },
+    /// A namespace is to have reclaim unit handles that it cannot have.
+    #[error(
+        "namespace {namespace} is to have other reclaim unit handles than there are, or one twice: it \
+         can have {there:?}"
+    )]
+    Handles {
+        /// Which.
+        namespace: usize,
+        /// Those that it can have.
+        there: Vec<u8>,
+    },
+    /// A namespace is to have reclaim unit handles, and there are none for it.
+    #[error(
+        "namespace {0} is to have reclaim unit handles, and there are none without data placement"
+    )]
+    NoHandles(usize),
     /// There is no namespace of pairs left in the model.
     #[error(
         "namespace {namespace} is to hold pairs, and the drive has no such part left{}",

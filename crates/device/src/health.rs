@@ -145,6 +145,8 @@ impl Health {
             | NvmOpcode::WriteUncorrectable
             | NvmOpcode::DatasetManagement => self.is_shut_down = false,
             NvmOpcode::Flush
+            | NvmOpcode::IoManagementReceive
+            | NvmOpcode::IoManagementSend
             | NvmOpcode::ReservationRegister
             | NvmOpcode::ReservationReport
             | NvmOpcode::ReservationAcquire

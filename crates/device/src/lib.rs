@@ -19,6 +19,7 @@ mod model;
 mod namespaces;
 mod output;
 pub mod pci;
+mod placement;
 mod queue;
 mod samsung;
 mod slots;

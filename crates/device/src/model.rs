@@ -5,8 +5,8 @@ use crate::Tap;
 use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
 use mynah_model::Drive;
-use mynah_model::config::Fault;
-use mynah_model::io::{self, Control, Direction, QueueId, Request, Tag};
+use mynah_model::config::{Config, Fault};
+use mynah_model::io::{self, Control, Direction, NamespaceId, PlacementId, QueueId, Request, Tag};
 use mynah_model::keys::{Decision, KeyRequest, LostPair};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
@@ -36,6 +36,14 @@ impl ModelRequest {
             ModelRequest::Fetch { queue } | ModelRequest::Transfer { queue, .. } => queue,
         }
     }
+}
+
+/// Which reclaim unit handle a write is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) handle: u8,
+    /// Whether the host had named no placement handle that there is.
+    pub(crate) is_unknown: bool,
 }
 
 /// The drive, with who listens to its inputs and what it waits for.
@@ -77,6 +85,18 @@ impl Model {
         &self.drive
     }
 
+    /// What the drive is like.
+    #[inline]
+    pub(crate) fn config(&self) -> &Config {
+        self.drive.config()
+    }
+
+    /// How far the drive has come.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        self.drive.now()
+    }
+
     /// When the power fails next, if it is known to.
     #[inline]
     pub(crate) fn next_power_cut(&self) -> Option<Time> {
@@ -102,14 +122,14 @@ impl Model {
 
     /// Whether data that a write has completed with can be lost with the power.
     pub(crate) fn has_volatile_cache(&self) -> bool {
-        let cache = self.drive.config().cache;
+        let cache = self.config().cache;
         cache.is_some_and(|cache| cache.mode.writes() && !cache.power_loss_protection)
     }
 
     /// Whether both halves of a fused operation can be in the controller at once: the second is
     /// fetched while the first waits for it.
     pub(crate) fn can_fuse(&self, timing: Timing) -> bool {
-        let queues = &self.drive.config().queues;
+        let queues = &self.config().queues;
         timing == Timing::Immediate || queues.fetch_size > 1 && queues.command_slots > 1
     }
 
@@ -125,7 +145,7 @@ impl Model {
     /// The moment at which an input takes effect, where the subsystem has come to `now`.
     #[inline]
     fn moment(&self, now: Time) -> Time {
-        now.max(self.drive.now())
+        now.max(self.now())
     }
 
     /// Gives the drive a control.
@@ -257,6 +277,47 @@ impl Model {
         self.drive.take_lost_pairs()
     }
 
+    /// The reclaim unit handles that writes to a pool may be for; none of a drive without data
+    /// placement.
+    pub(crate) fn handles_of(&self, pool: NamespaceId) -> &[u8] {
+        self.drive.placement_handles(pool).unwrap_or_default()
+    }
+
+    /// What says to the drive that a write to a pool is for this reclaim unit handle: the first of the
+    /// pool's, if it has no such one.
+    #[inline]
+    pub(crate) fn placement(&self, pool: NamespaceId, placed: Placed) -> PlacementId {
+        let handles = self.handles_of(pool);
+        let at = match handles.get(usize::from(placed.handle)) {
+            // Mostly pools have all of them, in order.
+            Some(handle) if *handle == placed.handle => usize::from(placed.handle),
+            _ => handles.iter().position(|handle| *handle == placed.handle).unwrap_or(0),
+        };
+        match placed.is_unknown && at == 0 {
+            // It goes to the pool's first as well, and is counted.
+            true => PlacementId(u16::MAX),
+            false => PlacementId(at as u16),
+        }
+    }
+
+    /// The control that has a reclaim unit handle refer to another reclaim unit.
+    pub(crate) fn update_of(&self, handle: u8) -> Option<Control> {
+        let pools = (1..).map_while(|id| {
+            Some((NamespaceId(id), self.drive.placement_handles(NamespaceId(id))?))
+        });
+        let mut found = pools.filter_map(|(pool, handles)| {
+            let at = handles.iter().position(|it| *it == handle)?;
+            Some(Control::UpdateHandle(pool, PlacementId(at as u16)))
+        });
+        found.next()
+    }
+
+    /// Bytes that can still be written to the reclaim unit of a handle, and bytes of a whole one.
+    pub(crate) fn unit_left(&self, handle: u8) -> Option<(u64, u64)> {
+        let unit = u64::from(self.config().mapping.unit_bytes);
+        Some((self.drive.reclaim_unit_left(handle)? * unit, self.drive.reclaim_unit_bytes()?))
+    }
+
     /// The bytes of the store that belong to a pool: first, and behind the last.
     pub(crate) fn pool_bytes(&self, pool: io::NamespaceId) -> (u64, u64) {
         let start = self.pool_start(pool);
@@ -274,14 +335,14 @@ impl Model {
     /// way. `None` if it does not come to rest before its power fails, or goes on collecting without
     /// end.
     pub(crate) fn bring_to_rest(&mut self) -> Option<&mut Drive> {
-        let end = self.drive.now() + REST_MAX;
+        let end = self.now() + REST_MAX;
         let end = self.power_cuts.front().map_or(end, |&cut| end.min(cut));
         let pages_max = self.drive.pages_programmed() + self.drive.tidying_pages_max();
-        self.drive.control(self.drive.now(), Control::Reset).ok()?;
+        self.drive.control(self.now(), Control::Reset).ok()?;
         loop {
             // Whoever would answer has gone.
             while self.drive.poll().is_some() {}
-            self.drive.control(self.drive.now(), Control::WriteBack).ok()?;
+            self.drive.control(self.now(), Control::WriteBack).ok()?;
             if self.drive.is_at_rest() {
                 break;
             }
@@ -289,14 +350,14 @@ impl Model {
                 return None;
             }
             // What is to come much later, a fault, is not waited for.
-            match self.drive.next_at().map(|at| at.min(self.drive.now() + REST_STEP)) {
+            match self.drive.next_at().map(|at| at.min(self.now() + REST_STEP)) {
                 Some(at) if at < end => self.drive.advance(at),
                 Some(_) => return None,
                 None => break,
             }
         }
         // Messages that are still on the link cross it.
-        let last = self.drive.now() + Span::from_us(1);
+        let last = self.now() + Span::from_us(1);
         if last < end {
             self.drive.advance(last);
         }

@@ -6,8 +6,9 @@
 //! 4.1.2). More is left alone, as Linux's target does with Dataset Management
 //! (nvmet_check_data_len_lte in drivers/nvme/target/core.c), for which Linux always sends 256 ranges.
 
-use mynah_wire::nvme::command::admin_bytes;
+use mynah_wire::nvme::command::{AdminCommand, GetFeatures, SetFeatures, admin_bytes};
 use mynah_wire::nvme::entry::Transfer;
+use mynah_wire::nvme::feature::id;
 use mynah_wire::nvme::opcode::admin;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
@@ -27,9 +28,27 @@ pub(crate) fn check_room(entry: &SubmissionEntry, bytes: u64) -> Result<(), Stat
     }
 }
 
+/// Bytes that an admin command moves on a drive that may have data placement. Where it has none there are
+/// no commands and features of it, and what there is not moves nothing.
+pub(crate) fn bytes_of_admin(entry: &SubmissionEntry, has_placement: bool) -> u64 {
+    let is_of_placement = match AdminCommand::parse(entry) {
+        Ok(
+            AdminCommand::SetFeatures(SetFeatures { feature, .. })
+            | AdminCommand::GetFeatures(GetFeatures { feature, .. }),
+        ) => feature == id::PLACEMENT_EVENTS,
+        Ok(AdminCommand::DirectiveReceive(_)) => true,
+        _ => false,
+    };
+    if is_of_placement && !has_placement { 0 } else { admin_bytes(entry) }
+}
+
 /// Checks that all is there that an admin command moves: `data` is what has come from the host.
-pub(crate) fn check_admin(entry: &SubmissionEntry, data: &[u8]) -> Result<(), Status> {
-    let bytes = admin_bytes(entry);
+pub(crate) fn check_admin(
+    entry: &SubmissionEntry,
+    data: &[u8],
+    has_placement: bool,
+) -> Result<(), Status> {
+    let bytes = bytes_of_admin(entry, has_placement);
     match entry.transfer() {
         Transfer::ToHost => check_room(entry, bytes),
         // A list of controllers says itself how long it is.

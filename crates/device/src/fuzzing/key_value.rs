@@ -171,7 +171,7 @@ impl Hosts {
         let mut config = SubsystemConfig { timing, ..SubsystemConfig::new(SUBSYSTEM) };
         if speaks_samsung {
             let (bytes, content) = (None, NamespaceContent::SamsungPairs);
-            config.namespaces = vec![NamespaceConfig { bytes, content }];
+            config.namespaces = vec![NamespaceConfig { bytes, content, handles: vec![] }];
         }
         let mut subsystem = Subsystem::new(config, drive, Box::new(RamStore::new())).ok()?;
         let zero = Now { wall: Time::ZERO, model: Time::ZERO };

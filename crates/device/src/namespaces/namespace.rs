@@ -149,6 +149,10 @@ pub(crate) struct Namespace {
     /// Whether reads and writes need none of the rarer checks: plain blocks in one extent,
     /// nothing reserved, protected, uncorrectable or under way.
     pub(super) plain: bool,
+    /// The reclaim unit handle of each placement handle; empty without data placement.
+    handles: Vec<u8>,
+    /// Whether a host, or whoever has described the drive, has chosen them.
+    are_handles_chosen: bool,
     /// `None` unless it is a namespace of the Key Value command set.
     pairs: Option<Box<Pairs>>,
     /// `None` unless it is the namespace of Samsung's command set.
@@ -179,6 +183,8 @@ impl Namespace {
             formatting: false,
             exclusive: 0,
             plain: false,
+            handles: vec![],
+            are_handles_chosen: false,
             pairs: None,
             key_spaces: None,
         };
@@ -261,6 +267,22 @@ impl Namespace {
             None => CommandSet::Nvm,
             Some(_) => CommandSet::KeyValue,
         }
+    }
+
+    /// The reclaim unit handle of each placement handle; empty where there is no data placement.
+    #[inline]
+    pub(crate) fn handles(&self) -> &[u8] {
+        &self.handles
+    }
+
+    /// Whether a host, or whoever has described the drive, has chosen these; else the controller has.
+    pub(crate) fn are_handles_chosen(&self) -> bool {
+        self.are_handles_chosen
+    }
+
+    /// Gives it placement handles.
+    pub(crate) fn set_handles(&mut self, handles: Vec<u8>, are_chosen: bool) {
+        (self.handles, self.are_handles_chosen) = (handles, are_chosen);
     }
 
     #[inline]

@@ -79,7 +79,7 @@ impl Subsystem {
     /// Controller level reset: I/O queues go, features and events are as in the beginning.
     pub(crate) fn reset_controller(&mut self, id: u16) {
         self.admin.reset_self_test(id, self.now.wall);
-        let defaults = Features::of(&self.model.drive().config().queues);
+        let defaults = Features::of(&self.model.config().queues);
         let Some(controller) = self.controllers.get_mut(id) else { return };
         let Reset { features, io_queues, requests } = controller.reset(defaults);
         let admin = controller.admin_queue();
@@ -124,7 +124,7 @@ impl Subsystem {
     /// A controller that had these features has been reset or is gone: the model arbitrates as
     /// the drive's description says, if that was changed.
     pub(crate) fn restore_arbitration(&mut self, gone: &Features) {
-        let queues = &self.model.drive().config().queues;
+        let queues = &self.model.config().queues;
         if !gone.arbitrates_unlike(queues) {
             return;
         }

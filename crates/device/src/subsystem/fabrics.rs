@@ -194,7 +194,7 @@ impl Subsystem {
             admin_queue,
             transport,
             queues_max,
-            features: Features::of(&self.model.drive().config().queues),
+            features: Features::of(&self.model.config().queues),
             now: self.now.wall,
         };
         self.controllers.open(host, opening)

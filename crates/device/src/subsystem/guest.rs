@@ -16,9 +16,10 @@ use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use crate::subsystem::io_command::IoCommand;
 use crate::subsystem::nvm::Plain;
+use crate::transfer::bytes_of_admin;
 use mynah_model::config::Priority;
 use mynah_model::io::{self, FlowId, Operation, Queue as ModelQueue, QueueId, QueueKind};
-use mynah_wire::nvme::command::{NvmCommand, SamsungKey, admin_bytes};
+use mynah_wire::nvme::command::{NvmCommand, SamsungKey};
 use mynah_wire::nvme::entry::Transfer;
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::property::Configuration;
@@ -272,7 +273,7 @@ impl Subsystem {
     ) -> Result<(u32, bool), Status> {
         let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
         let bytes = match self.io_command(slot, entry) {
-            _ if queue.state() == State::Admin => admin_bytes(entry),
+            _ if queue.state() == State::Admin => bytes_of_admin(entry, self.has_placement()),
             Ok(IoCommand::KeyValue(command)) => match self.guest_key(slot, entry, no_key)? {
                 Some(_) => any_pairs::bytes_of(command).into(),
                 None => 0,

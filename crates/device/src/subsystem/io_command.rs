@@ -20,10 +20,11 @@ impl CommandSet {
         }
     }
 
-    /// Effects of its commands, for the Commands Supported and Effects log.
-    pub(crate) fn effects(self) -> Vec<(u8, u32)> {
+    /// Effects of its commands, for the Commands Supported and Effects log of a drive that may have data
+    /// placement.
+    pub(crate) fn effects(self, has_placement: bool) -> Vec<(u8, u32)> {
         match self {
-            CommandSet::Nvm => nvm::identify::effects().collect(),
+            CommandSet::Nvm => nvm::identify::effects(has_placement).collect(),
             CommandSet::KeyValue => {
                 let own = key_value::identify::EFFECTS.into_iter();
                 own.chain(nvm::identify::reservation_effects()).collect()

@@ -38,6 +38,7 @@ use crate::media::Media as StoredMedia;
 use crate::model::Model;
 use crate::namespaces::{ControllerSet, FORMATS, Namespaces, SECTOR_BYTES, Space};
 use crate::output::{CommandKind, Completion, CompletionData, Media, Output, Queue};
+use crate::placement::Placement;
 use crate::queue::{Queues, State};
 use crate::samsung::KeySpaces;
 use crate::slots::NONE;
@@ -74,6 +75,8 @@ pub(crate) enum Outcome {
     OncePersistent(u64),
     /// It is complete, with data for the host.
     Data(Vec<u8>),
+    /// It is complete, with this result and data for the host.
+    Answer(u64, Vec<u8>),
     /// The completion comes later.
     Later,
 }
@@ -92,6 +95,8 @@ pub struct Subsystem {
     /// A function moves data of its guest from and to the store itself.
     pub(crate) media: StoredMedia,
     health: Health,
+    /// `None` of a drive without data placement.
+    placement: Option<Box<Placement>>,
     admin: AdminState,
     outputs: VecDeque<Output>,
     timers: Timers,
@@ -115,6 +120,8 @@ impl Subsystem {
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
         let pair_space = PairSpace::of(&drive, drive.config());
         let space = Space::new(pools(&drive), unit_sectors.max(1));
+        let placement = drive.config().data_placement.as_ref();
+        let placement = placement.map(|config| Box::new(Placement::new(config)));
         let mut subsystem = Subsystem {
             now: Now { wall: Time::ZERO, model: Time::ZERO },
             queues: Queues::new(config.limits),
@@ -124,6 +131,7 @@ impl Subsystem {
             commands: Commands::default(),
             model: Model::new(drive),
             health: Health::default(),
+            placement,
             admin: AdminState::default(),
             outputs: VecDeque::new(),
             timers: Timers::default(),
@@ -181,7 +189,7 @@ impl Subsystem {
             return Err(SubsystemError::TooManyNamespaces(configured.len() * of, ids_max));
         }
         for at in 0..configured.len() {
-            let namespace = configured[at];
+            let namespace = configured[at].clone();
             let format = match namespace.content {
                 NamespaceContent::Blocks(512) => FORMATS[0],
                 NamespaceContent::Blocks(4096) => FORMATS[1],
@@ -210,7 +218,9 @@ impl Subsystem {
                 self.namespaces.space_mut().take(bytes).ok_or(capacity(bytes.max(grain)))?;
             let attached = ControllerSet::all(self.config.limits.controllers_max);
             let id = ids[at] as u32;
-            let namespace = self.namespaces.make(id, extents, format, attached, true);
+            let handles = self.configured_handles(at + 1, &namespace.handles, &extents)?;
+            let mut namespace = self.namespaces.make(id, extents, format, attached, true);
+            namespace.set_handles(handles, true);
             self.namespaces.insert(namespace);
         }
         Ok(())
@@ -225,6 +235,9 @@ impl Subsystem {
     ) -> Result<(), SubsystemError> {
         if !self.media.takes_values() {
             return Err(SubsystemError::NoValues(number));
+        }
+        if !config.handles.is_empty() {
+            return Err(SubsystemError::NoHandles(number));
         }
         let wanted = config.bytes;
         let fits = |bytes| wanted.is_none_or(|wanted| wanted == bytes);
@@ -606,7 +619,7 @@ fn default_namespaces(drive: &Drive) -> Vec<NamespaceConfig> {
             true => NamespaceContent::Blocks(512),
             false => NamespaceContent::Pairs,
         };
-        all.push(NamespaceConfig { bytes: None, content });
+        all.push(NamespaceConfig { bytes: None, content, handles: vec![] });
     }
     all
 }

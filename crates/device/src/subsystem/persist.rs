@@ -4,7 +4,8 @@
 //! protection, its reservations where they persist through power loss, and which of its blocks
 //! are marked uncorrectable; SMART's counters, and whether the process before ended in order; the
 //! last sanitize, which goes on where it is under way. Of a namespace of pairs: which of the model's it
-//! is; and which pairs belong to the description.
+//! is; and which pairs belong to the description. Of a drive with data placement: whether that is
+//! enabled, and the placement handles of namespaces.
 //!
 //! There is room for [`DESCRIPTION_BYTES_MAX`] bytes of it, whatever the store; a command whose
 //! effect would not fit is refused ([`Subsystem::can_describe_more`]). The store keeps
@@ -29,8 +30,9 @@ use mynah_wire::nvme::Status;
 use mynah_wire::nvme::reservation::ReservationType;
 
 /// What descriptions begin with, the oldest first: of namespaces and nothing else; of all but the
-/// last sanitize; of all but namespaces of pairs; of everything.
-const MAGICS: [&[u8; 8]; 4] = [b"MynahNS1", b"MynahNS2", b"MynahNS3", b"MynahNS4"];
+/// last sanitize; of all but namespaces of pairs; of all but data placement; of everything. Drives without
+/// data placement have the last but one.
+const MAGICS: [&[u8; 8]; 5] = [b"MynahNS1", b"MynahNS2", b"MynahNS3", b"MynahNS4", b"MynahNS5"];
 
 /// Bytes of the number of a namespace's runs of marked blocks.
 const MARKS_COUNT_BYTES: usize = 4;
@@ -70,13 +72,15 @@ struct Described {
     kept: Option<KeptPairs>,
     /// Whether the process ended in order.
     in_order: bool,
+    /// Whether data placement was enabled.
+    places: bool,
 }
 
 impl Subsystem {
     /// What the store is to keep but for marks of blocks; `ended` says that the process ends in
     /// order.
     fn description(&self, ended: bool) -> Vec<u8> {
-        let mut all = MAGICS[3].to_vec();
+        let mut all = MAGICS[if self.placement.is_some() { 4 } else { 3 }].to_vec();
         put(&mut all, self.namespaces.space().sectors(), 8);
         put(&mut all, u64::from(self.namespaces.last_serial()), 4);
         put(&mut all, u64::from(ended), 1);
@@ -90,6 +94,9 @@ impl Subsystem {
         let kept = self.media.kept_pairs();
         all.extend_from_slice(&kept.map_or([0; 16], |kept| kept.identity));
         put(&mut all, kept.map_or(0, |kept| kept.changes), 8);
+        if let Some(placement) = &self.placement {
+            put(&mut all, u64::from(placement.is_enabled()), 1);
+        }
         put(&mut all, self.namespaces.iter().count() as u64, 4);
         for namespace in self.namespaces.iter() {
             self.put_namespace(&mut all, namespace);
@@ -124,6 +131,14 @@ impl Subsystem {
             put(all, u64::from(id), 2);
         }
         put_reservations(all, namespace.reservations());
+        if self.placement.is_some() {
+            let (handles, are_chosen) = (namespace.handles(), namespace.are_handles_chosen());
+            let are_all = handles == self.all_handles(namespace.extents());
+            let list = if are_all { &[] } else { handles };
+            put(all, u64::from(are_chosen) | u64::from(are_all) << 1, 1);
+            put(all, list.len() as u64, 1);
+            all.extend_from_slice(list);
+        }
     }
 
     /// Whether there is room for a new namespace as well.
@@ -204,7 +219,8 @@ impl Subsystem {
             return Ok(false);
         };
         let Some(described) = self.parse(&description) else { return Ok(false) };
-        let Described { mut namespaces, health, errors, sanitize, kept, in_order } = described;
+        let Described { mut namespaces, health, errors, sanitize, kept, in_order, places } =
+            described;
         if let Some(kept) = kept {
             let Some(found) = self.media.kept_pairs() else { return Ok(false) };
             // After any other end there may be more of them than were counted.
@@ -231,6 +247,9 @@ impl Subsystem {
         self.health = health;
         self.controllers.restore_errors(errors);
         self.admin.restore_sanitize(sanitize);
+        if let Some(placement) = &mut self.placement {
+            placement.restore(places);
+        }
         Ok(true)
     }
 
@@ -259,6 +278,7 @@ impl Subsystem {
     fn parse(&self, description: &[u8]) -> Option<Described> {
         let version = MAGICS.iter().position(|magic| description.starts_with(&magic[..]))?;
         let (knows_more, knows_sanitize, knows_pairs) = (version >= 1, version >= 2, version >= 3);
+        let knows_placement = version >= 4;
         let mut reader = Reader(&description[MAGICS[version].len()..]);
         if reader.number(8)? != self.namespaces.space().sectors() {
             return None;
@@ -284,6 +304,7 @@ impl Subsystem {
             sanitize.forget_writes();
         }
         let kept = if knows_pairs { take_kept(&mut reader)? } else { None };
+        let places = !knows_placement || reader.number(1)? != 0;
         let count = reader.number(4)?;
         let mut namespaces: Vec<Namespace> = Vec::new();
         for _ in 0..count {
@@ -311,20 +332,7 @@ impl Subsystem {
                 _ => WriteProtection::None,
             };
             let blocks = reader.number(8)?;
-            let mut extents = Vec::new();
-            for _ in 0..reader.number(2)? {
-                let pool = NamespaceId(reader.number(4)? as u32);
-                let (sector, sectors) = (reader.number(8)?, reader.number(8)?);
-                let store = reader.number(8)?;
-                let (room, grain) =
-                    (self.namespaces.space().sectors(), self.namespaces.space().grain());
-                let whole = sector % grain == 0 && sectors % grain == 0;
-                if sector >= room || sectors == 0 || sectors > room || store / 512 >= room || !whole
-                {
-                    return None;
-                }
-                extents.push(Extent { pool, sector, sectors, store });
-            }
+            let extents = self.take_extents(&mut reader)?;
             let all_but = reader.number(1)? != 0;
             let mut attached = match all_but {
                 true => ControllerSet::all(self.config.limits.controllers_max),
@@ -346,13 +354,52 @@ impl Subsystem {
             if blocks > namespace.blocks() {
                 return None;
             }
+            let handles = if knows_placement { Some(take_handles(&mut reader)?) } else { None };
+            self.restore_handles(&mut namespace, handles, places);
             namespace.restore(blocks, write_protection, reservations);
             namespaces.push(namespace);
         }
         for namespace in namespaces.iter_mut().filter(|_| knows_more) {
             namespace.restore_marks(take_runs(&mut reader, namespace.blocks())?);
         }
-        Some(Described { namespaces, health, errors, sanitize, kept, in_order })
+        Some(Described { namespaces, health, errors, sanitize, kept, in_order, places })
+    }
+
+    /// Where a namespace of blocks lies.
+    fn take_extents(&self, reader: &mut Reader<'_>) -> Option<Vec<Extent>> {
+        let mut extents = Vec::new();
+        for _ in 0..reader.number(2)? {
+            let pool = NamespaceId(reader.number(4)? as u32);
+            let (sector, sectors) = (reader.number(8)?, reader.number(8)?);
+            let store = reader.number(8)?;
+            let (room, grain) =
+                (self.namespaces.space().sectors(), self.namespaces.space().grain());
+            let whole = sector % grain == 0 && sectors % grain == 0;
+            if sector >= room || sectors == 0 || sectors > room || store / 512 >= room || !whole {
+                return None;
+            }
+            extents.push(Extent { pool, sector, sectors, store });
+        }
+        Some(extents)
+    }
+
+    /// Gives a namespace the placement handles that it had. Where it had none because the drive had no
+    /// data placement then, or the drive has not those reclaim unit handles any more, it gets all that
+    /// there are, as a new one of the drive's description.
+    fn restore_handles(&self, namespace: &mut Namespace, kept: Option<Handles>, places: bool) {
+        if self.placement.is_none() || !places || namespace.holds_pairs() {
+            return;
+        }
+        let extents = namespace.extents();
+        let (handles, are_chosen) = match kept {
+            Some(Handles { are_chosen, are_all: false, list })
+                if self.can_have_handles(&list, extents) =>
+            {
+                (list, are_chosen)
+            }
+            kept => (self.all_handles(extents), kept.is_none_or(|it| it.are_chosen)),
+        };
+        namespace.set_handles(handles, are_chosen);
     }
 
     /// What is kept of a namespace of pairs: which it is, without its pairs.
@@ -366,6 +413,21 @@ impl Subsystem {
         }
         Some(Pairs::new(pool, bytes, layout, space.stores(pool)))
     }
+}
+
+/// The placement handles of a namespace.
+struct Handles {
+    are_chosen: bool,
+    /// Whether they are all that there are, in order; then there is no list.
+    are_all: bool,
+    list: Vec<u8>,
+}
+
+fn take_handles(reader: &mut Reader<'_>) -> Option<Handles> {
+    let (flags, count) = (reader.number(1)?, reader.number(1)?);
+    let list = (0..count).map(|_| reader.number(1).map(|handle| handle as u8));
+    let list = list.collect::<Option<Vec<u8>>>()?;
+    Some(Handles { are_chosen: flags & 1 != 0, are_all: flags & 2 != 0, list })
 }
 
 /// Which pairs belong to a description, if any do.

@@ -32,7 +32,7 @@ impl Subsystem {
         let pools = (1..).map(NamespaceId);
         for pool in pools.take_while(|&pool| self.model.drive().namespace_sectors(pool).is_some()) {
             let operation = Operation::Flush;
-            command.add_step(Step { operation, pool, sector: 0, sectors: 0 });
+            command.add_step(Step::whole(operation, pool));
         }
         let runs: Vec<_> = command.steps().map(|step| self.model.pool_bytes(step.pool)).collect();
         let index = self.insert(command);

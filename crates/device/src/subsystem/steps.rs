@@ -27,7 +27,7 @@ impl Subsystem {
 
     /// [`Subsystem::advance_model`] where there is something to run.
     pub(crate) fn run_model(&mut self, to: Time) -> bool {
-        let to = to.max(self.model.drive().now());
+        let to = to.max(self.model.now());
         loop {
             // A power cut must not be run over unseen.
             let limit = match self.model.next_power_cut() {
@@ -35,12 +35,12 @@ impl Subsystem {
                 _ => to,
             };
             self.model.advance(limit);
-            self.now.model = self.now.model.max(self.model.drive().now());
+            self.now.model = self.now.model.max(self.model.now());
             self.take_outputs();
             if self.model.is_held_up() {
                 return false;
             }
-            if self.model.drive().now() < limit {
+            if self.model.now() < limit {
                 continue;
             }
             return self.model.take_power_cut(limit);
@@ -89,7 +89,7 @@ impl Subsystem {
         }
         let completion_entries = slot.entries().max(2);
         // What a transport carries has come already; an Ethernet drive has it come by its own port.
-        let config = self.model.drive().config();
+        let config = self.model.config();
         let kind = match config.ethernet {
             Some(_) => config.host_queues(0),
             None => QueueKind::Fetched,
@@ -140,6 +140,7 @@ impl Subsystem {
 
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
+        self.look_at_moved();
         let Some(command) = self.commands.get(index) else { return };
         let (slot, own) = (command.queue(), command.kind() == CommandKind::Admin);
         let queue = match command.kind() {
@@ -151,7 +152,7 @@ impl Subsystem {
             _ => QueueId(slot as u16),
         };
         let request = Request {
-            placement: Default::default(),
+            placement: step.placement,
             tag: Tag(index),
             operation: step.operation,
             namespace: step.pool,

@@ -54,6 +54,7 @@ fn roomy() -> World {
             config.namespaces = vec![NamespaceConfig {
                 bytes: Some(3 << 20),
                 content: NamespaceContent::Blocks(512),
+                handles: vec![],
             }];
             config.limits.namespaces_max = 4;
         },
@@ -79,7 +80,8 @@ fn parts_of_a_subsystem_share_no_identifier() {
             config.namespaces = vec![
                 NamespaceConfig {
                     bytes: Some(1 << 20),
-                    content: NamespaceContent::Blocks(512)
+                    content: NamespaceContent::Blocks(512),
+                    handles: vec![],
                 };
                 2
             ];
@@ -129,11 +131,14 @@ fn parts_of_a_subsystem_share_no_identifier() {
     let too_many = build(|config| {
         config.shard = Shard { index: 2, of: 3 };
         config.limits.namespaces_max = 4;
-        config.namespaces =
-            vec![
-                NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(512) };
-                2
-            ];
+        config.namespaces = vec![
+            NamespaceConfig {
+                bytes: Some(1 << 20),
+                content: NamespaceContent::Blocks(512),
+                handles: vec![]
+            };
+            2
+        ];
     });
     assert_eq!(too_many, Some(SubsystemError::TooManyNamespaces(6, 4)));
 }
@@ -243,11 +248,14 @@ fn namespaces_outlive_the_process_with_their_store() {
     let kept = Description::default();
     let store = |before: Vec<u8>| Box::new(Kept::new(&kept, before));
     let two = |config: &mut SubsystemConfig| {
-        config.namespaces =
-            vec![
-                NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(4096) };
-                2
-            ];
+        config.namespaces = vec![
+            NamespaceConfig {
+                bytes: Some(1 << 20),
+                content: NamespaceContent::Blocks(4096),
+                handles: vec![]
+            };
+            2
+        ];
     };
     let mut world = World::with_store(Timing::Immediate, two, |_| {}, store(vec![]));
     assert!(!world.subsystem.has_restored_namespaces());
@@ -294,6 +302,7 @@ fn configurations_that_are_refused() {
     let namespace = |bytes, block_bytes| NamespaceConfig {
         bytes,
         content: NamespaceContent::Blocks(block_bytes),
+        handles: vec![],
     };
     for (change, message) in [
         (
@@ -522,8 +531,11 @@ fn replies_that_nobody_takes_are_bounded() {
 #[test]
 fn as_many_namespaces_can_be_as_identify_says() {
     let change = |config: &mut SubsystemConfig| {
-        config.namespaces =
-            vec![NamespaceConfig { bytes: Some(4096), content: NamespaceContent::Blocks(512) }];
+        config.namespaces = vec![NamespaceConfig {
+            bytes: Some(4096),
+            content: NamespaceContent::Blocks(512),
+            handles: vec![],
+        }];
     };
     let kept = Description::default();
     let start = |before: Vec<u8>| {

@@ -9,8 +9,12 @@ mod replay;
 #[test]
 fn commands() {
     replay::replay("commands", |data| {
-        let drive = Drive::new(crate::support::small()).expect("a drive");
-        fuzzing::commands(drive, data);
+        let mut config = crate::support::small();
+        // As `fuzz/drive.rs` has it.
+        if data.first().is_some_and(|first| first & 4 != 0) {
+            crate::support::placing(&mut config);
+        }
+        fuzzing::commands(Drive::new(config).expect("a drive"), data);
     });
 }
 

@@ -244,8 +244,10 @@ fn the_default_is_one_namespace_for_each_of_pairs_and_one_for_blocks() {
     let world = world(Timing::Immediate);
     assert_eq!(world.subsystem.namespace_blocks(2), Some((1 << 20) / 512));
     assert_eq!(world.subsystem.namespace_blocks(1), Some(0));
-    let pairs = NamespaceConfig { bytes: Some(BYTES), content: NamespaceContent::Pairs };
-    let blocks = NamespaceConfig { bytes: None, content: NamespaceContent::Blocks(4096) };
+    let pairs =
+        NamespaceConfig { bytes: Some(BYTES), content: NamespaceContent::Pairs, handles: vec![] };
+    let blocks =
+        NamespaceConfig { bytes: None, content: NamespaceContent::Blocks(4096), handles: vec![] };
     let world =
         World::with(Timing::Immediate, |config| config.namespaces = vec![blocks, pairs], mixed);
     assert_eq!(world.subsystem.namespace_blocks(1), Some((1 << 20) / 4096));

@@ -3,6 +3,7 @@
 
 use crate::support::*;
 use mynah_device::{NamespaceConfig, NamespaceContent, Queue, Timing};
+use mynah_model::config::Config;
 use mynah_stamp::Span;
 use mynah_wire::fabrics::DISCOVERY_NQN;
 use mynah_wire::nvme::opcode::{FABRICS, nvm, query};
@@ -56,11 +57,17 @@ proptest! {
         acts in proptest::collection::vec((act(), any::<bool>()), 1..80),
         modelled: bool,
         large: bool,
+        places: bool,
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
         let size = if large { 4096 } else { 512 };
-        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32) };
-        let mut world = World::with(timing, |config| config.namespaces = vec![namespace], |_| {});
+        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32), handles: vec![] };
+        let drive = |config: &mut Config| {
+            if places {
+                placing(config);
+            }
+        };
+        let mut world = World::with(timing, |config| config.namespaces = vec![namespace], drive);
         let (_, first, id) = world.host();
         let second = world.io_queue_as(HOST, id, 2);
         let mut queues = [first, second];
@@ -71,7 +78,9 @@ proptest! {
                 Act::Write { start, count, seed, force } => {
                     let data = pattern(seed, count as usize * size);
                     let mut entry = write(start, count);
-                    entry.dword12.set(entry.dword12.get() | u32::from(force) << 30);
+                    // A placement identifier, be there such a handle or not: on other drives nobody looks.
+                    entry.dword12.set(entry.dword12.get() | u32::from(force) << 30 | 2 << 20);
+                    entry.dword13.set((seed as u32 % 6) << 16);
                     prop_assert_eq!(world.status(io, entry, &data), Status::SUCCESS);
                     array.write(start, &data);
                 }
@@ -134,7 +143,7 @@ proptest! {
 fn wild() -> impl Strategy<Value = (SubmissionEntry, usize)> {
     let opcode = prop_oneof![
         6 => prop_oneof![
-            8 => 0..0x1au8,
+            8 => 0..0x1eu8,
             1 => Just(0x80),
             1 => Just(0x84),
             2 => Just(FABRICS),
@@ -174,9 +183,15 @@ proptest! {
     fn every_command_is_answered_once(
         commands in proptest::collection::vec((wild(), 0..4usize, 0..200u64), 1..150),
         modelled: bool,
+        places: bool,
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
-        let mut world = World::new(timing);
+        let drive = |config: &mut Config| {
+            if places {
+                placing(config);
+            }
+        };
+        let mut world = World::with(timing, |_| {}, drive);
         let (admin, io, _) = world.host();
         let (discovery, _) = world.admin_as(HOST, DISCOVERY_NQN);
         let queues = [admin, io, discovery, world.attach()];

@@ -4,6 +4,7 @@ mod administration;
 mod background;
 mod connecting;
 mod corpus;
+mod data_placement;
 mod faults;
 mod features;
 mod hosts;

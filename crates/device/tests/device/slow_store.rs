@@ -118,8 +118,14 @@ fn slow_world(timing: Timing) -> (World, Shared) {
 /// kept.
 fn slow_world_with_space(timing: Timing, will_fail: bool) -> (World, Shared) {
     let store = Shared::default();
-    let namespaces =
-        vec![NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(512) }; 2];
+    let namespaces = vec![
+        NamespaceConfig {
+            bytes: Some(1 << 20),
+            content: NamespaceContent::Blocks(512),
+            handles: vec![]
+        };
+        2
+    ];
     let at = Time::ZERO + Span::from_secs(3600);
     let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
     let world = World::with_store(

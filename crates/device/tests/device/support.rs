@@ -5,7 +5,9 @@ use mynah_device::{
     StoreError, StoreJob, Subsystem, SubsystemConfig, Timing, Transport, Values,
 };
 use mynah_model::Drive;
-use mynah_model::config::{Config, Firmware, WriteBack};
+use mynah_model::config::{
+    CollectionUnit, Config, DataPlacement, Firmware, Isolation, Placement, Victims, WriteBack,
+};
 use mynah_model::testing;
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{CONNECT_NO_FLOW_CONTROL, Connect, ConnectData, nqn_field};
@@ -38,6 +40,22 @@ pub(crate) fn small() -> Config {
     config.gc.start = 0.15;
     config.gc.urgent = 0.1;
     config
+}
+
+/// Reclaim unit handles of [`placing`].
+pub(crate) const HANDLES: u8 = 4;
+
+/// Has a drive place data by four handles: reclaim units are four planes of sixteen pages of 8 KiB.
+pub(crate) fn placing(config: &mut Config) {
+    config.geometry.blocks_per_plane = 48;
+    config.gc.unit = CollectionUnit::Superblock;
+    config.placement = Placement::Striped;
+    config.data_placement = Some(DataPlacement {
+        handles: HANDLES,
+        isolation: Isolation::Initial,
+        victims: Victims::All,
+        superblocks: 1,
+    });
 }
 
 /// What a store was given to keep last.

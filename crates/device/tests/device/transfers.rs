@@ -11,7 +11,11 @@ use zerocopy::IntoBytes;
 
 /// A part in one namespace, the rest free.
 fn roomy() -> World {
-    let half = NamespaceConfig { bytes: Some(4 << 20), content: NamespaceContent::Blocks(512) };
+    let half = NamespaceConfig {
+        bytes: Some(4 << 20),
+        content: NamespaceContent::Blocks(512),
+        handles: vec![],
+    };
     World::with(Timing::Modelled, |config| config.namespaces = vec![half], |_| {})
 }
 

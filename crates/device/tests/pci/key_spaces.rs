@@ -44,7 +44,8 @@ impl Spaces {
 
     fn with(timing: Timing, change: impl FnOnce(&mut Config)) -> Spaces {
         let contents = [NamespaceContent::SamsungPairs, NamespaceContent::Blocks(512)];
-        let namespaces = contents.map(|content| NamespaceConfig { bytes: None, content });
+        let namespaces =
+            contents.map(|content| NamespaceConfig { bytes: None, content, handles: vec![] });
         let change = |config: &mut Config| {
             mixed(config);
             let pairs = config.key_value.as_mut().expect("it has pairs");

@@ -3,12 +3,14 @@
 
 use crate::lazy::LazyStore;
 use crate::shared::{
-    self, Array, blocks, copy, deallocate, entry, pattern, plain, read, write, write_zeroes,
+    self, Array, blocks, copy, deallocate, entry, pattern, placing, plain, read, write,
+    write_zeroes,
 };
 use crate::support::*;
 use mynah_device::pci::FunctionConfig;
 use mynah_device::{NamespaceConfig, NamespaceContent, RamStore, Store, SubsystemConfig, Timing};
 use mynah_model::Drive;
+use mynah_model::config::Config;
 use mynah_model::io::{
     Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind, Request, Tag,
 };
@@ -81,16 +83,22 @@ proptest! {
         large: bool,
         shared_queue: bool,
         lazy: bool,
+        places: bool,
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
         let size = if large { 4096 } else { 512 };
-        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32) };
+        let namespace = NamespaceConfig { bytes: Some(1 << 20), content: NamespaceContent::Blocks(size as u32), handles: vec![] };
         let store: Box<dyn Store> =
             if lazy { Box::<LazyStore>::default() } else { Box::new(RamStore::new()) };
         let config = |config: &mut SubsystemConfig, _: &mut FunctionConfig| {
             config.namespaces = vec![namespace];
         };
-        let mut host = Host::cold(timing, config, |_| {}, store);
+        let drive = |config: &mut Config| {
+            if places {
+                placing(config);
+            }
+        };
+        let mut host = Host::cold(timing, config, drive, store);
         host.boot(32);
         let set_up = |host: &mut Host| {
             host.create_pair(1, 8);
@@ -108,7 +116,9 @@ proptest! {
                 Act::Write { start, count, seed, force, offset } => {
                     let data = pattern(seed, count as usize * size);
                     let mut entry = write(start, count);
-                    entry.dword12.set(entry.dword12.get() | u32::from(force) << 30);
+                    // A placement identifier, be there such a handle or not: on other drives nobody looks.
+                    entry.dword12.set(entry.dword12.get() | u32::from(force) << 30 | 2 << 20);
+                    entry.dword13.set((seed as u32 % 6) << 16);
                     let id = send_at(&mut host, io, entry, &data, offset);
                     prop_assert!(host.completion(io, id).status().is_success());
                     array.write(start, &data);

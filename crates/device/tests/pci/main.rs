@@ -2,6 +2,7 @@
 
 mod boot;
 mod corpus;
+mod data_placement;
 mod hostile;
 mod io;
 mod key_spaces;

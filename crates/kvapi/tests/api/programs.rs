@@ -162,7 +162,7 @@ fn served(work: impl FnOnce(&Up, &Path)) {
     let options = ServeOptions {
         name: Some("test".into()),
         functional: true,
-        namespaces: vec![Namespace { bytes: None, content }],
+        namespaces: vec![Namespace { bytes: None, content, handles: vec![] }],
         vfio_user: vec![folder.path().to_owned()],
         ..ServeOptions::default()
     };

@@ -558,6 +558,8 @@ fn kind_of(opcode: u8) -> u8 {
         | NvmOpcode::WriteZeroes
         | NvmOpcode::Verify
         | NvmOpcode::Copy
+        | NvmOpcode::IoManagementReceive
+        | NvmOpcode::IoManagementSend
         | NvmOpcode::ReservationRegister
         | NvmOpcode::ReservationReport
         | NvmOpcode::ReservationAcquire

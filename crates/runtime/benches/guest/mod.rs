@@ -132,7 +132,11 @@ impl Bench {
         assert!((1..=QUEUES_MAX).contains(&queues), "1 to {QUEUES_MAX} queues");
         let mut config = SubsystemConfig { timing, ..SubsystemConfig::new(shared::SUBSYSTEM) };
         let bytes = Some(namespace_bytes);
-        config.namespaces = vec![NamespaceConfig { bytes, content: NamespaceContent::Blocks(512) }];
+        config.namespaces = vec![NamespaceConfig {
+            bytes,
+            content: NamespaceContent::Blocks(512),
+            handles: vec![],
+        }];
         let mut drive = shared::small();
         drive.geometry.blocks_per_plane = 2048;
         let drive = Drive::new(drive).expect("a drive");

@@ -149,7 +149,7 @@ mod tests {
         let mut config = mynah_drive_file::load(drive, &[]).expect("a shipped drive").config;
         let wanted: Vec<Namespace> = wanted
             .iter()
-            .map(|&(gib, content)| Namespace { bytes: Some(gib << 30), content })
+            .map(|&(gib, content)| Namespace { bytes: Some(gib << 30), content, handles: vec![] })
             .collect();
         divide(&mut config, &wanted).expect("room");
         let unit = u64::from(config.mapping.unit_bytes);

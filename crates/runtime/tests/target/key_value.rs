@@ -35,7 +35,7 @@ fn plan(options: ServeOptions) -> Plan {
 }
 
 fn namespaces() -> Vec<Namespace> {
-    let namespace = |bytes, content| Namespace { bytes, content };
+    let namespace = |bytes, content| Namespace { bytes, content, handles: vec![] };
     vec![
         namespace(Some(64 << 20), NamespaceContent::Pairs),
         namespace(Some(16 << 20), NamespaceContent::Blocks(4096)),
@@ -169,7 +169,11 @@ fn the_largest_values_are_moved_by_one_command() {
     let options = ServeOptions {
         speed: Speed::Max,
         vfio_user: vec![folder.path().to_owned()],
-        namespaces: vec![Namespace { bytes: None, content: NamespaceContent::Pairs }],
+        namespaces: vec![Namespace {
+            bytes: None,
+            content: NamespaceContent::Pairs,
+            handles: vec![],
+        }],
         ..ServeOptions::default()
     };
     let mut plan = plan(options);

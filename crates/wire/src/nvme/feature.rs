@@ -18,6 +18,8 @@ pub mod id {
     pub const SANITIZE_CONFIG: u8 = 0x17;
     pub const ENDURANCE_GROUP_EVENTS: u8 = 0x18;
     pub const COMMAND_SET_PROFILE: u8 = 0x19;
+    pub const DATA_PLACEMENT: u8 = 0x1d;
+    pub const PLACEMENT_EVENTS: u8 = 0x1e;
     pub const KEY_VALUE_CONFIGURATION: u8 = 0x20;
     pub const HOST_ID: u8 = 0x81;
     pub const RESERVATION_NOTIFICATION: u8 = 0x82;
@@ -173,6 +175,46 @@ impl KeyValueConfiguration {
     }
 }
 
+/// The value of Flexible Data Placement (Base 2.1, section 5.1.25.1.20): dword 12 of Set Features, and
+/// dword 0 of the completion of Get Features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataPlacement {
+    /// FDPE.
+    pub enabled: bool,
+    /// FDPCIDX: which of the configurations in the log of configurations.
+    pub configuration: u8,
+}
+
+impl DataPlacement {
+    pub fn from_bits(bits: u32) -> DataPlacement {
+        DataPlacement { enabled: bits & 1 != 0, configuration: (bits >> 8) as u8 }
+    }
+
+    pub fn to_bits(self) -> u32 {
+        u32::from(self.enabled) | u32::from(self.configuration) << 8
+    }
+}
+
+/// What Flexible Data Placement Events is about (Base 2.1, section 5.1.25.1.21): dword 11 of Set
+/// Features and Get Features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacementEvents {
+    /// PHNDL: a placement handle of the namespace.
+    pub handle: u16,
+    /// NOET: types of events in the data, a byte each in Set Features, two in Get Features.
+    pub types: u8,
+}
+
+impl PlacementEvents {
+    pub fn from_bits(bits: u32) -> PlacementEvents {
+        PlacementEvents { handle: bits as u16, types: (bits >> 16) as u8 }
+    }
+
+    pub fn to_bits(self) -> u32 {
+        u32::from(self.handle) | u32::from(self.types) << 16
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +229,8 @@ mod tests {
             prop_assert_eq!(InterruptCoalescing::from_bits(bits).to_bits(), bits & 0xffff);
             prop_assert_eq!(InterruptVector::from_bits(bits).to_bits(), bits & 0x1_ffff);
             prop_assert_eq!(KeyValueConfiguration::from_bits(bits).to_bits(), bits & 1);
+            prop_assert_eq!(DataPlacement::from_bits(bits).to_bits(), bits & 0xff01);
+            prop_assert_eq!(PlacementEvents::from_bits(bits).to_bits(), bits & 0xff_ffff);
         }
     }
 }

@@ -334,6 +334,18 @@ structures! {
         pub vendor: [u8; 3712],
     }
 
+    /// What Namespace Management wants of data placement (NVM Command Set 1.2, figure 125): bytes 384
+    /// to 767 of its data.
+    pub struct NamespacePlacement: 384 {
+        /// LBSTM: logical block storage tag mask.
+        pub storage_tag_mask: U64,
+        /// NPHNDLS: placement handles in the list; 0: the controller chooses one.
+        pub count: U16,
+        pub reserved_394: [u8; 118],
+        /// The reclaim unit handle of each placement handle.
+        pub handles: [U16; 128],
+    }
+
     /// Command set independent Identify Namespace (Base 2.0, figure 280).
     pub struct IdentifyIndependentNamespace: 4096 {
         /// NSFEAT: features.

@@ -15,11 +15,21 @@ pub mod page {
     pub const ENDURANCE_GROUP: u8 = 0x09;
     pub const ANA: u8 = 0x0c;
     pub const FEATURES_SUPPORTED: u8 = 0x12;
+    /// Of Base 2.1, as the three that follow.
+    pub const PLACEMENT_CONFIGURATIONS: u8 = 0x20;
+    pub const HANDLE_USAGE: u8 = 0x21;
+    pub const PLACEMENT_STATISTICS: u8 = 0x22;
+    pub const PLACEMENT_EVENTS: u8 = 0x23;
     pub const DISCOVERY: u8 = 0x70;
     pub const RESERVATION_NOTIFICATION: u8 = 0x80;
     pub const SANITIZE_STATUS: u8 = 0x81;
+    /// SMART / Health Information Extended of drives with data placement (OCP Datacenter NVMe SSD
+    /// Specification 2.0, section 4.8.6).
+    pub const OCP_SMART: u8 = 0xc0;
     /// Mynah's own: what the drive's insides have counted.
     pub const MYNAH_DRIVE: u8 = 0xc0;
+    /// The same where [`OCP_SMART`] has its place.
+    pub const MYNAH_DRIVE_BESIDE_OCP: u8 = 0xd0;
     /// Mynah's own: how late completions were.
     pub const MYNAH_LATENESS: u8 = 0xc1;
     /// Mynah's own: what a profile's statistics are, as the answer to a query.
@@ -180,6 +190,156 @@ structures! {
         /// Bytes not given to a namespace.
         pub unallocated_capacity: U128,
         pub reserved_192: [u8; 320],
+    }
+
+    /// Head of the log of FDP configurations (Base 2.1, figure 280); descriptors follow.
+    pub struct PlacementConfigurations: 16 {
+        /// NUMFDPC: configurations, less one.
+        pub last: U16,
+        /// Version of the log page.
+        pub version: u8,
+        pub reserved_3: u8,
+        /// Bytes of the whole log page.
+        pub bytes: U32,
+        pub reserved_8: [u8; 8],
+    }
+
+    /// An FDP configuration (Base 2.1, figure 281); a descriptor of each reclaim unit handle follows.
+    pub struct PlacementConfiguration: 64 {
+        /// Bytes of this descriptor with all that belongs to it, a multiple of 8.
+        pub bytes: U16,
+        /// FDPA: bits of the reclaim group in a placement identifier (3:0), volatile write cache (4),
+        /// valid (7).
+        pub attributes: u8,
+        /// Bytes of vendor specific information.
+        pub vendor_bytes: u8,
+        /// NRG: reclaim groups.
+        pub groups: U32,
+        /// NRUH: reclaim unit handles.
+        pub handles: U16,
+        /// MAXPIDS: most placement identifiers of a namespace, less one.
+        pub identifiers_max: U16,
+        /// NNSS: most namespaces.
+        pub namespaces_max: U32,
+        /// RUNS: bytes of a reclaim unit.
+        pub unit_bytes: U64,
+        /// ERUTL: seconds after which a reclaim unit is left; 0: never.
+        pub time_limit: U32,
+        pub reserved_28: [u8; 36],
+    }
+
+    /// A reclaim unit handle of an FDP configuration (Base 2.1, figure 281).
+    pub struct HandleKind: 4 {
+        /// RUHT: initially isolated (1), persistently isolated (2).
+        pub kind: u8,
+        pub reserved_1: [u8; 3],
+    }
+
+    /// Head of the log of reclaim unit handles in use (Base 2.1, figure 284); a descriptor of each
+    /// follows.
+    pub struct HandleUsage: 8 {
+        /// NRUH: reclaim unit handles.
+        pub handles: U16,
+        pub reserved_2: [u8; 6],
+    }
+
+    /// How a reclaim unit handle is used (Base 2.1, figure 285).
+    pub struct HandleUse: 8 {
+        /// RUHA: unused (0), in a list that a host gave (1), chosen by the controller (2).
+        pub attributes: u8,
+        pub reserved_1: [u8; 7],
+    }
+
+    /// FDP statistics (Base 2.1, figure 286).
+    pub struct PlacementStatistics: 64 {
+        /// HBMW: bytes that hosts wrote.
+        pub host_bytes: U128,
+        /// MBMW: bytes written to the media.
+        pub media_bytes: U128,
+        /// MBE: bytes erased.
+        pub erased_bytes: U128,
+        pub reserved_48: [u8; 16],
+    }
+
+    /// Head of the log of FDP events (Base 2.1, figure 288); events follow, the oldest first.
+    pub struct PlacementEvents: 64 {
+        /// Events that follow.
+        pub events: U32,
+        pub reserved_4: [u8; 60],
+    }
+
+    /// An FDP event (Base 2.1, figure 289).
+    pub struct PlacementEvent: 64 {
+        /// What has happened ([`placement_event`]).
+        pub kind: u8,
+        /// Which fields are valid: placement identifier (0), namespace (1), group and handle (2).
+        pub valid: u8,
+        /// PID.
+        pub identifier: U16,
+        /// When, as the Timestamp feature says.
+        pub timestamp: [u8; 8],
+        /// NSID.
+        pub namespace_id: U32,
+        /// Its meaning depends on the kind ([`MediaReallocated`]).
+        pub specific: [u8; 16],
+        /// Reclaim group.
+        pub group: U16,
+        /// Reclaim unit handle.
+        pub handle: U16,
+        pub reserved_36: [u8; 4],
+        pub vendor: [u8; 24],
+    }
+
+    /// What is specific to [`placement_event::MEDIA_REALLOCATED`] (NVM Command Set 1.2, section
+    /// 4.1.4.7.1.1).
+    pub struct MediaReallocated: 16 {
+        /// The LBA is valid (0).
+        pub flags: u8,
+        pub reserved_1: u8,
+        /// NLBAM: logical blocks moved; 0: not said, 0xffff: so many or more.
+        pub blocks: U16,
+        /// One of them.
+        pub lba: U64,
+        pub reserved_12: [u8; 4],
+    }
+
+    /// SMART / Health Information Extended (OCP Datacenter NVMe SSD Specification 2.0, section 4.8.6);
+    /// what Mynah does not count is zero.
+    pub struct OcpSmart: 512 {
+        /// Bytes written to the media, whatever they are.
+        pub media_written: U128,
+        /// Bytes read from the media, whatever for.
+        pub media_read: U128,
+        pub bad_blocks: [u8; 16],
+        pub recoveries: U64,
+        /// Errors that could not be corrected.
+        pub read_errors: U64,
+        pub corrected: [u8; 24],
+        /// Most (first) and fewest erases of a block.
+        pub erases: [U32; 2],
+        pub throttling: [u8; 2],
+        /// Version of the specification: errata, point, minor, major.
+        pub specification: [u8; 6],
+        pub reserved_104: [u8; 8],
+        /// Power losses without a shutdown.
+        pub incomplete_shutdowns: U32,
+        pub reserved_116: [u8; 4],
+        /// Share of free blocks in percent.
+        pub free_percent: u8,
+        pub reserved_121: [u8; 7],
+        /// Charge of the capacitors against power losses in percent; all ones: there are none.
+        pub capacitors: U16,
+        pub reserved_130: [u8; 22],
+        /// NUSE of all namespaces.
+        pub used_blocks: U64,
+        pub reserved_160: [u8; 16],
+        /// Bytes that may be written over the life.
+        pub endurance_estimate: U128,
+        pub reserved_192: [u8; 302],
+        /// Version of the log page.
+        pub version: U16,
+        /// Names this layout ([`OcpSmart::GUID`]).
+        pub guid: [u8; 16],
     }
 
     /// Head of the ANA log (Base 2.0, figure 221); group descriptors follow.
@@ -348,6 +508,32 @@ structures! {
     }
 }
 
+/// Types of FDP events (Base 2.1, figure 289): of hosts below 80h, of the controller from there on.
+pub mod placement_event {
+    /// A reclaim unit was left by an update before it was full.
+    pub const NOT_FULLY_WRITTEN: u8 = 0x00;
+    pub const TIME_LIMIT_EXCEEDED: u8 = 0x01;
+    /// A reset has had a handle refer to another reclaim unit.
+    pub const RESET_MODIFIED: u8 = 0x02;
+    /// A write named no placement handle of its namespace.
+    pub const INVALID_IDENTIFIER: u8 = 0x03;
+    /// Collection has moved what a host had written.
+    pub const MEDIA_REALLOCATED: u8 = 0x80;
+    pub const IMPLICITLY_MODIFIED: u8 = 0x81;
+}
+
+impl PlacementEvent {
+    /// Bits of [`PlacementEvent::valid`].
+    pub const IDENTIFIER_VALID: u8 = 1;
+    pub const NAMESPACE_VALID: u8 = 1 << 1;
+    pub const LOCATION_VALID: u8 = 1 << 2;
+}
+
+impl OcpSmart {
+    /// AFD514C97C6F4F9CA4F2BFEA2810AFC5h, its last byte first.
+    pub const GUID: [u8; 16] = 0xafd5_14c9_7c6f_4f9c_a4f2_bfea_2810_afc5_u128.to_le_bytes();
+}
+
 impl MynahHistogram {
     pub const BUCKETS: usize = 162;
 }
@@ -368,5 +554,17 @@ mod tests {
         assert_eq!(offset_of!(SelfTestLog, results), 4);
         assert_eq!(offset_of!(DiscoveryEntry, service), 32);
         assert_eq!(offset_of!(DiscoveryEntry, address), 512);
+        assert_eq!(offset_of!(PlacementConfiguration, handles), 8);
+        assert_eq!(offset_of!(PlacementConfiguration, unit_bytes), 16);
+        assert_eq!(offset_of!(PlacementEvent, namespace_id), 12);
+        assert_eq!(offset_of!(PlacementEvent, handle), 34);
+        assert_eq!(offset_of!(MediaReallocated, lba), 4);
+        assert_eq!(offset_of!(OcpSmart, read_errors), 56);
+        assert_eq!(offset_of!(OcpSmart, erases), 88);
+        assert_eq!(offset_of!(OcpSmart, incomplete_shutdowns), 112);
+        assert_eq!(offset_of!(OcpSmart, capacitors), 128);
+        assert_eq!(offset_of!(OcpSmart, used_blocks), 152);
+        assert_eq!(offset_of!(OcpSmart, endurance_estimate), 176);
+        assert_eq!(offset_of!(OcpSmart, version), 494);
     }
 }

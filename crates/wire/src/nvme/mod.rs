@@ -8,6 +8,7 @@ pub mod key;
 mod layout;
 pub mod log;
 pub mod opcode;
+pub mod placement;
 pub mod property;
 pub mod protection;
 pub mod query;

@@ -21,6 +21,8 @@ pub mod admin {
     pub const DEVICE_SELF_TEST: u8 = 0x14;
     pub const NAMESPACE_ATTACHMENT: u8 = 0x15;
     pub const KEEP_ALIVE: u8 = 0x18;
+    pub const DIRECTIVE_SEND: u8 = 0x19;
+    pub const DIRECTIVE_RECEIVE: u8 = 0x1a;
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
     pub const FORMAT_NVM: u8 = 0x80;
     pub const SANITIZE: u8 = 0x84;
@@ -66,8 +68,10 @@ nvm_commands! {
     RESERVATION_REGISTER ReservationRegister = 0x0d,
     RESERVATION_REPORT ReservationReport = 0x0e,
     RESERVATION_ACQUIRE ReservationAcquire = 0x11,
+    IO_MANAGEMENT_RECEIVE IoManagementReceive = 0x12,
     RESERVATION_RELEASE ReservationRelease = 0x15,
     COPY Copy = 0x19,
+    IO_MANAGEMENT_SEND IoManagementSend = 0x1d,
 }
 
 /// Key-value commands. Those about reservations are the NVM ones.

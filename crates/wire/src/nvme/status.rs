@@ -100,6 +100,10 @@ statuses! {
     COMMAND_INTERRUPTED = 0, 0x21, "command_interrupted";
     /// A transport error; it may be tried again.
     TRANSIENT_TRANSPORT_ERROR = 0, 0x22, "transient_transport_error";
+    /// Data placement is disabled in the endurance group.
+    FDP_DISABLED = 0, 0x29, "fdp_disabled";
+    /// The list of reclaim unit handles of a new namespace is not valid.
+    PLACEMENT_HANDLES_INVALID = 0, 0x2a, "placement_handles_invalid";
     /// The namespace is not ready.
     NAMESPACE_NOT_READY = 0, 0x82, "namespace_not_ready";
     /// The range passes the namespace's end.

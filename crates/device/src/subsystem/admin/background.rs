@@ -50,7 +50,7 @@ impl Subsystem {
         if self.config.timing == Timing::Immediate {
             return Span::ZERO;
         }
-        let config = self.model.drive().config();
+        let config = self.model.config();
         let geometry = config.geometry;
         let blocks = u64::from(geometry.blocks_per_plane);
         let erase = config.flash.erase.times(blocks);

@@ -1,7 +1,7 @@
 //! Get Features and Set Features (Base 2.0, sections 5.15 and 5.27).
 //!
-//! No feature is saved: after a reset all have their defaults, and Set Features with the save
-//! bit is refused.
+//! No feature but that of data placement is saved: after a reset all have their defaults, and Set
+//! Features with the save bit is refused.
 
 use super::Context;
 use crate::controllers::{Controller, Features, Role, arbitration_control};
@@ -29,6 +29,7 @@ fn allows(feature: u8, role: Role) -> Option<Allows> {
             | id::RESERVATION_NOTIFICATION
             | id::RESERVATION_PERSISTENCE
             | id::WRITE_PROTECTION
+            | id::PLACEMENT_EVENTS
             | id::KEY_VALUE_CONFIGURATION,
             _,
         ) => (true, true),
@@ -47,7 +48,8 @@ fn allows(feature: u8, role: Role) -> Option<Allows> {
             | id::HOST_BEHAVIOR
             | id::SANITIZE_CONFIG
             | id::ENDURANCE_GROUP_EVENTS
-            | id::COMMAND_SET_PROFILE,
+            | id::COMMAND_SET_PROFILE
+            | id::DATA_PLACEMENT,
             _,
         ) => (true, false),
         _ => return None,
@@ -86,11 +88,13 @@ fn grant_queues(controller: &mut Controller, request: u32) -> Result<u32, Status
 
 impl Subsystem {
     /// What a host may do with a feature; the volatile write cache has one only where there is
-    /// such a cache (NVMe Base, Volatile Write Cache), and pairs where there can be any.
+    /// such a cache (NVMe Base, Volatile Write Cache), pairs where there can be any, and data placement
+    /// where the drive has it.
     fn allows(&self, feature: u8, role: Role) -> Option<Allows> {
         let there = match feature {
             id::VOLATILE_WRITE_CACHE => self.has_volatile_cache(),
             id::KEY_VALUE_CONFIGURATION => self.namespaces.can_hold_pairs(),
+            id::DATA_PLACEMENT | id::PLACEMENT_EVENTS => self.has_placement(),
             _ => true,
         };
         allows(feature, role).filter(|_| there)
@@ -115,9 +119,10 @@ impl Subsystem {
         let allows = self.allows(feature, role).ok_or(invalid())?;
         if select == Select::Supported {
             let bits = u64::from(allows.namespaces) << 1 | u64::from(allows.change) << 2;
+            let bits = bits | u64::from(feature == id::DATA_PLACEMENT);
             return Ok(Outcome::Done(bits));
         }
-        // Nothing is saved: the saved value is the default.
+        // But for data placement nothing is saved: the saved value is the default.
         let current = select == Select::Current;
         let namespace = context.entry.namespace_id.get();
         // NVMe 1.0 knew no namespaces here, and hosts still ask so (SPDK's nvme_compliance): they
@@ -129,12 +134,19 @@ impl Subsystem {
         if feature == id::KEY_VALUE_CONFIGURATION {
             self.namespaces.with_id(namespace).and_then(|it| it.pairs()).ok_or(invalid())?;
         }
+        match feature {
+            id::DATA_PLACEMENT => {
+                return self.placement_feature(which, select != Select::Default);
+            }
+            id::PLACEMENT_EVENTS => return self.events_feature(namespace, which, current),
+            _ => {}
+        }
         let namespaces =
             if of_all { self.namespaces.active_ids(context.controller) } else { vec![namespace] };
         if let Some(value) = self.shared_feature(feature, namespace, current) {
             return Ok(Outcome::Done(value.into()));
         }
-        let defaults = Features::of(&self.model.drive().config().queues);
+        let defaults = Features::of(&self.model.config().queues);
         let controller = self.controllers.need(context.controller)?;
         let queues_max = controller.queues_max();
         let features = if current { controller.features() } else { &defaults };
@@ -194,10 +206,10 @@ impl Subsystem {
         context: Context<'_>,
         request: SetFeatures,
     ) -> Result<Outcome, Status> {
-        let SetFeatures { feature, saves, value } = request;
+        let SetFeatures { feature, saves, value, more } = request;
         let role = self.role(context)?;
         let allows = self.allows(feature, role).ok_or(invalid())?;
-        if saves {
+        if saves && feature != id::DATA_PLACEMENT {
             return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
         }
         if feature == id::HOST_ID {
@@ -208,7 +220,8 @@ impl Subsystem {
         }
         let namespace = context.entry.namespace_id.get();
         if allows.namespaces {
-            self.feature_namespace(context, feature == id::WRITE_PROTECTION)?;
+            let one = matches!(feature, id::WRITE_PROTECTION | id::PLACEMENT_EVENTS);
+            self.feature_namespace(context, one)?;
         } else if !matches!(namespace, 0 | NAMESPACE_ALL) {
             return Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.do_not_retry());
         }
@@ -236,6 +249,8 @@ impl Subsystem {
                 return Ok(Outcome::Done(0));
             }
             id::WRITE_PROTECTION => return self.protect(context, value),
+            id::DATA_PLACEMENT => return self.set_placement(value, more),
+            id::PLACEMENT_EVENTS => return self.set_events(context, value, more & 1 != 0),
             id::KEY_VALUE_CONFIGURATION => return self.configure_pairs(namespace, &active, value),
             id::RESERVATION_PERSISTENCE => {
                 return self.persist_reservations(&active, value);

@@ -299,8 +299,8 @@ impl Subsystem {
         let several_ports = self.config.ports.len() > 1 || self.config.shard.of > 1;
         page.multipath = 1 << 1 | 1 << 3 | u8::from(several_ports);
         page.optional_events.set(notice::NAMESPACE_CHANGED | notice::ANA_CHANGED);
-        // Endurance groups (4).
-        page.attributes.set(1 | 1 << 4 | 1 << 6);
+        // Endurance groups (4), data placement (19).
+        page.attributes.set(1 | 1 << 4 | 1 << 6 | u32::from(self.has_placement()) << 19);
         // Supported log pages (5), offsets (2), effects (1).
         page.log_attributes = 1 << 5 | 1 << 2 | 1 << 1;
         page.warning_temperature.set(WARNING_TEMPERATURE_K);
@@ -326,8 +326,8 @@ impl Subsystem {
         // Write protection, and until a power cycle.
         page.write_protection = 0b11;
         page.copy_formats.set(1);
-        // Format (1), firmware (2), namespace management (3), self-test (4).
-        page.optional_admin.set(0b1_1110);
+        // Format (1), firmware (2), namespace management (3), self-test (4), directives (5).
+        page.optional_admin.set(0b1_1110 | u16::from(self.has_placement()) << 5);
         page.abort_limit = super::abort::LIMIT;
         page.firmware_updates = super::firmware::UPDATES;
         page.firmware_granularity = 0xff;

@@ -12,6 +12,7 @@ use crate::subsystem::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::GetLogPage;
+use mynah_wire::nvme::feature::id;
 use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
     AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive, Smart, page,
@@ -37,6 +38,16 @@ const PAGES: [u8; 14] = [
     page::SANITIZE_STATUS,
     page::MYNAH_DRIVE,
     page::MYNAH_LATENESS,
+];
+
+/// Those that there are beside them with data placement: OCP's SMART page has the place of Mynah's own
+/// then.
+const PLACEMENT_PAGES: [u8; 5] = [
+    page::PLACEMENT_CONFIGURATIONS,
+    page::HANDLE_USAGE,
+    page::PLACEMENT_STATISTICS,
+    page::PLACEMENT_EVENTS,
+    page::MYNAH_DRIVE_BESIDE_OCP,
 ];
 
 impl Subsystem {
@@ -109,7 +120,7 @@ impl Subsystem {
                 };
                 let spaces = self.namespaces.key_spaces();
                 let spaces = spaces.is_some_and(|it| it.is_attached(context.controller));
-                Ok(effects(controller, set, spaces))
+                Ok(effects(controller, set, spaces, self.placement.is_some()))
             }
             page::FEATURES_SUPPORTED => Ok(features(&self.supported_features())),
             page::ENDURANCE_GROUP if request.specific_id == identify::GROUP as u16 => {
@@ -119,7 +130,10 @@ impl Subsystem {
             page::ANA => Ok(self.ana(context.controller, request.specific)),
             page::SELF_TEST => Ok(self.self_test_page()),
             page::SANITIZE_STATUS => Ok(self.sanitize_page()),
+            page::PLACEMENT_CONFIGURATIONS..=page::PLACEMENT_EVENTS => self.placement_page(request),
+            page::OCP_SMART if self.has_placement() => Ok(self.ocp_smart()),
             page::MYNAH_DRIVE => Ok(self.drive_page()),
+            page::MYNAH_DRIVE_BESIDE_OCP if self.has_placement() => Ok(self.drive_page()),
             page::MYNAH_LATENESS => Ok(self.lateness.page()),
             vendor::ITERATORS | vendor::WRITE_AMPLIFICATION => {
                 let spaces = self.namespaces.key_spaces();
@@ -148,7 +162,11 @@ impl Subsystem {
             true => &[],
             false => &[page::MYNAH_PROFILE],
         };
-        for &page in pages.iter().chain(vendors).chain(profile) {
+        let placement: &[u8] = match self.has_placement() && !is_discovery {
+            true => &PLACEMENT_PAGES,
+            false => &[],
+        };
+        for &page in pages.iter().chain(vendors).chain(profile).chain(placement) {
             bytes[usize::from(page) * 4] = 1;
         }
         bytes
@@ -190,6 +208,11 @@ impl Subsystem {
         let capacity = u128::from(self.media.data_bytes());
         let errors = self.controllers.errors(Role::Io).count();
         let wear = self.wear();
+        // With data placement what is amplified is compared with it, so it is counted by the same.
+        let written = match self.has_placement() {
+            true => u128::from(counters.host_bytes_written).div_ceil(BILLION),
+            false => sectors(counts.sectors_written),
+        };
         let mut group = EnduranceGroup {
             // The group's bits are where SMART has them.
             critical_warning: wear.warning,
@@ -197,12 +220,11 @@ impl Subsystem {
             spare_threshold: SPARE_THRESHOLD,
             percentage_used: wear.used,
             endurance_estimate: U128::new(
-                u128::from(self.model.drive().config().geometry.raw_bytes())
-                    * u128::from(wear.endured)
+                u128::from(self.model.config().geometry.raw_bytes()) * u128::from(wear.endured)
                     / BILLION,
             ),
             data_units_read: U128::new(sectors(counts.sectors_read)),
-            data_units_written: U128::new(sectors(counts.sectors_written)),
+            data_units_written: U128::new(written),
             media_units_written: U128::new(media.div_ceil(BILLION)),
             host_reads: U128::new(u128::from(counts.reads)),
             host_writes: U128::new(u128::from(counts.writes)),
@@ -241,7 +263,7 @@ impl Subsystem {
         ] {
             field.set(value);
         }
-        page.unit_bytes.set(self.model.drive().config().mapping.unit_bytes);
+        page.unit_bytes.set(self.model.config().mapping.unit_bytes);
         page.as_bytes().to_vec()
     }
 
@@ -303,7 +325,12 @@ fn errors(log: &ErrorLog) -> Vec<u8> {
 
 /// Effects of commands; those of Samsung's set are among them where it is spoken, because hosts take
 /// its namespace for one of blocks.
-fn effects(controller: &Controller, set_of_commands: CommandSet, has_key_spaces: bool) -> Vec<u8> {
+fn effects(
+    controller: &Controller,
+    set_of_commands: CommandSet,
+    has_key_spaces: bool,
+    has_placement: bool,
+) -> Vec<u8> {
     use effect::{ALONE, BLOCKS, INVENTORY, NAMESPACE, SUPPORTED};
     let mut page = vec![0; 4096];
     let mut set = |at: usize, opcode: u8, effects: u32| {
@@ -328,6 +355,10 @@ fn effects(controller: &Controller, set_of_commands: CommandSet, has_key_spaces:
     ] {
         set(0, opcode, effects);
     }
+    if has_placement {
+        set(0, admin::DIRECTIVE_SEND, 0);
+        set(0, admin::DIRECTIVE_RECEIVE, 0);
+    }
     if !controller.is_guests() {
         set(1024, query::STORE_PROGRAM, 0);
         set(1024, query::RUN, 0);
@@ -348,7 +379,7 @@ fn effects(controller: &Controller, set_of_commands: CommandSet, has_key_spaces:
     if controller.has_shadow_doorbells() {
         set(0, admin::DOORBELL_BUFFER_CONFIG, 0);
     }
-    for (opcode, effects) in set_of_commands.effects() {
+    for (opcode, effects) in set_of_commands.effects(has_placement) {
         set(1024, opcode, effects);
     }
     page
@@ -358,8 +389,12 @@ fn effects(controller: &Controller, set_of_commands: CommandSet, has_key_spaces:
 fn features(supported: &[(u8, bool, bool)]) -> Vec<u8> {
     let mut page = vec![0; 1024];
     for &(identifier, _, of_namespaces) in supported {
-        // Scope: a namespace (20) or the controller (21).
-        let scope = if of_namespaces { 1 << 20 } else { 1 << 21 };
+        // Scope: a namespace (20), the controller (21), an endurance group (23).
+        let scope = match of_namespaces {
+            true => 1 << 20,
+            false if identifier == id::DATA_PLACEMENT => 1 << 23,
+            false => 1 << 21,
+        };
         let at = usize::from(identifier) * 4;
         page[at..at + 4].copy_from_slice(&(effect::SUPPORTED | scope).to_le_bytes());
     }

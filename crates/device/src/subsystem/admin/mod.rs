@@ -10,6 +10,7 @@ pub(crate) mod format;
 pub(crate) mod identify;
 mod log;
 mod namespace;
+mod placement;
 pub(crate) mod sanitize;
 pub(crate) mod self_test;
 mod state;
@@ -69,6 +70,9 @@ impl Subsystem {
             Ok(Outcome::Data(data)) => {
                 self.complete_with_data(queue, entry, CommandKind::Admin, data)
             }
+            Ok(Outcome::Answer(result, data)) => {
+                self.complete_with_answer(queue, entry, result, data)
+            }
             Ok(Outcome::Later) => {}
             Err(status) => self.fail(queue, entry, CommandKind::Admin, status),
         }
@@ -78,7 +82,7 @@ impl Subsystem {
     /// Refuses a command that cannot be carried out now, whatever its fields say.
     fn check_admin(&self, context: Context<'_>, role: Role) -> Result<(), Status> {
         let entry = context.entry;
-        let all_there = || check_admin(entry, context.data);
+        let all_there = || check_admin(entry, context.data, self.has_placement());
         if entry.flags & 3 != 0 {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
@@ -93,6 +97,12 @@ impl Subsystem {
             _ if role == Role::Discovery => Err(Status::INVALID_OPCODE.do_not_retry()),
             admin::ABORT => Ok(()),
             _ if self.admin.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
+            // Without data placement there is no such command, which is found out below.
+            admin::DIRECTIVE_RECEIVE if self.has_placement() => {
+                let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
+                slot.account().check(HELD_BYTES_MAX)?;
+                all_there()
+            }
             _ => all_there(),
         }
     }
@@ -117,6 +127,8 @@ impl Subsystem {
             }
             AdminCommand::FirmwareImageDownload(piece) => self.firmware_download(piece),
             AdminCommand::FirmwareCommit(commit) => self.firmware_commit(commit),
+            AdminCommand::DirectiveSend(request) => self.directive_send(context, request),
+            AdminCommand::DirectiveReceive(request) => self.directive_receive(context, request),
             // Of queues in guest memory, and carried out there.
             AdminCommand::CreateCompletionQueue(_)
             | AdminCommand::CreateSubmissionQueue(_)

@@ -58,8 +58,17 @@ impl Subsystem {
         let extents = self.namespaces.space_mut().take(bytes).ok_or(insufficient)?;
         let (id, shared) = (at as u32 + 1, wish.multipath & 1 != 0);
         let nobody = ControllerSet::none();
+        let (handles, are_chosen) = match self.wished_handles(context.data, &extents, block_format)
+        {
+            Ok(wished) => wished,
+            Err(status) => {
+                self.namespaces.space_mut().give_back(&extents);
+                return Err(status);
+            }
+        };
         let mut namespace = self.namespaces.make(id, extents, block_format, nobody, shared);
         namespace.set_blocks(blocks);
+        namespace.set_handles(handles, are_chosen);
         // There is room for as many namespaces as there may be, each in one run and attached to
         // somebody, but marks of blocks and reservations take of the same.
         if !self.can_describe(&namespace) {

@@ -170,7 +170,13 @@ impl Subsystem {
             while sector < sectors {
                 let part = (sectors - sector).min(most) as u32;
                 let operation = Operation::Trim;
-                steps.push(Step { operation, pool: id, sector, sectors: part });
+                steps.push(Step {
+                    operation,
+                    pool: id,
+                    sector,
+                    sectors: part,
+                    placement: Default::default(),
+                });
                 sector += u64::from(part);
             }
         }

@@ -56,6 +56,11 @@ impl AdminState {
         self.sanitize.is_under_way()
     }
 
+    /// What the Timestamp feature says.
+    pub(crate) fn timestamp(&self, now: Time) -> [u8; 8] {
+        self.timestamp.bytes(now)
+    }
+
     /// The last sanitize, to be kept.
     pub(crate) fn last_sanitize(&self) -> &Sanitize {
         &self.sanitize

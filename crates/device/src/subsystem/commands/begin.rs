@@ -90,6 +90,7 @@ impl Subsystem {
             (self.namespaces.space().unit_sectors(), namespace.format().block_sectors());
         for part in namespace.parts(start * per_block, blocks * per_block) {
             let (mut first, mut last) = (part.sector, part.sector + part.sectors);
+            let placement = self.model.placement(part.pool, command.placed);
             if operation == Operation::Trim {
                 // Only whole units can be deallocated.
                 first = first.next_multiple_of(unit);
@@ -103,7 +104,7 @@ impl Subsystem {
                 };
                 let sectors = (last - first).min(most) as u32;
                 let pool = part.pool;
-                command.add_step(Step { operation, pool, sector: first, sectors });
+                command.add_step(Step { operation, pool, sector: first, sectors, placement });
                 first += u64::from(sectors);
             }
         }

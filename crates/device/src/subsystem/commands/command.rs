@@ -3,12 +3,13 @@
 use crate::StoreJob;
 use crate::held::Held;
 use crate::media::{Certain, Segment};
+use crate::model::Placed;
 use crate::namespaces::protection::Check;
 use crate::namespaces::{Extent, Format};
 use crate::output::{CommandKind, Completion};
 use crate::slots::NONE;
 use crate::subsystem::key_value::KeyWork;
-use mynah_model::io::{self, NamespaceId, Operation};
+use mynah_model::io::{self, NamespaceId, Operation, PlacementId};
 use mynah_stamp::{LinkSpans, StageSpans, Time};
 use mynah_wire::nvme::command::BlockCommand;
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -21,6 +22,15 @@ pub(crate) struct Step {
     pub(crate) pool: NamespaceId,
     pub(crate) sector: u64,
     pub(crate) sectors: u32,
+    /// Of a write: which data it belongs with.
+    pub(crate) placement: PlacementId,
+}
+
+impl Step {
+    /// One that is about all of a namespace of the model.
+    pub(crate) fn whole(operation: Operation, pool: NamespaceId) -> Step {
+        Step { operation, pool, sector: 0, sectors: 0, placement: PlacementId::default() }
+    }
 }
 
 /// What a command does besides moving plain bytes.
@@ -131,6 +141,8 @@ pub(crate) struct Command {
     pub(super) exclusive: bool,
     /// Whether it may do no more to the namespace.
     pub(super) overtaken: bool,
+    /// Which reclaim unit handle it writes for.
+    pub(super) placed: Placed,
     pub(super) arrival: Time,
     pub(super) due: Option<Time>,
     /// What the model's earlier steps took, or all of them if the store is not done.
@@ -166,6 +178,7 @@ impl Command {
             direct: false,
             exclusive: false,
             overtaken: false,
+            placed: Placed::default(),
             arrival,
             due: None,
             stages: None,
@@ -315,6 +328,11 @@ impl Command {
     /// Whether it may do no more to the namespace.
     pub(crate) fn is_overtaken(&self) -> bool {
         self.overtaken
+    }
+
+    /// Which reclaim unit handle it writes for, from now on.
+    pub(crate) fn set_placed(&mut self, placed: Placed) {
+        self.placed = placed;
     }
 
     /// The model's time when it came.

@@ -31,6 +31,21 @@ impl Subsystem {
         self.complete_as(queue, entry, kind, Status::SUCCESS, 0, CompletionData::Bytes(data));
     }
 
+    /// Completes an admin command with a result and data, if the host has room for all of them.
+    pub(crate) fn complete_with_answer(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        result: u64,
+        data: Vec<u8>,
+    ) {
+        let kind = CommandKind::Admin;
+        if let Err(status) = check_room(entry, data.len() as u64) {
+            return self.fail(queue, entry, kind, status);
+        }
+        self.complete_as(queue, entry, kind, Status::SUCCESS, result, CompletionData::Bytes(data));
+    }
+
     /// Completes one with an error, and notes it in the error log.
     #[cold]
     pub(crate) fn fail(

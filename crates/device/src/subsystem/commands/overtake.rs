@@ -132,6 +132,8 @@ fn has_other_blocks(opcode: u8) -> bool {
         // It has ended when it has been marked: nothing is under way.
         NvmOpcode::WriteUncorrectable => false,
         NvmOpcode::Flush
+        | NvmOpcode::IoManagementReceive
+        | NvmOpcode::IoManagementSend
         | NvmOpcode::ReservationRegister
         | NvmOpcode::ReservationReport
         | NvmOpcode::ReservationAcquire

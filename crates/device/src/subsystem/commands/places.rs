@@ -67,8 +67,7 @@ impl Subsystem {
     }
 
     pub(crate) fn answer_with_place(&mut self, slot: u32, index: u32) {
-        let (pool, sector) = (NamespaceId(1), 0);
-        self.step(index, Step { operation: Operation::Other, pool, sector, sectors: 0 });
+        self.step(index, Step::whole(Operation::Other, NamespaceId(1)));
         debug_assert!(self.queues.get(slot).is_some());
     }
 

@@ -152,6 +152,7 @@ impl Subsystem {
         let checked = self.admit(queue, entry, Access::Write).and_then(|at| {
             let format = self.namespaces.need(at)?.format();
             let check = Check::of(&io, format)?;
+            self.check_directive(at, io.directive)?;
             self.split(at, io.start, io.blocks, data, check)?;
             Ok((at, check))
         });
@@ -188,12 +189,15 @@ impl Subsystem {
             self.check_cleared(namespace, start, u64::from(blocks))?;
             Ok(content)
         });
-        let content = match content {
+        let content =
+            content.and_then(|content| Ok((content, self.place(namespace, io.directive)?)));
+        let (content, placed) = match content {
             Ok(content) => content,
             Err(status) => return self.fail_fused(index, status, &entry),
         };
         if let Some(command) = self.commands.get_mut(index) {
             command.set_work(Work::Fused(Box::new(entry)));
+            command.set_placed(placed);
         }
         self.write_blocks(index, namespace, start, u64::from(blocks), Some(content), through);
         let operation = if through { Operation::WriteThrough } else { Operation::Write };

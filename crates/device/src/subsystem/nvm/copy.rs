@@ -78,7 +78,9 @@ impl Subsystem {
         let check = Check::new(writes, format).checked(to, format)?;
         let through = self.admin.writes_through(copy.force_unit_access);
         self.check_held(queue)?;
+        let placed = self.place(at, copy.directive)?;
         let index = self.begin(queue, entry, CommandKind::OtherIo, at);
+        self.set_placed(index, placed);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
         }

@@ -138,7 +138,9 @@ impl Subsystem {
         let check = Check::of(&io, format)?;
         self.check_cleared(at, start, blocks)?;
         let through = self.admin.writes_through(io.force_unit_access);
+        let placed = self.place(at, io.directive)?;
         let index = self.begin(queue, entry, CommandKind::Trim, at);
+        self.set_placed(index, placed);
         let write = if through { Operation::WriteThrough } else { Operation::Write };
         if io.deallocates {
             // The edges that fill no whole unit are written.

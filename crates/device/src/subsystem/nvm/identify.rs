@@ -35,6 +35,7 @@ fn effects_and_support(opcode: NvmOpcode) -> (u32, u16) {
         | NvmOpcode::ReservationReport
         | NvmOpcode::ReservationAcquire
         | NvmOpcode::ReservationRelease => (0, support::RESERVATIONS),
+        NvmOpcode::IoManagementReceive | NvmOpcode::IoManagementSend => (0, 0),
     }
 }
 
@@ -42,9 +43,12 @@ fn opcodes() -> impl Iterator<Item = NvmOpcode> {
     (0..=u8::MAX).filter_map(NvmOpcode::of)
 }
 
-/// Effects of the set's commands, those about reservations included.
-pub(crate) fn effects() -> impl Iterator<Item = (u8, u32)> {
-    opcodes().map(|opcode| (opcode as u8, effects_and_support(opcode).0))
+/// Effects of the set's commands, those about reservations included, of a drive that may have data
+/// placement.
+pub(crate) fn effects(has_placement: bool) -> impl Iterator<Item = (u8, u32)> {
+    let of_placement = [NvmOpcode::IoManagementReceive, NvmOpcode::IoManagementSend];
+    let there = opcodes().filter(move |opcode| has_placement || !of_placement.contains(opcode));
+    there.map(|opcode| (opcode as u8, effects_and_support(opcode).0))
 }
 
 /// Effects of the commands about reservations, which every command set has.
@@ -80,6 +84,7 @@ mod tests {
     #[test]
     fn every_optional_command_is_announced() {
         assert_eq!(optional_commands(), 0x1ff);
-        assert_eq!((effects().count(), reservation_effects().count()), (13, 4));
+        assert_eq!((effects(false).count(), reservation_effects().count()), (13, 4));
+        assert_eq!(effects(true).count(), 15);
     }
 }

@@ -46,6 +46,9 @@ impl Subsystem {
             return Ok(None);
         }
         let extent = &namespace.extents()[0];
+        let Some(placement) = self.plain_placement(namespace, extent.pool, io.directive) else {
+            return Ok(None);
+        };
         let sector = start << (namespace.format().shift - 9);
         Ok(Some(Plain {
             namespace: id - 1,
@@ -54,6 +57,7 @@ impl Subsystem {
             at: extent.store + sector * SECTOR_BYTES,
             pool: extent.pool,
             sector: extent.sector + sector,
+            placement,
         }))
     }
 
@@ -187,7 +191,8 @@ impl Subsystem {
                 command.wait();
             }
             let sectors = (u64::from(plain.bytes) / SECTOR_BYTES) as u32;
-            self.step(index, Step { operation, pool: plain.pool, sector: plain.sector, sectors });
+            let (pool, sector, placement) = (plain.pool, plain.sector, plain.placement);
+            self.step(index, Step { operation, pool, sector, sectors, placement });
         }
     }
 
@@ -268,7 +273,9 @@ impl Subsystem {
         let (data, metadata) = self.split(at, start, blocks, data, check)?;
         self.check_cleared(at, start, u64::from(blocks))?;
         let through = self.admin.writes_through(io.force_unit_access);
+        let placed = self.place(at, io.directive)?;
         let index = self.begin(queue, entry, CommandKind::Write, at);
+        self.set_placed(index, placed);
         self.set_bytes(index, blocks << format.shift);
         self.write_blocks(index, at, start, u64::from(blocks), Some((data, metadata)), through);
         let operation = if through { Operation::WriteThrough } else { Operation::Write };
@@ -380,7 +387,7 @@ impl Subsystem {
         for pool in namespaces.flat_map(|it| it.pools()) {
             if steps.iter().all(|step| step.pool != pool) {
                 let operation = Operation::Flush;
-                steps.push(Step { operation, pool, sector: 0, sectors: 0 });
+                steps.push(Step::whole(operation, pool));
             }
         }
         let runs: Vec<_> = steps.iter().map(|step| self.model.pool_bytes(step.pool)).collect();
@@ -401,4 +408,5 @@ pub(crate) struct Plain {
     pub(crate) at: u64,
     pool: mynah_model::io::NamespaceId,
     sector: u64,
+    placement: mynah_model::io::PlacementId,
 }

@@ -6,6 +6,7 @@ pub(crate) mod copy;
 mod deallocate;
 pub(crate) mod identify;
 mod io;
+pub(crate) mod placement;
 mod volumes;
 
 pub(crate) use io::Plain;
@@ -14,7 +15,7 @@ pub use volumes::BlockNamespace;
 use crate::namespaces::Namespace;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
-use mynah_wire::nvme::command::NvmCommand;
+use mynah_wire::nvme::command::{IoManagementReceive, IoManagementSend, NvmCommand};
 use mynah_wire::nvme::protection::{CopyRange, DatasetRange};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
@@ -46,6 +47,12 @@ impl Subsystem {
             NvmCommand::Verify(io) => self.verify(queue, entry, io),
             NvmCommand::WriteUncorrectable(io) => self.write_uncorrectable(queue, entry, io),
             NvmCommand::Copy(copy) => self.copy(queue, entry, copy, data),
+            NvmCommand::IoManagementReceive(request) => {
+                self.io_management_receive(queue, entry, request)
+            }
+            NvmCommand::IoManagementSend(request) => {
+                self.io_management_send(queue, entry, request, data)
+            }
         }
     }
 }
@@ -60,7 +67,9 @@ pub(crate) fn kind_of(command: NvmCommand) -> CommandKind {
         NvmCommand::Compare(_)
         | NvmCommand::Verify(_)
         | NvmCommand::WriteUncorrectable(_)
-        | NvmCommand::Copy(_) => CommandKind::OtherIo,
+        | NvmCommand::Copy(_)
+        | NvmCommand::IoManagementReceive(_)
+        | NvmCommand::IoManagementSend(_) => CommandKind::OtherIo,
     }
 }
 
@@ -78,6 +87,16 @@ pub(crate) fn bytes_of(command: NvmCommand, namespace: Option<&Namespace>) -> Op
             u64::from(request.ranges) * DatasetRange::BYTES as u64
         }
         NvmCommand::Copy(copy) => u64::from(copy.ranges) * CopyRange::BYTES as u64,
+        // Nothing where they are refused, and they are where there is no data placement.
+        NvmCommand::IoManagementReceive(request) => {
+            let is_status = request.operation == IoManagementReceive::HANDLE_STATUS;
+            if is_status && !namespace?.handles().is_empty() { request.bytes } else { 0 }
+        }
+        NvmCommand::IoManagementSend(request) => {
+            let is_update = request.operation == IoManagementSend::HANDLE_UPDATE;
+            let is_there = is_update && !namespace?.handles().is_empty();
+            if is_there { 2 * request.identifiers() as u64 } else { 0 }
+        }
         NvmCommand::Flush
         | NvmCommand::WriteUncorrectable(_)
         | NvmCommand::WriteZeroes(_)

@@ -1,5 +1,6 @@
 //! Admin commands (Base 2.0, section 5).
 
+use super::directives::{DirectiveReceive, DirectiveSend};
 use super::features::{GetFeatures, SetFeatures};
 use super::queues::{CreateCompletionQueue, CreateSubmissionQueue, DoorbellBufferConfig};
 use super::{INVALID_FIELD, INVALID_OPCODE, bit, bits};
@@ -28,6 +29,8 @@ pub enum AdminCommand {
     NamespaceAttachment(NamespaceAttachment),
     /// Keep Alive (section 5.18).
     KeepAlive,
+    DirectiveSend(DirectiveSend),
+    DirectiveReceive(DirectiveReceive),
     DoorbellBufferConfig(DoorbellBufferConfig),
     FormatNvm(FormatNvm),
     Sanitize(Sanitize),
@@ -67,6 +70,8 @@ impl AdminCommand {
                 C::NamespaceAttachment(NamespaceAttachment::parse(entry)?)
             }
             opcode::KEEP_ALIVE => C::KeepAlive,
+            opcode::DIRECTIVE_SEND => C::DirectiveSend(DirectiveSend::parse(entry)),
+            opcode::DIRECTIVE_RECEIVE => C::DirectiveReceive(DirectiveReceive::parse(entry)),
             opcode::DOORBELL_BUFFER_CONFIG => {
                 C::DoorbellBufferConfig(DoorbellBufferConfig::parse(entry))
             }
@@ -100,6 +105,8 @@ impl AdminCommand {
             C::DeviceSelfTest(command) => command.put(entry),
             C::NamespaceAttachment(command) => command.put(entry),
             C::KeepAlive => entry.opcode = opcode::KEEP_ALIVE,
+            C::DirectiveSend(command) => command.put(entry),
+            C::DirectiveReceive(command) => command.put(entry),
             C::DoorbellBufferConfig(command) => command.put(entry),
             C::FormatNvm(command) => command.put(entry),
             C::Sanitize(command) => command.put(entry),

@@ -61,18 +61,21 @@ pub struct SetFeatures {
     pub saves: bool,
     /// CDW11: the value, as the feature defines it.
     pub value: u32,
+    /// CDW12: more of it, where the feature has more.
+    pub more: u32,
 }
 
 impl SetFeatures {
     pub(super) fn parse(entry: &SubmissionEntry) -> SetFeatures {
         let dword10 = entry.dword10.get();
-        let value = entry.dword11.get();
-        SetFeatures { feature: dword10 as u8, saves: bit(dword10, 31), value }
+        let (value, more) = (entry.dword11.get(), entry.dword12.get());
+        SetFeatures { feature: dword10 as u8, saves: bit(dword10, 31), value, more }
     }
 
     pub(super) fn put(&self, entry: &mut SubmissionEntry) {
         entry.opcode = opcode::SET_FEATURES;
         entry.dword10.set(u32::from(self.feature) | u32::from(self.saves) << 31);
         entry.dword11.set(self.value);
+        entry.dword12.set(self.more);
     }
 }

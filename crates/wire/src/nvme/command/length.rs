@@ -3,7 +3,7 @@
 
 use super::{bit, bits};
 use crate::nvme::SubmissionEntry;
-use crate::nvme::feature::{id, select};
+use crate::nvme::feature::{PlacementEvents, id, select};
 use crate::nvme::identify::IDENTIFY_BYTES;
 use crate::nvme::opcode::admin;
 
@@ -23,9 +23,14 @@ pub fn admin_bytes(entry: &SubmissionEntry) -> u64 {
             // EXHID: 128 bits, or 64.
             id::HOST_ID if bit(dword11, 0) => 16,
             id::HOST_ID => 8,
+            // A type of events is a byte in Set Features, and has its attributes in Get Features.
+            id::PLACEMENT_EVENTS => {
+                let types = u64::from(PlacementEvents::from_bits(dword11).types);
+                types * if entry.opcode == admin::SET_FEATURES { 1 } else { 2 }
+            }
             _ => 0,
         },
-        admin::FIRMWARE_IMAGE_DOWNLOAD => (u64::from(dword10) + 1) * 4,
+        admin::FIRMWARE_IMAGE_DOWNLOAD | admin::DIRECTIVE_RECEIVE => (u64::from(dword10) + 1) * 4,
         _ => 0,
     }
 }

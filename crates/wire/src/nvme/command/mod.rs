@@ -11,8 +11,10 @@
 //! supports, of features or log pages for instance, is not known here.
 
 mod admin;
+mod directives;
 mod fabrics;
 mod features;
+mod io_management;
 mod key_value;
 mod length;
 mod nvm;
@@ -25,10 +27,12 @@ pub use admin::{
     FormatNvm, GetLogPage, Identify, NamespaceAttachment, NamespaceManagement, NamespaceSelect,
     Sanitize, SanitizeAction, SecureErase, SelfTestCode,
 };
+pub use directives::{Directive, DirectiveReceive, DirectiveSend};
 pub use fabrics::{
     Authentication, Disconnect, FabricsCommand, PropertyGet, PropertySet, PropertySize,
 };
 pub use features::{GetFeatures, Select, SetFeatures};
+pub use io_management::{IoManagementReceive, IoManagementSend};
 pub use key_value::{KeyValueCommand, List, Retrieve, Store, StoreCondition, key_value_bytes};
 pub use length::admin_bytes;
 pub use nvm::{BlockCommand, Copy, DatasetManagement, NvmCommand, Protection, ProtectionAction};

@@ -1,6 +1,8 @@
 //! I/O commands of the NVM command set (NVM Command Set 1.0, section 3.2), and Flush (Base 2.0,
-//! section 7.1).
+//! section 7.1). What writes say of directives is of NVM Command Set 1.2.
 
+use super::directives::Directive;
+use super::io_management::{IoManagementReceive, IoManagementSend};
 use super::{INVALID_OPCODE, bit, bits};
 use crate::nvme::opcode::nvm as opcode;
 use crate::nvme::{Status, SubmissionEntry};
@@ -23,6 +25,8 @@ pub enum NvmCommand {
     /// Verify (section 3.2.5).
     Verify(BlockCommand),
     Copy(Copy),
+    IoManagementReceive(IoManagementReceive),
+    IoManagementSend(IoManagementSend),
 }
 
 impl NvmCommand {
@@ -43,6 +47,10 @@ impl NvmCommand {
             opcode::DATASET_MANAGEMENT => C::DatasetManagement(DatasetManagement::parse(entry)),
             opcode::VERIFY => C::Verify(BlockCommand::parse(entry)),
             opcode::COPY => C::Copy(Copy::parse(entry)),
+            opcode::IO_MANAGEMENT_RECEIVE => {
+                C::IoManagementReceive(IoManagementReceive::parse(entry))
+            }
+            opcode::IO_MANAGEMENT_SEND => C::IoManagementSend(IoManagementSend::parse(entry)),
             _ => return Err(INVALID_OPCODE),
         })
     }
@@ -54,6 +62,8 @@ impl NvmCommand {
             C::Flush => return entry.opcode = opcode::FLUSH,
             C::DatasetManagement(command) => return command.put(entry),
             C::Copy(command) => return command.put(entry),
+            C::IoManagementReceive(command) => return command.put(entry),
+            C::IoManagementSend(command) => return command.put(entry),
             C::Write(blocks) => (opcode::WRITE, blocks),
             C::Read(blocks) => (opcode::READ, blocks),
             C::WriteUncorrectable(blocks) => (opcode::WRITE_UNCORRECTABLE, blocks),
@@ -78,6 +88,8 @@ pub struct BlockCommand {
     pub deallocates: bool,
     /// FUA: what is written is on the medium when the command ends.
     pub force_unit_access: bool,
+    /// DTYPE and DSPEC, of what is written.
+    pub directive: Directive,
     /// PRINFO and the tags.
     pub protection: Protection,
 }
@@ -91,6 +103,7 @@ impl BlockCommand {
             blocks: entry.block_count(),
             deallocates: bit(dword12, 25),
             force_unit_access: bit(dword12, 30),
+            directive: Directive::parse(entry),
             protection: Protection::parse(entry),
         }
     }
@@ -102,6 +115,7 @@ impl BlockCommand {
                 | u32::from(self.deallocates) << 25
                 | u32::from(self.force_unit_access) << 30,
         );
+        self.directive.put(entry);
         self.protection.put(entry);
     }
 }
@@ -208,6 +222,8 @@ pub struct Copy {
     pub read_protection: ProtectionAction,
     /// PRINFOW and the tags of what is written.
     pub write_protection: Protection,
+    /// DTYPE and DSPEC, of what is written.
+    pub directive: Directive,
     /// FUA: the data are on the medium when the command ends.
     pub force_unit_access: bool,
 }
@@ -221,6 +237,7 @@ impl Copy {
             descriptor_format: bits(dword12, 8, 4) as u8,
             read_protection: ProtectionAction::from_bits(bits(dword12, 12, 4)),
             write_protection: Protection::parse(entry),
+            directive: Directive::parse(entry),
             force_unit_access: bit(dword12, 30),
         }
     }
@@ -234,6 +251,7 @@ impl Copy {
                 | self.read_protection.to_bits() << 12
                 | u32::from(self.force_unit_access) << 30,
         );
+        self.directive.put(entry);
         self.write_protection.put(entry);
     }
 }

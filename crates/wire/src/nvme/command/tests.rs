@@ -40,9 +40,22 @@ fn admin() -> impl Strategy<Value = AdminCommand> {
         (any::<u8>(), select(), any::<u32>()).prop_map(|(feature, select, which)| {
             C::GetFeatures(GetFeatures { feature, select, which })
         }),
-        (any::<u8>(), any::<bool>(), any::<u32>()).prop_map(|(feature, saves, value)| {
-            C::SetFeatures(SetFeatures { feature, saves, value })
-        }),
+        (any::<u8>(), any::<bool>(), any::<u32>(), any::<u32>()).prop_map(
+            |(feature, saves, value, more)| {
+                C::SetFeatures(SetFeatures { feature, saves, value, more })
+            }
+        ),
+        (any::<u32>(), any::<u8>(), any::<u8>(), any::<u16>()).prop_map(
+            |(dwords, operation, kind, specific)| {
+                let bytes = (u64::from(dwords) + 1) * 4;
+                C::DirectiveReceive(DirectiveReceive { bytes, operation, kind, specific })
+            }
+        ),
+        (any::<u8>(), any::<u8>(), any::<u16>(), any::<bool>()).prop_map(
+            |(operation, kind, specific, enables)| {
+                C::DirectiveSend(DirectiveSend { operation, kind, specific, enables })
+            }
+        ),
         prop_oneof![
             Just(SelfTestCode::Short),
             Just(SelfTestCode::Extended),
@@ -180,15 +193,20 @@ fn protection() -> impl Strategy<Value = Protection> {
 }
 
 fn blocks() -> impl Strategy<Value = BlockCommand> {
-    (any::<u64>(), 1u32..=65_536, any::<bool>(), any::<bool>(), protection()).prop_map(
-        |(start, blocks, deallocates, force_unit_access, protection)| BlockCommand {
+    (any::<u64>(), 1u32..=65_536, any::<bool>(), any::<bool>(), directive(), protection()).prop_map(
+        |(start, blocks, deallocates, force_unit_access, directive, protection)| BlockCommand {
             start,
             blocks,
             deallocates,
             force_unit_access,
+            directive,
             protection,
         },
     )
+}
+
+fn directive() -> impl Strategy<Value = Directive> {
+    (0u8..16, any::<u16>()).prop_map(|(kind, specific)| Directive { kind, specific })
 }
 
 fn nvm() -> impl Strategy<Value = NvmCommand> {
@@ -204,18 +222,26 @@ fn nvm() -> impl Strategy<Value = NvmCommand> {
         (1u16..=256, any::<bool>()).prop_map(|(ranges, deallocates)| {
             C::DatasetManagement(DatasetManagement { ranges, deallocates })
         }),
-        (any::<u64>(), 1u16..=256, 0u8..16, action(), protection(), any::<bool>()).prop_map(
-            |(start, ranges, descriptor_format, read_protection, write_protection, through)| {
+        (any::<u8>(), any::<u16>(), any::<u32>()).prop_map(|(operation, specific, dwords)| {
+            let bytes = (u64::from(dwords) + 1) * 4;
+            C::IoManagementReceive(IoManagementReceive { operation, specific, bytes })
+        }),
+        (any::<u8>(), any::<u16>()).prop_map(|(operation, specific)| {
+            C::IoManagementSend(IoManagementSend { operation, specific })
+        }),
+        (any::<u64>(), 1u16..=256, 0u8..16, action(), (protection(), directive()), any::<bool>())
+            .prop_map(|(start, ranges, descriptor_format, read_protection, written, through)| {
+                let (write_protection, directive) = written;
                 C::Copy(Copy {
                     start,
                     ranges,
                     descriptor_format,
                     read_protection,
                     write_protection,
+                    directive,
                     force_unit_access: through,
                 })
-            }
-        ),
+            }),
     ]
 }
 
@@ -428,8 +454,8 @@ fn every_opcode_is_a_command_of_its_set_or_none() {
         all.filter(|entry| is_one(entry)).count()
     };
     // A sanitize without an action is refused.
-    assert_eq!(count(&|entry| AdminCommand::parse(entry).is_ok()), 18);
-    assert_eq!(count(&|entry| NvmCommand::parse(entry).is_ok()), 9);
+    assert_eq!(count(&|entry| AdminCommand::parse(entry).is_ok()), 20);
+    assert_eq!(count(&|entry| NvmCommand::parse(entry).is_ok()), 11);
     // Those but Flush and List need a key.
     let key = |entry: &SubmissionEntry| {
         let mut entry = *entry;
@@ -463,6 +489,27 @@ fn what_an_entry_alone_shows_to_be_wrong_is_refused() {
     assert!(refused(admin::GET_LOG_PAGE, &|entry| entry.dword12.set(2)));
     assert!(refused(admin::GET_LOG_PAGE, &|entry| entry.dword14.set(1 << 23)));
     assert!(!refused(admin::GET_LOG_PAGE, &|entry| entry.dword13.set(1)));
+}
+
+#[test]
+fn placement_lies_where_the_specification_puts_it() {
+    let mut entry = SubmissionEntry { opcode: 0x01, ..Default::default() };
+    entry.dword12.set(0x0020_0007);
+    entry.dword13.set(0x8001_0003);
+    let Ok(NvmCommand::Write(write)) = NvmCommand::parse(&entry) else { panic!("a write") };
+    assert_eq!(write.directive, Directive { kind: 2, specific: 0x8001 });
+    // As `nvme fdp status` and `nvme fdp update` put them.
+    let entry = |opcode, first: u32, second: u32| {
+        let mut entry = SubmissionEntry { opcode, ..Default::default() };
+        entry.dword10.set(first);
+        entry.dword11.set(second);
+        NvmCommand::parse(&entry)
+    };
+    let status = IoManagementReceive { operation: 1, specific: 0, bytes: 4048 };
+    assert_eq!(entry(0x12, 1, 1011), Ok(NvmCommand::IoManagementReceive(status)));
+    let update = IoManagementSend { operation: 1, specific: 2 };
+    assert_eq!(entry(0x1d, 0x0002_0001, 0), Ok(NvmCommand::IoManagementSend(update)));
+    assert_eq!(update.identifiers(), 3);
 }
 
 #[test]
