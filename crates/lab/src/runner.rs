@@ -396,6 +396,18 @@ fn placement_handles(config: &Config, flow: &FlowSpec) -> Option<usize> {
     })
 }
 
+/// The flows with the ramp and the placement handles of a run.
+fn as_run(
+    config: &Config,
+    flows: &[FlowSpec],
+    options: &RunOptions,
+) -> Result<Vec<FlowSpec>, RunError> {
+    let each = |flow: &FlowSpec| {
+        flow.with_ramp(options.ramp_time).with_handles(placement_handles(config, flow))
+    };
+    Ok(flows.iter().map(each).collect::<Result<_, _>>()?)
+}
+
 impl Runner {
     /// Builds and preconditions the drive, and puts the flows in front of it.
     ///
@@ -406,11 +418,7 @@ impl Runner {
         flows: &[FlowSpec],
         options: &RunOptions,
     ) -> Result<Runner, RunError> {
-        let placed = |flow: &FlowSpec| {
-            flow.with_ramp(options.ramp_time).with_handles(placement_handles(&config, flow))
-        };
-        let flows: Vec<_> = flows.iter().map(placed).collect::<Result<_, _>>()?;
-        let flows = &flows[..];
+        let flows = &as_run(&config, flows, options)?[..];
         let keep = kept::Place::of(&config, flows, options);
         if let Some(kept) = keep.as_ref().and_then(|place| place.find(&config)) {
             check_whole(flows, options)?;

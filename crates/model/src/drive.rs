@@ -2,11 +2,7 @@
 
 mod account;
 mod fault;
-mod handles;
 mod observation;
-
-pub use crate::ftl::handles::HandleCounters;
-pub use handles::PlacementCounters;
 
 use crate::cache::Cache;
 use crate::config::{Config, ConfigError, Placement};

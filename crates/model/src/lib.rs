@@ -45,7 +45,7 @@ mod victim;
 
 pub use cache::warm;
 pub use config::ConfigError;
-pub use drive::{Drive, HandleCounters, InputError, PlacementCounters};
+pub use drive::{Drive, InputError};
 pub use ftl::{layout, precondition};
 pub use host::ethernet::{ceilings, packets};
 pub use invariant::BrokenInvariant;
@@ -53,4 +53,5 @@ pub use kernel::bytes::StateError;
 pub use observe::activity::{Activity, ActivityKind};
 pub use observe::gauge::{Gauges, Progress};
 pub use observe::long::LongWait;
+pub use observe::placement::{HandleCounters, PlacementCounters};
 pub use observe::{stats, turnover};

@@ -272,12 +272,8 @@ impl Config {
             }
         }
         self.validate_hot_data()?;
-        self.validate_superblocks()?;
+        self.validate_collection()?;
         self.validate_data_placement()?;
-        if !(0.0..1.0).contains(&self.gc.least_invalid) {
-            let problem = format!("{} is not within 0 to below 1", self.gc.least_invalid);
-            return fail("gc.least_invalid", problem);
-        }
         self.validate_wear()?;
         self.validate_scheduler()?;
         self.validate_rewritable()?;
@@ -346,7 +342,11 @@ impl Config {
         Ok(())
     }
 
-    fn validate_superblocks(&self) -> Result<(), ConfigError> {
+    fn validate_collection(&self) -> Result<(), ConfigError> {
+        if !(0.0..1.0).contains(&self.gc.least_invalid) {
+            let problem = format!("{} is not within 0 to below 1", self.gc.least_invalid);
+            return fail("gc.least_invalid", problem);
+        }
         if self.gc.unit == CollectionUnit::Block {
             return Ok(());
         }

@@ -116,7 +116,7 @@ impl PlacementChoice {
     }
 
     /// The one that its first write there names.
-    pub fn first_at(&self, sector: u64) -> PlacementId {
+    fn first_at(&self, sector: u64) -> PlacementId {
         let first = || PlacementId(self.ids.first().copied().unwrap_or(0));
         self.by_address(sector).unwrap_or_else(first)
     }
@@ -138,6 +138,12 @@ fn scheme_at(ranges: &[SchemeRange], sector: u64) -> PlacementId {
 }
 
 impl FlowSpec {
+    /// What its first write there belongs with.
+    pub fn placement_at(&self, sector: u64) -> PlacementId {
+        let choice = self.data_placement.as_ref();
+        choice.map_or(PlacementId::default(), |choice| choice.first_at(sector))
+    }
+
     /// The flow on a namespace with so many placement handles; `None`: the drive has no data
     /// placement.
     ///

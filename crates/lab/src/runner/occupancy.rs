@@ -3,7 +3,7 @@
 use super::{RunError, closed_loop};
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
-use mynah_model::io::{NamespaceId, PlacementId};
+use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
 use mynah_result::TraceWrites;
 use mynah_workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
@@ -54,10 +54,6 @@ pub fn occupancy(
         let rates: Option<Vec<f64>> = ours.iter().map(|flow| rate_of(flow)).collect();
         let most = rates.iter().flatten().copied().fold(0.0, f64::max);
         let mut ranges: Vec<UpdateClass> = vec![];
-        let placement = |flow: &FlowSpec, first: u64| match &flow.data_placement {
-            Some(choice) => choice.first_at(first * u64::from(unit_sectors)),
-            None => PlacementId::default(),
-        };
         for (at, flow) in ours.iter().enumerate() {
             let share = rates.as_ref().filter(|_| most > 0.0).map_or(1.0, |rates| rates[at] / most);
             let profile = flow.write_profile(sectors, unit_sectors)?;
@@ -77,7 +73,7 @@ pub fn occupancy(
                 let count = count.min(units.saturating_sub(first));
                 if count > 0 {
                     ranges.push(UpdateClass {
-                        placement: placement(flow, first),
+                        placement: flow.placement_at(first * u64::from(unit_sectors)),
                         first,
                         units: count,
                         weight: weight * share,

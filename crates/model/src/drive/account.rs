@@ -1,7 +1,9 @@
 //! Counters as the outside sees them: what happened since counting began.
 
 use super::Drive;
+use crate::io::NamespaceId;
 use crate::kernel::hash::StateHash;
+use crate::observe::placement::PlacementCounters;
 use crate::observe::stats::Counters;
 use mynah_stamp::Span;
 
@@ -85,5 +87,33 @@ impl Drive {
         totals.dram_busy = totals.dram_busy.saturating_sub(from.dram_busy);
         totals.manager_busy = totals.manager_busy.saturating_sub(from.manager_busy);
         totals
+    }
+
+    /// What the handles of a drive with data placement have cost since it was built; `None` of others.
+    pub fn placement_counters(&self) -> Option<PlacementCounters> {
+        let (counters, unknown) = self.ftl.handles()?.counters();
+        let mut handles = counters.to_vec();
+        for (handle, of) in (0..).zip(&mut handles) {
+            let units = self.ftl.unit_counts(handle).0;
+            (of.units_opened, of.units_closed) = (units.opened, units.closed);
+        }
+        let (_, unit) = self.ftl.reclaim_unit_left(0)?;
+        Some(PlacementCounters {
+            handles,
+            unknown,
+            units_erased: self.ftl.unit_counts(0).1,
+            unit_bytes: unit * u64::from(self.shape.unit_bytes),
+        })
+    }
+
+    /// Bytes of a reclaim unit; `None` without data placement.
+    pub fn reclaim_unit_bytes(&self) -> Option<u64> {
+        self.ftl.handles()?;
+        Some(self.ftl.reclaim_unit_left(0)?.1 * u64::from(self.shape.unit_bytes))
+    }
+
+    /// The reclaim unit handles of a namespace's placement handles, in order.
+    pub fn placement_handles(&self, namespace: NamespaceId) -> Option<&[u8]> {
+        self.ftl.handles()?.list((namespace.0 as usize).checked_sub(1)?)
     }
 }

@@ -485,9 +485,10 @@ impl Drive {
         if collection.broken {
             return self.collect_on(plane);
         }
+        let is_grouped = self.ftl.is_grouped();
         for ppn in ppn.run(self.shape.units_per_page) {
             let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
-            let group = self.ftl.group_of_moved(content, ppn);
+            let group = if is_grouped { self.ftl.group_of_moved(content, ppn) } else { 0 };
             let unit = self.ftl.units.insert_any();
             let u = &mut self.ftl.units[unit];
             *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now);
@@ -543,6 +544,7 @@ impl Drive {
             self.map_unit(unit, to + count, Span::ZERO);
             count += 1;
         }
+        self.ftl.count_by_handle(units.head);
         for place in count..units_per_page {
             self.ftl.mapping.table.clear_ppn(to + place);
         }

@@ -9,7 +9,8 @@ use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::program::classes_of_program;
-use crate::ftl::unit::WriteUnit;
+use crate::ftl::unit::{UnitState, WriteUnit};
+use crate::io::{NamespaceId, PlacementId};
 use crate::kernel::Kernel;
 use crate::kernel::pool::List;
 use crate::number::{Plane, Ppn, WriteIndex};
@@ -146,6 +147,24 @@ fn stream(class: u8, group: u8) -> Stream {
 }
 
 impl Ftl {
+    /// Counts the units of a page that has been filled, from `first` on, for their handles, and notes
+    /// whose they are.
+    #[inline(never)]
+    pub(super) fn count_by_handle(&mut self, first: WriteIndex) {
+        let Some(handles) = &mut self.handles else { return };
+        let mut unit = first;
+        while unit != WriteIndex::NONE {
+            let WriteUnit { content, from, group, next, .. } = self.units[unit];
+            unit = next;
+            let Content::Unit(lpn) = content else { continue };
+            let Some(ppn) = self.mapping.table.ppn(lpn) else { continue };
+            match from {
+                Ppn::NONE => handles.programmed(ppn, group),
+                from => handles.moved(from, ppn),
+            }
+        }
+    }
+
     /// Whether units wait apart from others.
     #[inline(always)]
     pub(super) fn is_grouped(&self) -> bool {
@@ -182,9 +201,6 @@ impl Ftl {
     /// The group that what is moved from `ppn` waits and lies with.
     #[inline]
     pub(crate) fn group_of_moved(&self, content: Content, ppn: Ppn) -> u8 {
-        if !self.is_grouped() {
-            return 0;
-        }
         match (&self.handles, content) {
             (Some(handles), Content::Unit(_)) => handles.group_of_moved(ppn),
             _ => u8::from(self.is_hot(content)),
@@ -396,5 +412,77 @@ impl Drive {
             }
         }
         (chosen, count)
+    }
+
+    /// Mapping units that can still be written to the reclaim unit that the handle fills: what waits
+    /// in the cache and in queues will be there, too.
+    pub fn reclaim_unit_left(&self, handle: u8) -> Option<u64> {
+        self.ftl.handles().filter(|handles| handle < handles.count())?;
+        let (left, whole) = self.ftl.reclaim_unit_left(handle)?;
+        let waits = self.units_that_wait(handle);
+        Some(match self.ftl.last_expected(handle) {
+            // Its next unit is empty but for what has come since it was updated.
+            Some(before) => whole - waits.saturating_sub(before) % whole,
+            None => (left + whole - waits % whole - 1) % whole + 1,
+        })
+    }
+
+    /// See [`Control::UpdateHandle`](crate::io::Control::UpdateHandle).
+    pub(crate) fn update_handle(&mut self, namespace: NamespaceId, placement: PlacementId) {
+        let handles = self.ftl.handles.as_deref();
+        let list = handles.and_then(|handles| handles.list((namespace.0 as usize).checked_sub(1)?));
+        let Some(&handle) = list.and_then(|list| list.get(usize::from(placement.0))) else {
+            return;
+        };
+        let Some(whole) = self.ftl.reclaim_unit_left(handle).map(|(_, whole)| whole) else {
+            return;
+        };
+        if self.reclaim_unit_left(handle) == Some(whole) {
+            return;
+        }
+        self.write_back();
+        let waits = self.units_that_wait(handle);
+        match waits {
+            0 => self.close_reclaim_unit(handle),
+            _ => self.ftl.expect_last(handle, waits),
+        }
+    }
+
+    /// A page of a handle with so many units is programmed: if it has the last that was written
+    /// before the handle was updated, its reclaim unit is closed.
+    pub(super) fn page_of_handle(&mut self, handle: u8, units: u32) {
+        let Some(handles) = &mut self.ftl.handles else { return };
+        handles.page_of(handle);
+        if !handles.is_closing(handle) {
+            return;
+        }
+        let waits = self.units_that_wait(handle);
+        if self.ftl.last_is_written(handle, units.into(), waits) {
+            self.close_reclaim_unit(handle);
+        }
+    }
+
+    /// What handles that were updated had in the cache is gone.
+    pub(crate) fn close_reclaim_units(&mut self) {
+        for handle in self.ftl.take_closing() {
+            self.close_reclaim_unit(handle);
+        }
+    }
+
+    fn close_reclaim_unit(&mut self, handle: u8) {
+        self.ftl.begin_reclaim_unit(handle);
+        for plane in self.shape.all_planes() {
+            self.flash.mark_plane(plane);
+        }
+    }
+
+    /// Units of a handle that are to be programmed.
+    fn units_that_wait(&self, handle: u8) -> u64 {
+        let waits = self.ftl.units().stored().filter(|unit| {
+            let own = matches!(unit.content, Content::Unit(_)) && unit.class != CLASS_COLLECTION;
+            let programming = unit.state == UnitState::Programming && !unit.rewritten;
+            own && unit.group == handle && !programming && !unit.trimmed
+        });
+        waits.count() as u64
     }
 }

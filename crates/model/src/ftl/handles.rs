@@ -5,41 +5,9 @@ use crate::io::PlacementId;
 use crate::kernel::bytes::{Reader, StateError, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::Ppn;
+use crate::observe::placement::HandleCounters;
 use crate::space::Shape;
 use serde::{Deserialize, Serialize};
-
-/// What the data of one reclaim unit handle have cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HandleCounters {
-    /// Write commands and bytes of hosts.
-    pub host_writes: u64,
-    pub host_bytes: u64,
-    /// Mapping units programmed that hosts wrote, and that collection moved.
-    pub units_programmed: u64,
-    pub units_moved: u64,
-    /// Of those moved: for whose writes room was made, by handle.
-    pub moved_for: Vec<u64>,
-    /// Reclaim units that its writes have opened and filled, or closed before they were full.
-    pub units_opened: u64,
-    pub units_closed: u64,
-}
-
-impl HandleCounters {
-    /// What has been counted since `before`.
-    pub fn since(&self, before: &HandleCounters) -> HandleCounters {
-        let moved = self.moved_for.iter().enumerate();
-        let moved_before = |at: usize| before.moved_for.get(at).copied().unwrap_or(0);
-        HandleCounters {
-            host_writes: self.host_writes - before.host_writes,
-            host_bytes: self.host_bytes - before.host_bytes,
-            units_programmed: self.units_programmed - before.units_programmed,
-            units_moved: self.units_moved - before.units_moved,
-            moved_for: moved.map(|(at, now)| now - moved_before(at)).collect(),
-            units_opened: self.units_opened - before.units_opened,
-            units_closed: self.units_closed - before.units_closed,
-        }
-    }
-}
 
 /// The handles of a drive with data placement.
 #[derive(Clone, Serialize, Deserialize)]

@@ -226,10 +226,11 @@ impl Drive {
             } else {
                 self.map_word_line(chosen.head, place, ppn, capacity);
             }
-            if let Some(handles) = self.ftl.handles.as_mut().filter(|_| stream.is_host()) {
-                handles.page_of(stream.group);
-                if handles.is_closing(stream.group) {
-                    self.page_of_closing(stream.group, count);
+            if self.ftl.handles.is_some() {
+                cold_path();
+                self.ftl.count_by_handle(chosen.head);
+                if stream.is_host() {
+                    self.page_of_handle(stream.group, count);
                 }
             }
             if stream.is_host() && !whole_page {

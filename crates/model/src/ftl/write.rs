@@ -126,14 +126,6 @@ impl Drive {
                 self.kernel.observe.count().rest_bytes_programmed +=
                     self.shape.bytes_beside(u.written);
             }
-            if let Some(handles) = &mut self.ftl.handles {
-                cold_path();
-                let u = &self.ftl.units[at];
-                match from_collection {
-                    true => handles.moved(u.from, ppn),
-                    false => handles.programmed(ppn, u.group),
-                }
-            }
             if self.ftl.pairs.is_some() && self.ftl.is_cell(lpn) {
                 cold_path();
                 self.cell_moved(lpn, from_collection);

@@ -5,6 +5,7 @@ pub(crate) mod activity;
 pub(crate) mod blame;
 pub(crate) mod gauge;
 pub(crate) mod long;
+pub(crate) mod placement;
 pub mod stats;
 pub mod turnover;
 

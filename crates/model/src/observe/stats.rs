@@ -1,6 +1,6 @@
 //! What the drive counted: operations, utilisation, and who delayed whom.
 
-use crate::drive::PlacementCounters;
+use super::placement::PlacementCounters;
 use crate::io::FlowId;
 use mynah_stamp::Span;
 use serde::{Deserialize, Serialize};

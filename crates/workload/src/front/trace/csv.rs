@@ -1,4 +1,4 @@
-//! Lines of columns.
+//! Traces of caches in lines of columns: Twitter's, CacheLib's and MLPerf Storage's.
 
 use super::{Event, REPEATS_MAX, Touch, key_number};
 

@@ -1,4 +1,4 @@
-//! Lines of JSON: requests to a language model, with the blocks of their prompts.
+//! Traces of caches in lines of JSON: requests to a language model, with the blocks of their prompts.
 
 use super::{BLOCKS_MAX, Event};
 use serde::Deserialize;
