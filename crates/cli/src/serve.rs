@@ -760,25 +760,37 @@ fn speed(text: &str) -> Result<Speed, Failure> {
 }
 
 fn namespace(text: &str) -> Result<mynah_runtime::server::Namespace, Failure> {
-    let (size, block) = text.split_once(',').unwrap_or((text, "512"));
     let help = "write SIZE or SIZE,512 or SIZE,4096 for blocks, as in --namespace 100GiB,4096, or \
                 SIZE,kv for pairs of keys and values; SIZE,kv-samsung for those of Samsung's command \
-                set";
+                set; after blocks, handles=0:3:5 for its reclaim unit handles";
     let wrong = |what: String| Failure::usage(format!("--namespace {text}: {what}"), Some(help));
+    let mut parts = text.split(',');
+    let size = parts.next().unwrap_or_default();
     let Bytes(bytes) = size.parse().map_err(|error| wrong(format!("{error}")))?;
-    let content = match block {
-        "512" => NamespaceContent::Blocks(512),
-        "4096" | "4k" | "4KiB" => NamespaceContent::Blocks(4096),
-        "kv" => NamespaceContent::Pairs,
-        "kv-samsung" => NamespaceContent::SamsungPairs,
-        _ => {
-            let what = format!(
-                "a namespace holds blocks of 512 or 4096 bytes, kv or kv-samsung, not `{block}`"
-            );
-            return Err(wrong(what));
+    let (mut content, mut handles) = (NamespaceContent::Blocks(512), vec![]);
+    for part in parts {
+        if let Some(list) = part.strip_prefix("handles=") {
+            let number = |text: &str| text.parse::<u8>().ok().filter(|&number| number < 128);
+            let read = list.split(':').map(number).collect::<Option<Vec<u8>>>();
+            handles = read.ok_or_else(|| {
+                wrong(format!("handles are numbers below 128 with colons between, not `{list}`"))
+            })?;
+            continue;
         }
-    };
-    Ok(server::Namespace { bytes: Some(bytes), content, handles: vec![] })
+        content = match part {
+            "512" => NamespaceContent::Blocks(512),
+            "4096" | "4k" | "4KiB" => NamespaceContent::Blocks(4096),
+            "kv" => NamespaceContent::Pairs,
+            "kv-samsung" => NamespaceContent::SamsungPairs,
+            _ => {
+                let what = format!(
+                    "a namespace holds blocks of 512 or 4096 bytes, kv or kv-samsung, not `{part}`"
+                );
+                return Err(wrong(what));
+            }
+        };
+    }
+    Ok(server::Namespace { bytes: Some(bytes), content, handles })
 }
 
 fn address(option: &str, text: &str) -> Result<SocketAddr, Failure> {

@@ -60,7 +60,7 @@ unit = "4KiB"
 const BASE_SAYS: [&str; 1] = ["mapping.unit"];
 
 /// What opens the sections that a drive may have, or not.
-const SECTIONS: [&[&str]; 9] = [
+const SECTIONS: [&[&str]; 10] = [
     &[],
     &[
         "cache.write_back=lru",
@@ -79,6 +79,8 @@ const SECTIONS: [&[&str]; 9] = [
     &["gc.victim=random-p", "scheduler.flin.epoch=10ms", "gc.preemptible=true"],
     &["mapping.kind=hybrid", "mapping.unit=16KiB"],
     &["link={protocol = \"sata\", generation = 3}"],
+    // Its default of the unit of collection is its own, and said.
+    &["placement.handles=8", "geometry.blocks_per_plane=1024", "gc.unit=superblock"],
     &[
         "link={protocol = \"ethernet\"}",
         "link.nic.receive=1ns",
@@ -194,7 +196,12 @@ mod tests {
             &["cache.write_back_max=64KiB", "gc.unit=superblock", "link.generation=4"],
             &["gc.write_frontiers=hot-cold", "gc.hot={counters=160,decay=160}"],
             &["namespace.0={size=\"1MiB\",channels=[0],chips=[0],dies=[0],planes=[0]}"],
-            &["namespace.0={cache=\"off\"}"],
+            &["namespace.0={cache=\"off\"}", "gc.least_invalid=1%"],
+            &[
+                "placement={handles=2}",
+                "geometry.blocks_per_plane=1024",
+                "namespace.0={handles=[1]}",
+            ],
             &[
                 "link={protocol=\"ethernet\",target={cores=1,receive_buffers=9,data_buffers=9}}",
                 "link.target.transport={}",

@@ -1160,6 +1160,12 @@ fn the_hash_follows_every_setting() {
             "kv.index.kind=hash",
             "kv.index.dram=all",
         ],
+        &[
+            "placement={handles = 4, isolation = \"persistent\", victims = \"handle\"}",
+            "geometry.blocks_per_plane=1024",
+            "gc.least_invalid=1%",
+            "namespace.0.handles=[2, 0]",
+        ],
     ];
     let mut drives: std::collections::BTreeMap<String, Config> = Default::default();
     let mut changed = std::collections::BTreeMap::<String, bool>::new();
