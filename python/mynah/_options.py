@@ -116,6 +116,35 @@ class ServedFlowOptions(TypedDict, total=False):
 class FlowOptions(ServedFlowOptions, total=False):
     """The options of a flow, with the names of fio and of the command."""
 
+    front: Literal["cachelib", "objects"] | None
+    """With `kv`, or a trace of a cache: a cache of objects between the commands and the drive,
+    which has blocks. `cachelib`: small objects in buckets of 4 KiB by their hash, large ones in
+    regions written as a log; with `fdp` the first of `plids` is that of small objects, the
+    second that of large ones. `objects`: each in chunks of its own, the least recently used
+    make room; with `fdp` each power of two from 1 MiB on has the next of `plids`.
+    """
+    front_small: Share | None
+    """With `front=cachelib`: the share of the namespace that has the buckets of small objects.
+    Default: 4.
+    """
+    front_small_max: Size | None
+    """With `front=cachelib`: the largest small object, its key included. Default: 640."""
+    front_region: Size | None
+    """With `front`: a region of large objects, or a chunk of `objects`. Default: 16m; 1m of
+    objects.
+    """
+    front_trim: bool | None
+    """With `front=objects`: what is given up is trimmed. Default: false."""
+    front_ram: Size | None
+    """With `front`: the objects that are in DRAM. Default: 64m; 0 of mlperf-kv."""
+    front_admit: Share | None
+    """With `front`: how much of what leaves DRAM goes to the drive; the rest is dropped, at
+    random. Default: 100.
+    """
+    front_full: bool | None
+    """With `front`: whether the cache is full when the flow begins, as one that has run for long.
+    Default: true.
+    """
     bsnormal: str | None
     """Normally distributed block sizes, `MEAN/DEVIATION`."""
     rate_interval: Time | None
@@ -188,8 +217,32 @@ class FlowOptions(ServedFlowOptions, total=False):
     """
     trace_percent: Share | None
     """The percentage of the trace that is replayed, from its start. Default: 100."""
+    trace_token_bytes: Size | None
+    """With `front` and a trace of requests to a language model: bytes that a token takes. Default:
+    320k.
+    """
     trace_repeat: int | None
     """How many times the trace is replayed. Default: 1."""
+    fdp: bool | None
+    """Writes say which data they belong with (NVMe FDP): they name the placement handles of the
+    namespace, all of them in turn. The drive needs `[placement]`.
+    """
+    dataplacement: Literal["none", "fdp", "streams"] | None
+    """The same: `none`, `fdp`, or `streams`, where `plids` are Linux's write streams, from 1.
+    Default: none.
+    """
+    plids: str | int | None
+    """With `fdp`: the numbers of the placement handles that writes name, from 0, as in `0,2,4-6`.
+    Default: all.
+    """
+    plid_select: Literal["roundrobin", "random", "scheme"] | None
+    """With `fdp`: which of them each write names, in turn, at random, or by its address. Default:
+    roundrobin.
+    """
+    dp_scheme: Place | None
+    """With `plid_select=scheme`: a file with a line `START, END, NUMBER` for each range of bytes
+    of the namespace; what is in none names 0.
+    """
     namespace: int | None
     """The namespace, from 1. Default: 1."""
     priority: Literal["urgent", "high", "medium", "low"] | None
@@ -237,10 +290,11 @@ class ServeOptions(TypedDict, total=False):
     folder PATH.pairs. A drive that ends in order leaves its own state in PATH.state and goes on
     from there; otherwise it is preconditioned anew, and says why (see docs/serving.md).
     """
-    namespace: Size | Sequence[Size] | None
+    namespace: str | Sequence[str] | None
     """A namespace, with blocks of 512 or 4096 bytes or with pairs of keys and values (kv, or
     kv-samsung for Samsung's command set over vfio-user); may be repeated. The shards of a drive
-    take turns. Default: one over the whole drive or shard, 512.
+    take turns. On a drive with [placement], its reclaim unit handles are handles=0:3:5, by
+    default all. Default: one over the whole drive or shard, 512.
     """
     name: str | Sequence[str] | None
     """The subsystem's name, the end of its NQN or all of it; given several times, there are as

@@ -70,6 +70,37 @@ class Confidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DataPlacement:
+    """Data placement during the measurement, of a drive that has it. The first three are what the
+    FDP statistics log counts.
+    """
+
+    erased_bytes: int
+    """Bytes erased (MBE), in whole reclaim units."""
+    handles: tuple[HandleCost, ...]
+    """By reclaim unit handle, from 0."""
+    host_bytes: int
+    """Bytes that hosts wrote (HBMW)."""
+    media_bytes: int
+    """Bytes programmed, whatever they were (MBMW): `host_bytes` times `waf`."""
+    reclaim_unit_bytes: int
+    """Bytes of a reclaim unit."""
+    unknown_writes: int
+    """Writes that named no placement handle of their namespace, and went to its first."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            erased_bytes=data["erased_bytes"],
+            handles=tuple(HandleCost._read(item) for item in data["handles"]),
+            host_bytes=data["host_bytes"],
+            media_bytes=data["media_bytes"],
+            reclaim_unit_bytes=data["reclaim_unit_bytes"],
+            unknown_writes=data["unknown_writes"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """What the drive counted during the measurement."""
 
@@ -139,6 +170,8 @@ class Device:
     """Units a programmed page had room for but did not get."""
     partial_merges: int
     """Those that copied what a log block lacked to become a data block."""
+    placement: DataPlacement | None
+    """What data placement did; null on drives without it."""
     program_suspensions: int
     """Programs suspended for reads, each time."""
     read_retries: int
@@ -197,6 +230,7 @@ class Device:
             multi_plane_operations=data["multi_plane_operations"],
             padded_units=data["padded_units"],
             partial_merges=(data["partial_merges"]) if "partial_merges" in data else 0,
+            placement=(None if data["placement"] is None else DataPlacement._read(data["placement"])) if "placement" in data else None,
             program_suspensions=(data["program_suspensions"]) if "program_suspensions" in data else 0,
             read_retries=(data["read_retries"]) if "read_retries" in data else 0,
             retired_blocks=data["retired_blocks"],
@@ -371,6 +405,38 @@ class GuestWait:
             idle_per_command=data["idle_per_command"],
             instructions=data["instructions"],
             instructions_per_command=data["instructions_per_command"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleCost:
+    """What the data of one reclaim unit handle have cost."""
+
+    host_bytes: int
+    """Bytes that hosts wrote."""
+    moved_bytes: int
+    """Bytes that collection moved."""
+    moved_for_bytes: tuple[int, ...]
+    """Of the bytes moved: for the writes of which handle room was made."""
+    programmed_bytes: int
+    """Bytes programmed of what hosts wrote: less where the cache absorbed rewrites."""
+    units_closed: int
+    """And filled, or closed before they were full."""
+    units_opened: int
+    """Reclaim units that its writes have opened."""
+    waf: float | None
+    """Bytes programmed and moved for each byte written; null without writes."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            host_bytes=data["host_bytes"],
+            moved_bytes=data["moved_bytes"],
+            moved_for_bytes=tuple(data["moved_for_bytes"]),
+            programmed_bytes=data["programmed_bytes"],
+            units_closed=data["units_closed"],
+            units_opened=data["units_opened"],
+            waf=data["waf"],
         )
 
 

@@ -1086,7 +1086,7 @@ fn the_hash_follows_every_setting() {
     let others = ["order CWDP", "CWDP", "PDWC", "PWDC", "1-2", "off", "7us"];
     names.extend(others.map(str::to_owned));
     let cached = ["mapping.table=cached", "mapping.cmt.size=64KiB"];
-    let bases: [&[&str]; 9] = [
+    let bases: [&[&str]; 10] = [
         &[
             "geometry.page_spare=1KiB",
             "bus.rate=800MT/s",

@@ -99,8 +99,20 @@ mod tests {
                 if ["key_distribution", "value_size"].contains(&option) {
                     assert!(options.set("kv", "retrieve"));
                 }
+                if option == "front" {
+                    assert!(options.set("kv", "update=50,retrieve=50"));
+                }
                 if option == "trace_action" {
                     assert!(options.set("trace_format", "blkparse"));
+                }
+                if ["fdp", "dataplacement", "plid_select"].contains(&option) {
+                    assert!(options.set("rw", "randwrite"));
+                }
+                if option == "plid_select" {
+                    assert!(options.set("fdp", "true"));
+                }
+                if value == "scheme" {
+                    assert!(options.set("dp_scheme", "a.scheme"));
                 }
                 if option == "rate_process" {
                     assert!(options.set("rate_iops", "1000"));

@@ -92,7 +92,8 @@ impl Namespace {
                 let placement = file.placement.as_ref().map(At::get);
                 let handles =
                     placement.and_then(|it| it.handles.as_ref()).map_or(8, |at| *at.get());
-                let list = indices(check, &self.handles, handles);
+                // Less than one is an error of its own.
+                let list = indices(check, &self.handles, handles.max(1));
                 list.into_iter().map(|handle| handle.min(127) as u8).collect()
             },
             units: self.size.as_ref().map(|size| size.get().0 / unit),
