@@ -46,7 +46,7 @@ pub(crate) struct Serve {
     pub(crate) store: String,
     /// A namespace, with blocks of 512 or 4096 bytes or with pairs of keys and values (kv, or
     /// kv-samsung for Samsung's command set over vfio-user); may be repeated. The shards of a drive
-    /// take turns. On a drive with [placement], its reclaim unit handles are handles=0:3:5, by
+    /// take turns. On a drive with data placement, its reclaim unit handles are handles=0:3:5, by
     /// default all [default: one over the whole drive or shard, 512]
     #[arg(long, value_name = "SIZE[,512|4096|kv|kv-samsung][,handles=LIST]")]
     pub(crate) namespace: Vec<String>,

@@ -78,6 +78,8 @@ mod tests {
     #[test]
     fn what_is_suggested_is_taken() {
         let mut count = 0;
+        let scheme = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(scheme.path(), "0,4096,0\n").unwrap();
         // The command line has one flow, which waits for no other.
         let alone = |option: &&str| *option != "wait_for_previous";
         for option in FlowOptions::NAMES.iter().copied().filter(alone) {
@@ -111,8 +113,11 @@ mod tests {
                 if option == "plid_select" {
                     assert!(options.set("fdp", "true"));
                 }
+                if value == "streams" {
+                    assert!(options.set("plids", "1"));
+                }
                 if value == "scheme" {
-                    assert!(options.set("dp_scheme", "a.scheme"));
+                    assert!(options.set("dp_scheme", scheme.path().to_str().unwrap()));
                 }
                 if option == "rate_process" {
                     assert!(options.set("rate_iops", "1000"));

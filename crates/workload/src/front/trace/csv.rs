@@ -5,7 +5,7 @@ use super::{Event, REPEATS_MAX, Touch, key_number};
 /// Seconds, as a number with a fraction, in microseconds.
 fn seconds(text: &str) -> Option<u64> {
     let seconds: f64 = text.trim().parse().ok()?;
-    (0.0..1e13).contains(&seconds).then(|| (seconds * 1e6) as u64)
+    (0.0..1e13).contains(&seconds).then_some((seconds * 1e6) as u64)
 }
 
 /// A line of Twitter's: the last five columns are counted from the right, since keys have commas.
