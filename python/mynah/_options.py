@@ -293,7 +293,7 @@ class ServeOptions(TypedDict, total=False):
     namespace: str | Sequence[str] | None
     """A namespace, with blocks of 512 or 4096 bytes or with pairs of keys and values (kv, or
     kv-samsung for Samsung's command set over vfio-user); may be repeated. The shards of a drive
-    take turns. On a drive with [placement], its reclaim unit handles are handles=0:3:5, by
+    take turns. On a drive with data placement, its reclaim unit handles are handles=0:3:5, by
     default all. Default: one over the whole drive or shard, 512.
     """
     name: str | Sequence[str] | None
