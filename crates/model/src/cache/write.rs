@@ -78,9 +78,14 @@ impl Drive {
     fn place_by_handle(&mut self, command: CommandIndex, at: WriteIndex) {
         let request = &self.host.command(command).request;
         let (namespace, placement) = (request.namespace.0 as usize - 1, request.placement);
-        if let Some(handle) = self.ftl.handle_of(namespace, placement) {
-            self.ftl.unit_mut(at).group = handle;
+        let Some(handle) = self.ftl.handle_of(namespace, placement) else { return };
+        let &WriteUnit { state, plane, group, .. } = self.ftl.unit(at);
+        if state == UnitState::Queued && group != handle {
+            // It waits for others to fill a page with, and those are others now.
+            self.ftl.regroup(at, handle, self.kernel.next_order());
+            self.flash.mark_plane(plane);
         }
+        self.ftl.unit_mut(at).group = handle;
     }
 
     /// Lets writes that wait for room in a part of the cache in, oldest first, as far as there

@@ -240,6 +240,24 @@ impl Ftl {
         self.units.push_back(list, unit);
     }
 
+    /// Has a unit that waits wait with another group, behind the others.
+    pub(crate) fn regroup(&mut self, at: WriteIndex, group: u8, order: u64) {
+        let WriteUnit { class, plane, group: before, .. } = self.units[at];
+        let list = match before {
+            0 => &mut self.planes[plane].queues.writes[usize::from(class)],
+            _ => &mut self.groups[plane].queues[usize::from(before)].writes[usize::from(class)],
+        };
+        let (mut previous, mut unit) = (WriteIndex::NONE, list.head);
+        while unit != at {
+            (previous, unit) = (unit, self.units[unit].next);
+        }
+        self.units.unlink(list, previous, at);
+        let empty = list.is_empty();
+        self.groups[plane].taken(before, class, empty);
+        (self.units[at].group, self.units[at].order) = (group, order);
+        self.enqueue_in_group(at, plane);
+    }
+
     /// Takes the first unit of a group and class out of its queue.
     #[inline]
     pub(super) fn take_of_group(
