@@ -109,6 +109,26 @@ class ServedFlowOptions(TypedDict, total=False):
     """As in fio: run until `runtime` is over, which it needs. A flow never ends merely because it
     has been through its working set.
     """
+    fdp: bool | None
+    """Writes say which data they belong with (NVMe FDP): they name the placement handles of the
+    namespace, all of them in turn. The drive needs `[placement]`.
+    """
+    dataplacement: Literal["none", "fdp", "streams"] | None
+    """The same: `none`, `fdp`, or `streams`, where `plids` are Linux's write streams, from 1.
+    Default: none.
+    """
+    plids: str | int | None
+    """With `fdp`: the numbers of the placement handles that writes name, from 0, as in `0,2,4-6`.
+    Default: all.
+    """
+    plid_select: Literal["roundrobin", "random", "scheme"] | None
+    """With `fdp`: which of them each write names, in turn, at random, or by its address. Default:
+    roundrobin.
+    """
+    dp_scheme: Place | None
+    """With `plid_select=scheme`: a file with a line `START, END, NUMBER` for each range of bytes
+    of the namespace; what is in none names 0.
+    """
     randseed: int | None
     """Seed of this flow's streams. Default: from the run's seed."""
 
@@ -223,26 +243,6 @@ class FlowOptions(ServedFlowOptions, total=False):
     """
     trace_repeat: int | None
     """How many times the trace is replayed. Default: 1."""
-    fdp: bool | None
-    """Writes say which data they belong with (NVMe FDP): they name the placement handles of the
-    namespace, all of them in turn. The drive needs `[placement]`.
-    """
-    dataplacement: Literal["none", "fdp", "streams"] | None
-    """The same: `none`, `fdp`, or `streams`, where `plids` are Linux's write streams, from 1.
-    Default: none.
-    """
-    plids: str | int | None
-    """With `fdp`: the numbers of the placement handles that writes name, from 0, as in `0,2,4-6`.
-    Default: all.
-    """
-    plid_select: Literal["roundrobin", "random", "scheme"] | None
-    """With `fdp`: which of them each write names, in turn, at random, or by its address. Default:
-    roundrobin.
-    """
-    dp_scheme: Place | None
-    """With `plid_select=scheme`: a file with a line `START, END, NUMBER` for each range of bytes
-    of the namespace; what is in none names 0.
-    """
     namespace: int | None
     """The namespace, from 1. Default: 1."""
     priority: Literal["urgent", "high", "medium", "low"] | None

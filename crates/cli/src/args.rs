@@ -30,7 +30,9 @@ pub(crate) use guest::Guest;
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
 };
-pub(crate) use nvme::{Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb, OutputFormat};
+pub(crate) use nvme::{
+    Nvme, NvmeArgs, NvmeEvents, NvmeFeature, NvmeGroup, NvmeLog, NvmeVerb, OutputFormat,
+};
 pub(crate) use profile::{
     Attach, Folding, LiveProfile, Profile, ProfileChoice, ProfileKernel, ProfileShow, ProfileWatch,
     ScopeArg,

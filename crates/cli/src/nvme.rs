@@ -1,8 +1,12 @@
 //! `mynah nvme`: what a controller says of itself, with nvme-cli's names.
 
 mod fields;
+mod placement;
 
-use crate::args::{ConnectArgs, Nvme, NvmeArgs, NvmeFeature, NvmeLog, NvmeVerb, OutputFormat};
+use crate::args::{
+    ConnectArgs, Nvme, NvmeArgs, NvmeEvents, NvmeFeature, NvmeGroup, NvmeLog, NvmeVerb,
+    OutputFormat,
+};
 use crate::failure::Failure;
 use crate::print;
 use crate::target::{self, ResolvedTarget};
@@ -65,6 +69,21 @@ pub(crate) fn run(args: &Nvme) -> Result<ExitCode, Failure> {
         }),
         NvmeVerb::ErrorLog(how) => ask(target, how, |session, _| errors(session)),
         NvmeVerb::AnaLog(how) => ask(target, how, |session, _| access(session, target)),
+        NvmeVerb::FdpConfigs(NvmeGroup { endgrp_id: group, all }) => {
+            ask(target, all, |session, _| placement::configurations(session, *group))
+        }
+        NvmeVerb::FdpUsage(NvmeGroup { endgrp_id: group, all }) => {
+            ask(target, all, |session, _| placement::usage(session, *group))
+        }
+        NvmeVerb::FdpStats(NvmeGroup { endgrp_id: group, all }) => {
+            ask(target, all, |session, _| placement::statistics(session, *group))
+        }
+        NvmeVerb::FdpEvents(NvmeEvents { host_events, group }) => {
+            ask(target, &group.all, |session, _| {
+                placement::events(session, group.endgrp_id, *host_events)
+            })
+        }
+        NvmeVerb::FdpStatus(how) => ask(target, how, placement::status),
         NvmeVerb::GetFeature(wanted) => feature(target, wanted),
         NvmeVerb::GetLog(wanted) => log(target, wanted),
     }
@@ -192,6 +211,7 @@ fn log(target: &str, wanted: &NvmeLog) -> Result<ExitCode, Failure> {
         let log = LogWanted {
             page: wanted.id,
             specific: wanted.lsp,
+            specific_id: wanted.lsi,
             namespace: ALL,
             offset: wanted.lpo,
             bytes: wanted.log_len as usize,

@@ -9,6 +9,7 @@ Examples:
   mynah nvme tcp://127.0.0.1 smart-log --json | jq .media_errors
   mynah nvme TARGET error-log --json                       what a fault has left
   mynah nvme TARGET id-ns -n 2 -o json                     --nsid and --json, as in nvme-cli
+  mynah nvme TARGET fdp-stats                              with data placement: its WAF
   mynah nvme TARGET get-feature 0x06                       the volatile write cache
   mynah nvme TARGET get-log 0xc0 --log-len 256 --raw > drive.bin
   mynah nvme vfio-user:/tmp/drive smart-log
@@ -43,6 +44,16 @@ pub(crate) enum NvmeVerb {
     ErrorLog(NvmeArgs),
     /// Which namespaces are accessed how on this path
     AnaLog(NvmeArgs),
+    /// The configurations of data placement (FDP): reclaim groups, handles, the size of units
+    FdpConfigs(NvmeGroup),
+    /// Which reclaim unit handles namespaces use: 1 as a host said, 2 as the controller chose
+    FdpUsage(NvmeGroup),
+    /// Bytes that hosts wrote, that the media wrote and that were erased
+    FdpStats(NvmeGroup),
+    /// Events of data placement, the oldest first
+    FdpEvents(NvmeEvents),
+    /// What the placement handles of the namespace (--nsid) refer to, and how much fits there
+    FdpStatus(NvmeArgs),
     /// The value of a feature
     GetFeature(NvmeFeature),
     /// Any log page, as a hex dump or as it is
@@ -87,6 +98,27 @@ impl NvmeArgs {
     }
 }
 
+/// What is asked of an endurance group.
+#[derive(Args)]
+pub(crate) struct NvmeGroup {
+    /// Which endurance group
+    #[arg(long, short, value_name = "N", default_value = "1")]
+    #[arg(value_parser = super::whole::<u16>(1..=65535))]
+    pub(crate) endgrp_id: u16,
+    #[command(flatten)]
+    pub(crate) all: NvmeArgs,
+}
+
+/// `mynah nvme TARGET fdp-events`.
+#[derive(Args)]
+pub(crate) struct NvmeEvents {
+    /// Those that hosts have caused
+    #[arg(long, short = 'E')]
+    pub(crate) host_events: bool,
+    #[command(flatten)]
+    pub(crate) group: NvmeGroup,
+}
+
 /// `mynah nvme TARGET get-feature`.
 #[derive(Args)]
 pub(crate) struct NvmeFeature {
@@ -117,6 +149,10 @@ pub(crate) struct NvmeLog {
     /// Log Specific Field
     #[arg(long, value_name = "N", default_value = "0", value_parser = super::whole::<u8>(0..=127))]
     pub(crate) lsp: u8,
+    /// Log Specific Identifier, as of the endurance group
+    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(value_parser = super::whole::<u16>(0..=65535))]
+    pub(crate) lsi: u16,
     /// Print the bytes as they came
     #[arg(long)]
     pub(crate) raw: bool,

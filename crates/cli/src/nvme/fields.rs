@@ -302,6 +302,8 @@ pub(super) fn feature_name(feature: u8) -> &'static str {
         0x17 => "Sanitize",
         0x18 => "Endurance Event Group Configuration",
         0x19 => "I/O Command Set Profile",
+        0x1d => "Flexible Data Placement",
+        0x1e => "Flexible Data Placement Events",
         0x20 => "Key Value Configuration",
         0x80 => "Software Progress",
         0x81 => "Host Identifier",

@@ -1,7 +1,8 @@
-//! A controller that is asked what it is and how it is: admin commands that only read.
+//! A controller that is asked what it is and how it is: commands that only read.
 
 use super::controller::Controller;
 use super::load::Where;
+use super::single::Single;
 use super::transport::Remote;
 use super::{HostError, patience, vfio_user};
 use mynah_wire::nvme::command::Identify;
@@ -15,8 +16,39 @@ const LOG_PIECE_BYTES: usize = 4096;
 pub struct AdminSession(Inner);
 
 enum Inner {
-    Tcp(Box<Controller>),
-    VfioUser(Box<vfio_user::Controller>),
+    Tcp(Session<Controller>),
+    VfioUser(Session<vfio_user::Controller>),
+}
+
+/// A controller, and an I/O queue once something was asked on one.
+struct Session<R: Remote> {
+    // Before the controller, which is told that it is left.
+    queue: Option<Single<R>>,
+    controller: Box<R>,
+    timeout: Duration,
+}
+
+impl<R: Remote> Session<R> {
+    fn connect(options: &R::Options) -> Result<Session<R>, HostError> {
+        let controller = Box::new(R::connect(options)?);
+        Ok(Session { queue: None, controller, timeout: R::timeout(options) })
+    }
+
+    fn handle_status(&mut self, namespace: u32) -> Result<Vec<u8>, HostError> {
+        let queue = match &mut self.queue {
+            Some(queue) => queue,
+            none => {
+                self.controller.request_queues(1)?;
+                none.insert(Single::open(&*self.controller, 1, self.timeout)?)
+            }
+        };
+        queue.handle_status(namespace)
+    }
+
+    fn end(self) -> Result<(), HostError> {
+        drop(self.queue);
+        (*self.controller).shutdown()
+    }
 }
 
 /// A log page, or a part of one.
@@ -26,6 +58,8 @@ pub struct LogWanted {
     pub page: u8,
     /// LSP: what the page takes it for.
     pub specific: u8,
+    /// LSI: which of what the page is of, as the number of an endurance group.
+    pub specific_id: u16,
     /// NSID.
     pub namespace: u32,
     /// LPO: where it begins.
@@ -41,9 +75,8 @@ impl AdminSession {
     /// If there is no such controller.
     pub fn connect(place: &Where, wait: Duration) -> Result<AdminSession, HostError> {
         let inner = patience::persist(wait, || match place {
-            Where::Tcp(options) => Controller::connect(options).map(|it| Inner::Tcp(Box::new(it))),
-            Where::VfioUser(options) => <vfio_user::Controller as Remote>::connect(options)
-                .map(|it| Inner::VfioUser(Box::new(it))),
+            Where::Tcp(options) => Session::connect(&**options).map(Inner::Tcp),
+            Where::VfioUser(options) => Session::connect(options).map(Inner::VfioUser),
         })?;
         Ok(AdminSession(inner))
     }
@@ -59,8 +92,8 @@ impl AdminSession {
         what: &'static str,
     ) -> Result<(u64, Vec<u8>), HostError> {
         match &mut self.0 {
-            Inner::Tcp(controller) => controller.ask(entry, bytes, what),
-            Inner::VfioUser(controller) => controller.ask(entry, bytes, what),
+            Inner::Tcp(session) => session.controller.ask(entry, bytes, what),
+            Inner::VfioUser(session) => session.controller.ask(entry, bytes, what),
         }
     }
 
@@ -76,9 +109,11 @@ impl AdminSession {
     ) -> Result<Vec<u8>, HostError> {
         let wanted = Identify { structure, ..Identify::default() };
         match &mut self.0 {
-            Inner::Tcp(controller) => controller.identify(&wanted, namespace, what),
-            Inner::VfioUser(controller) => {
-                Remote::identify(&mut **controller, &wanted, namespace, what)
+            Inner::Tcp(session) => {
+                Remote::identify(&mut *session.controller, &wanted, namespace, what)
+            }
+            Inner::VfioUser(session) => {
+                Remote::identify(&mut *session.controller, &wanted, namespace, what)
             }
         }
     }
@@ -97,13 +132,25 @@ impl AdminSession {
             entry.namespace_id.set(wanted.namespace);
             let [page, specific] = [wanted.page, wanted.specific].map(u32::from);
             entry.dword10.set(page | specific << 8 | dwords << 16);
-            entry.dword11.set(dwords >> 16);
+            entry.dword11.set(dwords >> 16 | u32::from(wanted.specific_id) << 16);
             entry.dword12.set(at as u32);
             entry.dword13.set((at >> 32) as u32);
             all.extend(self.ask(&entry, bytes, what)?.1);
         }
         all.truncate(wanted.bytes);
         Ok(all)
+    }
+
+    /// What the placement handles of a namespace refer to: Reclaim Unit Handle Status (Base 2.1,
+    /// section 7.3), header and descriptors.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn handle_status(&mut self, namespace: u32) -> Result<Vec<u8>, HostError> {
+        match &mut self.0 {
+            Inner::Tcp(session) => session.handle_status(namespace),
+            Inner::VfioUser(session) => session.handle_status(namespace),
+        }
     }
 
     /// Get Features: the value (SEL says which), and data where the feature has some.
@@ -121,6 +168,10 @@ impl AdminSession {
             SubmissionEntry { opcode: opcode::admin::GET_FEATURES, ..Default::default() };
         entry.namespace_id.set(namespace);
         entry.dword10.set(u32::from(id) | u32::from(select) << 8);
+        if id == feature::id::DATA_PLACEMENT {
+            // The endurance group, of which there is one.
+            entry.dword11.set(1);
+        }
         // EXHID: a host's identifier has 128 bits, over fabrics always (Base 2.0, section 5.27.1.25).
         entry.dword11.set((id == feature::id::HOST_ID).into());
         let (value, data) = self.ask(&entry, bytes, "reading the feature")?;
@@ -133,8 +184,8 @@ impl AdminSession {
     /// If it cannot be told.
     pub fn end(self) -> Result<(), HostError> {
         match self.0 {
-            Inner::Tcp(controller) => controller.shutdown(),
-            Inner::VfioUser(controller) => Remote::shutdown(*controller),
+            Inner::Tcp(session) => session.end(),
+            Inner::VfioUser(session) => session.end(),
         }
     }
 }

@@ -27,6 +27,7 @@ pub use verify::{Mismatch, Place};
 
 use super::controller::{Controller, Options};
 use super::namespace::{self, KeyValueNamespace, Namespace};
+use super::single::Single;
 use super::transport::{Remote, Source as QueueSource};
 use super::vfio_user::{self, VfioUserOptions};
 use super::{HostError, persist};
@@ -37,6 +38,7 @@ use gate::Gate;
 use job::{Job, Plan, Shared};
 use link::Link;
 use mynah_stamp::Span;
+use mynah_wire::nvme::Status;
 use mynah_workload::{FlowSpec, WorkloadError};
 use outcome::End;
 use std::sync::Arc;
@@ -172,14 +174,32 @@ fn run_on<R: Remote>(
     let (controller, space, source) = attached.map_err(|error| failed(load, error))?;
     let timeout = Span::from_ns(R::timeout(options).as_nanos() as u64);
     let facts = source.facts();
-    let target = Attached { options, controller, space, source };
+    let mut target = Attached { options, controller, space, source, asked: None };
     match space {
         Space::Blocks(namespace) => {
-            run_jobs(load, target, plans::of_blocks(load, namespace, facts, timeout)?, watch)
+            let identifiers = target.placement(load, namespace.id)?;
+            let load = &load.with_handles(identifiers.as_ref().map(Vec::len))?;
+            let identifiers = identifiers.unwrap_or_default();
+            let jobs = plans::of_blocks(load, namespace, &identifiers, facts, timeout)?;
+            run_jobs(load, target, jobs, watch)
         }
         Space::Keys(namespace) => {
             run_jobs(load, target, plans::of_keys(load, namespace, facts, timeout)?, watch)
         }
+    }
+}
+
+impl Load {
+    /// Whether writes say which data they belong with.
+    fn places(&self) -> bool {
+        std::iter::once(&self.flow).chain(&self.beside).any(|flow| flow.data_placement.is_some())
+    }
+
+    /// The load on a namespace with so many placement handles; `None`: it has none.
+    fn with_handles(&self, handles: Option<usize>) -> Result<Load, LoadError> {
+        let on = |flow: &FlowSpec| flow.clone().with_handles(handles);
+        let beside = self.beside.iter().map(on).collect::<Result<_, _>>()?;
+        Ok(Load { flow: on(&self.flow)?, beside, ..self.clone() })
     }
 }
 
@@ -199,6 +219,30 @@ struct Attached<'a, R: Remote> {
     controller: R,
     space: Space,
     source: R::Source,
+    /// What was asked for placement handles.
+    asked: Option<Single<R>>,
+}
+
+impl<R: Remote> Attached<'_, R> {
+    /// The placement identifiers of the namespace, if the load wants to know them and it has some.
+    fn placement(&mut self, load: &Load, namespace: u32) -> Result<Option<Vec<u16>>, LoadError> {
+        if !load.places() {
+            return Ok(None);
+        }
+        let id = load.flow.jobs as u16 + 1;
+        let queue = Single::open(&self.controller, id, R::timeout(self.options));
+        let queue = self.asked.insert(queue.map_err(|error| failed(load, error))?);
+        match queue.placement_identifiers(namespace) {
+            Ok(identifiers) => Ok(Some(identifiers)),
+            Err(HostError::Refused { status, .. })
+                if [Status::INVALID_OPCODE, Status::INVALID_FIELD, Status::FDP_DISABLED]
+                    .contains(&super::without_hints(status)) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(failed(load, error)),
+        }
+    }
 }
 
 /// Runs one job for each plan, and waits for all of them.
@@ -208,7 +252,7 @@ fn run_jobs<R: Remote, W: Work>(
     plans: Vec<(Plan, W)>,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, LoadError> {
-    let Attached { options, controller, space, source } = target;
+    let Attached { options, controller, space, source, asked } = target;
     let clock = Clock::start(Rate::REAL);
     let model = controller.model();
     let mut controller = Some(controller);
@@ -293,6 +337,7 @@ fn run_jobs<R: Remote, W: Work>(
         }
         (tally, reconnects)
     });
+    drop(asked);
     if let Some(controller) = controller {
         // The run is over; a controller that cannot be told notices by itself.
         let _ = controller.shutdown();
@@ -330,7 +375,7 @@ fn attach<R: Remote>(
         Some(_) => Space::Keys(namespace::key_value(&mut controller, load.namespace)?),
         None => Space::Blocks(namespace::block(&mut controller, load.flow.namespace.0)?),
     };
-    controller.request_queues(load.flow.jobs as u16)?;
+    controller.request_queues(load.flow.jobs as u16 + u16::from(load.places()))?;
     let source = controller.source();
     Ok((controller, space, source))
 }

@@ -19,6 +19,7 @@ mod namespace;
 mod patience;
 mod profile_query;
 pub mod samsung;
+mod single;
 mod target;
 mod transport;
 mod vfio_user;

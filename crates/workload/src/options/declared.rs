@@ -259,16 +259,16 @@ flow_options! {
     trace_repeat: "N" = "1" for Traces;
     /// Writes say which data they belong with (NVMe FDP): they name the placement handles of the
     /// namespace, all of them in turn. The drive needs `[placement]`.
-    fdp: "BOOL";
+    fdp: "BOOL", served;
     /// The same: `none`, `fdp`, or `streams`, where `plids` are Linux's write streams, from 1.
-    dataplacement: "HOW" ["none", "fdp", "streams"] = "none";
+    dataplacement: "HOW" ["none", "fdp", "streams"] = "none", served;
     /// With `fdp`: the numbers of the placement handles that writes name, from 0, as in `0,2,4-6`.
-    plids: "LIST" = "all";
+    plids: "LIST" = "all", served;
     /// With `fdp`: which of them each write names, in turn, at random, or by its address.
-    plid_select: "HOW" ["roundrobin", "random", "scheme"] = "roundrobin";
+    plid_select: "HOW" ["roundrobin", "random", "scheme"] = "roundrobin", served;
     /// With `plid_select=scheme`: a file with a line `START, END, NUMBER` for each range of bytes of
     /// the namespace; what is in none names 0.
-    dp_scheme: "FILE";
+    dp_scheme: "FILE", served;
     /// The namespace, from 1.
     namespace: "N" = "1";
     /// Priority class of the flow's queues: `urgent`, `high`, `medium` or `low`.

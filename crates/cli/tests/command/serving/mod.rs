@@ -6,6 +6,7 @@
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
 //! - `restart`: a drive comes back from its file, its own state too, or says why not;
+//! - `placement`: writes that say which data they belong with;
 //! - `pairs`: pairs outlive the process, and what of them is refused;
 //! - `store`: a drive says what is wrong with its file, and what was lost;
 //! - `profile`: where the time of its I/Os went;
@@ -19,6 +20,7 @@ mod doctor;
 mod key_value;
 mod nvme;
 mod pairs;
+mod placement;
 mod profile;
 mod record;
 mod restart;

@@ -10,6 +10,7 @@ use crate::host::{HostError, Namespace};
 use mynah_model::io::Operation;
 use mynah_result::kind::Kind;
 use mynah_stamp::Time;
+use mynah_wire::nvme::command::Directive;
 use mynah_wire::nvme::{SubmissionEntry, opcode::nvm};
 use mynah_wire::tcp::host::{Movement, Payload};
 use mynah_workload::{Planned, SECTOR_BYTES};
@@ -25,6 +26,8 @@ pub(super) struct Io {
     blocks: u32,
     /// Of which of the flows on this queue it is.
     flow: u8,
+    /// Which data it belongs with, if it says that: the placement identifier.
+    placement: Option<u16>,
 }
 
 /// Data buffers of a job's I/Os.
@@ -95,6 +98,8 @@ enum Phase {
 pub(super) struct Blocks {
     namespace: Namespace,
     draw: Draw,
+    /// The placement identifiers that its writes name, by placement handle; none: they name none.
+    identifiers: Vec<u16>,
     /// Other flows on the same queue, which end with the first.
     others: Vec<Other>,
     data: Data,
@@ -104,16 +109,18 @@ pub(super) struct Blocks {
 /// Another flow on the queue.
 struct Other {
     draw: Draw,
+    identifiers: Vec<u16>,
     outstanding: usize,
 }
 
 impl Blocks {
-    /// The work of a job as planned.
+    /// The work of a job as planned: what it and the others draw, each with the placement identifiers
+    /// of its writes.
     pub(super) fn new(
         plan: &Plan,
         namespace: Namespace,
-        draw: Draw,
-        others: Vec<Draw>,
+        (draw, identifiers): (Draw, Vec<u16>),
+        others: Vec<(Draw, Vec<u16>)>,
         verify: Option<Verify>,
     ) -> Blocks {
         let noise = match verify {
@@ -122,8 +129,9 @@ impl Blocks {
         };
         let ranges = vec![None; usize::from(plan.queue_entries)];
         let data = Data { noise, verify, buffers: Vec::new(), stride: plan.bytes_max, ranges };
-        let others = others.into_iter().map(|draw| Other { draw, outstanding: 0 }).collect();
-        Blocks { namespace, draw, others, data, phase: Phase::Load }
+        let other = |(draw, identifiers)| Other { draw, identifiers, outstanding: 0 };
+        let others = others.into_iter().map(other).collect();
+        Blocks { namespace, draw, identifiers, others, data, phase: Phase::Load }
     }
 
     /// The next I/O of another flow on this queue, if there is one that may issue one now.
@@ -140,7 +148,10 @@ impl Blocks {
             if let Ready::Now(planned, created) = other.draw.ready(&mut own) {
                 other.draw.take(writes(planned.operation));
                 other.outstanding += 1;
-                return Some(Issued::new(io_of(&self.namespace, &planned, flow), created));
+                return Some(Issued::new(
+                    io_of(&self.namespace, &planned, &other.identifiers, flow),
+                    created,
+                ));
             }
         }
         None
@@ -158,7 +169,13 @@ impl Blocks {
         let (planned, created) = match self.draw.ready(turn) {
             Ready::Now(planned, created) => (planned, created),
             Ready::Flush => {
-                let flush = Io { operation: Operation::Flush, first: 0, blocks: 0, flow: 0 };
+                let flush = Io {
+                    operation: Operation::Flush,
+                    first: 0,
+                    blocks: 0,
+                    flow: 0,
+                    placement: None,
+                };
                 return Some(Issued::new(flush, turn.now));
             }
             Ready::Later => return None,
@@ -172,7 +189,7 @@ impl Blocks {
                 return None;
             }
         };
-        let io = io_of(&self.namespace, &planned, 0);
+        let io = io_of(&self.namespace, &planned, &self.identifiers, 0);
         if self.data.verify.is_some() && overlaps(turn.commands, io.first, io.blocks) {
             self.draw.held_back(turn);
             return None;
@@ -191,7 +208,8 @@ impl Blocks {
         match verify.written_from(from, most) {
             Some((first, blocks)) => {
                 self.phase = Phase::Final(first + u64::from(blocks));
-                let read = Io { operation: Operation::Read, first, blocks, flow: 0 };
+                let operation = Operation::Read;
+                let read = Io { operation, first, blocks, flow: 0, placement: None };
                 Some(Issued::uncounted(read, turn.now))
             }
             None => {
@@ -226,10 +244,16 @@ impl Blocks {
 
 /// A drawn I/O of the flow with this number, in blocks.
 #[inline]
-fn io_of(namespace: &Namespace, planned: &Planned, flow: u8) -> Io {
+fn io_of(namespace: &Namespace, planned: &Planned, identifiers: &[u16], flow: u8) -> Io {
     let shift = u32::from(namespace.block_shift) - SECTOR_BYTES.trailing_zeros();
     let (first, blocks) = (planned.sector >> shift, planned.sectors >> shift);
-    Io { operation: planned.operation, first, blocks, flow }
+    let placement = match planned.operation {
+        Operation::Write | Operation::WriteThrough => {
+            identifiers.get(usize::from(planned.placement.0)).copied()
+        }
+        _ => None,
+    };
+    Io { operation: planned.operation, first, blocks, flow, placement }
 }
 
 fn writes(operation: Operation) -> bool {
@@ -306,6 +330,10 @@ impl Work for Blocks {
                 entry.opcode = nvm::WRITE;
                 if io.operation == Operation::WriteThrough {
                     entry.dword12.set(entry.dword12.get() | 1 << 30);
+                }
+                if let Some(identifier) = io.placement {
+                    let kind = Directive::DATA_PLACEMENT;
+                    Directive { kind, specific: identifier }.put(&mut entry);
                 }
                 Movement::FromHost(bytes)
             }

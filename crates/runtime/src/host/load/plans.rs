@@ -31,6 +31,7 @@ const SPINS_SHARED: u32 = 20;
 pub(super) fn of_blocks(
     load: &Load,
     namespace: Namespace,
+    identifiers: &[u16],
     facts: Facts,
     timeout: Span,
 ) -> Result<Vec<(Plan, Blocks)>, LoadError> {
@@ -65,6 +66,10 @@ pub(super) fn of_blocks(
         ));
     }
     let plans = job_plans(load, facts, timeout, bytes_max as usize)?;
+    let identifiers_of = |flow: &FlowSpec| match &flow.data_placement {
+        Some(_) => identifiers.to_vec(),
+        None => vec![],
+    };
     let mut jobs = Vec::new();
     let run = RandomState::new().build_hasher().finish();
     for (job, plan) in (0..).zip(plans) {
@@ -88,7 +93,9 @@ pub(super) fn of_blocks(
         let plan = Plan { requests, ..plan };
         let depth_max = flow.depth_max().map_or(usize::MAX, |depth| depth as usize);
         let draw = Draw::new(generator, plan.is_open, depth_max, flow.flush_every);
-        let others = others(load, capacity, job)?;
+        let draw = (draw, identifiers_of(flow));
+        let others = others(load, capacity, job)?.into_iter().zip(&load.beside);
+        let others = others.map(|(draw, flow)| (draw, identifiers_of(flow))).collect();
         jobs.push((plan, Blocks::new(&plan, namespace, draw, others, verify)));
     }
     Ok(jobs)

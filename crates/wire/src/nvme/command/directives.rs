@@ -26,7 +26,7 @@ impl Directive {
         Directive { kind, specific: (entry.dword13.get() >> 16) as u16 }
     }
 
-    pub(super) fn put(&self, entry: &mut SubmissionEntry) {
+    pub fn put(&self, entry: &mut SubmissionEntry) {
         entry.dword12.set(entry.dword12.get() | u32::from(self.kind & 0xf) << 20);
         entry.dword13.set(u32::from(self.specific) << 16);
     }
