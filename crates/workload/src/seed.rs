@@ -20,7 +20,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 pub const ALL_JOBS: u64 = u64::MAX;
 
 /// The output of SplitMix64 in state `word`.
-fn mix(word: u64) -> u64 {
+pub(crate) fn mix(word: u64) -> u64 {
     let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -196,7 +196,15 @@ impl Drive {
                         continue;
                     }
                     let collected = class == usize::from(CLASS_COLLECTION);
-                    units[usize::from(collected)] += count(list);
+                    let mut at = list.head;
+                    while at != WriteIndex::NONE {
+                        let unit = &self.ftl.units[at];
+                        hold(unit.group == group, || {
+                            format!("unit {at} of group {} waits with group {group}", unit.group)
+                        })?;
+                        units[usize::from(collected)] += 1;
+                        at = unit.next();
+                    }
                 }
                 hold(units == [host, collected], || {
                     format!("plane {plane} counts {host} and {collected} of {group}, not {units:?}")

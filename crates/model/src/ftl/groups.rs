@@ -7,6 +7,7 @@ use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES, CLASSES};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
+use crate::ftl::collection::PlaneState;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::program::classes_of_program;
 use crate::ftl::unit::{UnitState, WriteUnit};
@@ -138,6 +139,22 @@ fn each(mut mask: Groups) -> impl Iterator<Item = u8> {
     })
 }
 
+/// The queue of a group's units of a class in a plane.
+#[inline]
+fn list_of<'a>(
+    planes: &'a mut [PlaneState],
+    groups: &'a mut [PlaneGroups],
+    plane: Plane,
+    class: u8,
+    group: u8,
+) -> &'a mut List<WriteIndex> {
+    let (plane, class) = (plane.index(), usize::from(class));
+    match group {
+        0 => &mut planes[plane].queues.writes[class],
+        _ => &mut groups[plane].queues[usize::from(group)].writes[class],
+    }
+}
+
 /// What fills the blocks of a group.
 fn stream(class: u8, group: u8) -> Stream {
     match class {
@@ -233,20 +250,14 @@ impl Ftl {
         let WriteUnit { class, group, content, .. } = self.units[unit];
         let group = if let Content::Unit(_) = content { group } else { 0 };
         self.groups[plane].added(group, class);
-        let list = match group {
-            0 => &mut self.planes[plane].queues.writes[usize::from(class)],
-            _ => &mut self.groups[plane].queues[usize::from(group)].writes[usize::from(class)],
-        };
+        let list = list_of(&mut self.planes, &mut self.groups, plane, class, group);
         self.units.push_back(list, unit);
     }
 
     /// Has a unit that waits wait with another group, behind the others.
     pub(crate) fn regroup(&mut self, at: WriteIndex, group: u8, order: u64) {
         let WriteUnit { class, plane, group: before, .. } = self.units[at];
-        let list = match before {
-            0 => &mut self.planes[plane].queues.writes[usize::from(class)],
-            _ => &mut self.groups[plane].queues[usize::from(before)].writes[usize::from(class)],
-        };
+        let list = list_of(&mut self.planes, &mut self.groups, plane, class, before);
         let (mut previous, mut unit) = (WriteIndex::NONE, list.head);
         while unit != at {
             (previous, unit) = (unit, self.units[unit].next);
@@ -266,10 +277,7 @@ impl Ftl {
         class: u8,
         group: u8,
     ) -> Option<WriteIndex> {
-        let list = match group {
-            0 => &mut self.planes[plane].queues.writes[usize::from(class)],
-            _ => &mut self.groups[plane].queues[usize::from(group)].writes[usize::from(class)],
-        };
+        let list = list_of(&mut self.planes, &mut self.groups, plane, class, group);
         let unit = self.units.pop_front(list)?;
         let empty = list.is_empty();
         self.groups[plane].taken(group, class, empty);

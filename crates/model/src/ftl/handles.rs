@@ -146,7 +146,7 @@ impl Handles {
     /// A collection begins. Returns the handle among whose units its victim should be, if it should.
     pub(crate) fn collection_begins(&mut self) -> Option<u8> {
         self.collects_for = self.writer;
-        self.in_a_row += 1;
+        self.in_a_row = self.in_a_row.saturating_add(1);
         let prefers = self.placement.victims == Victims::Handle && self.in_a_row <= IN_A_ROW_MAX;
         prefers.then_some(self.writer)
     }
@@ -178,6 +178,7 @@ impl Handles {
         out.numbers(self.of_place.iter().map(|&of| of.into()));
         out.number(self.writer.into());
         out.number(self.collects_for.into());
+        out.number(self.in_a_row.into());
     }
 
     pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
@@ -191,6 +192,9 @@ impl Handles {
             }
             *one = handle as u8;
         }
+        let in_a_row = input.number()?;
+        self.in_a_row = u32::try_from(in_a_row)
+            .map_err(|_| StateError::Damaged(format!("{in_a_row} collections in a row")))?;
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ pub(crate) mod trace;
 
 use crate::key_value::DrawnKeys;
 use crate::trace::TraceError;
-use crate::{KeyAction, KeyValueFlow, Mode, Planned, SECTOR_BYTES};
+use crate::{KeyAction, KeyValueFlow, Mode, Planned, SECTOR_BYTES, seed};
 use large::Regions;
 use lru::LruCache;
 use mynah_model::io::{Operation, PlacementId};
@@ -510,7 +510,7 @@ impl DrawnFront {
         if self.admitted == u64::MAX {
             return true;
         }
-        self.random = small::mixed(self.random.wrapping_add(1));
+        self.random = seed::mix(self.random.wrapping_add(1));
         self.random <= self.admitted
     }
 }

@@ -1,21 +1,13 @@
 //! Buckets of small objects: a bucket by the hash of the key, in which the oldest objects make room.
 
 use super::BUCKET_BYTES;
-use crate::SECTOR_BYTES;
+use crate::{SECTOR_BYTES, seed};
 use std::collections::VecDeque;
 
 /// What a bucket needs beside its objects' bytes, and each object beside its own: CacheLib's
 /// navy/bighash/Bucket.h, its header, and an entry with the key's hash, two sizes and its slot.
 const BUCKET_OVERHEAD: u32 = 32;
 const ENTRY_OVERHEAD: u32 = 20;
-
-/// The output function of SplitMix64.
-pub(super) fn mixed(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 #[derive(Debug, Default)]
 struct Bucket {
@@ -60,7 +52,7 @@ impl Buckets {
     }
 
     fn of(&self, key: u64) -> (usize, u32) {
-        let hash = mixed(key);
+        let hash = seed::mix(key);
         let bucket = ((u128::from(hash) * self.buckets.len() as u128) >> 64) as usize;
         (bucket, hash as u32)
     }

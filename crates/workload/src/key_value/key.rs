@@ -1,5 +1,6 @@
 //! The bytes of a key, from its number.
 
+use crate::seed;
 use mynah_model::keys;
 
 /// Longest key, in bytes.
@@ -21,7 +22,7 @@ pub fn write_key(number: u64, key: &mut [u8]) {
     let (begin, rest) = key.split_at_mut(first);
     begin.copy_from_slice(&bytes[8 - first..]);
     for (place, part) in rest.chunks_mut(8).enumerate() {
-        let more = mixed(number.wrapping_add((place as u64 + 1).wrapping_mul(GOLDEN)));
+        let more = seed::mix(number.wrapping_add((place as u64 + 1).wrapping_mul(GOLDEN)));
         part.copy_from_slice(&more.to_be_bytes()[..part.len()]);
     }
 }
@@ -36,14 +37,6 @@ pub fn key_token(number: u64, key_bytes: u8) -> u64 {
 
 /// The increment of SplitMix64: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The output of SplitMix64 in state `word`.
-pub(super) fn mixed(word: u64) -> u64 {
-    let mut z = word.wrapping_add(GOLDEN);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// A bijection of the `bits`-bit numbers; 1 to 64 bits.
 fn scrambled(number: u64, bits: u32) -> u64 {

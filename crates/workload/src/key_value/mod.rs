@@ -120,7 +120,7 @@ impl KeySize {
             KeySize::Fixed(bytes) => bytes,
             KeySize::Range(min, max) => {
                 let all = u64::from(max - min) + 1;
-                min + (key::mixed(number ^ LENGTHS) % all) as u8
+                min + (seed::mix(number ^ LENGTHS) % all) as u8
             }
         }
     }

@@ -311,6 +311,14 @@ impl Subsystem {
         }
     }
 
+    /// The namespace that a directive is about.
+    fn namespace_of_directive(&self, context: &Context<'_>) -> Result<&Namespace, Status> {
+        if self.placement.is_none() {
+            return Err(Status::INVALID_OPCODE.do_not_retry());
+        }
+        self.namespaces.active(context.controller, context.entry.namespace_id.get())
+    }
+
     /// Directive Receive: which directives there are, and no more (Base 2.1, sections 8.1.8.2 and
     /// 8.1.8.4).
     pub(super) fn directive_receive(
@@ -318,11 +326,7 @@ impl Subsystem {
         context: Context<'_>,
         request: DirectiveReceive,
     ) -> Result<Outcome, Status> {
-        if self.placement.is_none() {
-            return Err(Status::INVALID_OPCODE.do_not_retry());
-        }
-        let id = context.entry.namespace_id.get();
-        let namespace = self.namespaces.active(context.controller, id)?;
+        let namespace = self.namespace_of_directive(&context)?;
         let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
         let is_too_long = request.bytes > u64::from(slot.transport().max_transfer_bytes);
         let what = (request.kind, request.operation);
@@ -347,12 +351,7 @@ impl Subsystem {
         context: Context<'_>,
         request: DirectiveSend,
     ) -> Result<Outcome, Status> {
-        if self.placement.is_none() {
-            return Err(Status::INVALID_OPCODE.do_not_retry());
-        }
-        let id = context.entry.namespace_id.get();
-        let namespace = self.namespaces.active(context.controller, id)?;
-        let is_disabled = namespace.handles().is_empty();
+        let is_disabled = self.namespace_of_directive(&context)?.handles().is_empty();
         match request.kind == Directive::DATA_PLACEMENT && is_disabled {
             true => Err(disabled()),
             false => Err(invalid()),
