@@ -115,6 +115,27 @@ fn one_handle_is_none() {
     }
 }
 
+/// A unit that waits for others to fill a page with belongs to whoever wrote it last.
+#[test]
+fn what_waits_belongs_to_its_last_writer() {
+    let mut host = Host::new(drive(2, 0.5, |config, placement| {
+        config.cache = Some(cache());
+        config.geometry.page_bytes = 16_384;
+        placement.isolation = Isolation::Persistent;
+    }));
+    let mut write_one = |handle: u16, unit: u64| write(&mut host, 1, 1, || (handle, unit));
+    write_one(0, 0);
+    write_one(1, 0);
+    (1..64).for_each(|unit| write_one(1, unit));
+    host.drive.check().expect("the invariants hold");
+    host.drive.control(host.drive.now(), Control::WriteBack).expect("done");
+    host.finish();
+    host.drive.check().expect("the invariants hold");
+    let counters = host.drive.counters().placement.expect("placement");
+    let programmed: Vec<u64> = counters.handles.iter().map(|of| of.units_programmed).collect();
+    assert_eq!(programmed, [0, 64]);
+}
+
 /// Handles whose data die in the order in which they came leave nothing to move.
 #[test]
 fn what_dies_together_costs_nothing() {
