@@ -265,7 +265,8 @@ pub enum SubsystemError {
     /// A namespace is to have reclaim unit handles that it cannot have.
     #[error(
         "namespace {namespace} is to have other reclaim unit handles than there are, or one twice: it \
-         can have {there:?}"
+         can have {}",
+        there.iter().map(u8::to_string).collect::<Vec<_>>().join(", ")
     )]
     Handles {
         /// Which.
@@ -275,7 +276,8 @@ pub enum SubsystemError {
     },
     /// A namespace is to have reclaim unit handles, and there are none for it.
     #[error(
-        "namespace {0} is to have reclaim unit handles, and there are none without data placement"
+        "namespace {0} is to have reclaim unit handles, and the drive has none: \
+         `--set placement.handles=4` gives it four"
     )]
     NoHandles(usize),
     /// There is no namespace of pairs left in the model.

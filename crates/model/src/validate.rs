@@ -305,7 +305,10 @@ impl Config {
         let Some(placement) = self.data_placement else {
             return match lists().all(Vec::is_empty) {
                 true => Ok(()),
-                false => fail("namespace.handles", "there are no reclaim unit handles"),
+                false => fail(
+                    "namespace.handles",
+                    "the drive has no reclaim unit handles; `placement.handles=4` gives it four",
+                ),
             };
         };
         let handles = placement.handles;
@@ -324,11 +327,18 @@ impl Config {
             return fail("mapping.unmapped_reads", "what is read has no reclaim unit handle");
         }
         if self.namespaces.iter().any(|namespace| namespace.kind == NamespaceKind::Pairs) {
-            return fail("namespace.kind", "only namespaces of blocks have reclaim unit handles");
+            return fail(
+                "namespace.kind",
+                "a drive with reclaim unit handles (placement) has blocks alone, no pairs",
+            );
         }
         for list in lists() {
             if list.iter().any(|&handle| handle >= handles) {
-                return fail("namespace.handles", format!("they are 0 to {}", handles - 1));
+                let problem = match handles {
+                    1 => "the drive has reclaim unit handle 0 alone".to_owned(),
+                    _ => format!("the drive's reclaim unit handles are 0 to {}", handles - 1),
+                };
+                return fail("namespace.handles", problem);
             }
             if (1..list.len()).any(|at| list[..at].contains(&list[at])) {
                 return fail("namespace.handles", "one is there twice");

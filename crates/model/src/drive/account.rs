@@ -94,14 +94,13 @@ impl Drive {
         let (counters, unknown) = self.ftl.handles()?.counters();
         let mut handles = counters.to_vec();
         for (handle, of) in (0..).zip(&mut handles) {
-            let units = self.ftl.unit_counts(handle).0;
-            (of.units_opened, of.units_closed) = (units.opened, units.closed);
+            (of.units_opened, of.units_closed) = self.ftl.reclaim_units(handle);
         }
         let (_, unit) = self.ftl.reclaim_unit_left(0)?;
         Some(PlacementCounters {
             handles,
             unknown,
-            units_erased: self.ftl.unit_counts(0).1,
+            units_erased: self.ftl.units_erased(),
             unit_bytes: unit * u64::from(self.shape.unit_bytes),
         })
     }

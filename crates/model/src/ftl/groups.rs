@@ -474,11 +474,11 @@ impl Drive {
         }
     }
 
-    /// A page of a handle with so many units is programmed: if it has the last that was written
-    /// before the handle was updated, its reclaim unit is closed.
-    pub(super) fn page_of_handle(&mut self, handle: u8, units: u32) {
+    /// A page of a handle with so many units, and room for so many more, is programmed: if it has the
+    /// last that was written before the handle was updated, its reclaim unit is closed.
+    pub(super) fn page_of_handle(&mut self, handle: u8, units: u32, padded: u32) {
         let Some(handles) = &mut self.ftl.handles else { return };
-        handles.page_of(handle);
+        handles.page_of(handle, padded);
         if !handles.is_closing(handle) {
             return;
         }

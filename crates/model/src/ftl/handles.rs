@@ -121,10 +121,11 @@ impl Handles {
         }
     }
 
-    /// A page of the host's is programmed of this handle.
+    /// A page of the host's is programmed of this handle, with room for so many more units.
     #[inline]
-    pub(crate) fn page_of(&mut self, handle: u8) {
+    pub(crate) fn page_of(&mut self, handle: u8, padded: u32) {
         (self.writer, self.in_a_row) = (handle, 0);
+        self.counters[usize::from(handle)].units_padded += u64::from(padded);
     }
 
     /// Whether a handle was updated, and what it had written before is not yet programmed.

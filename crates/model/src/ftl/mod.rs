@@ -27,7 +27,7 @@ use crate::io::{NamespaceId, PlacementId};
 use crate::kernel::pool::Pool;
 use crate::number::{Lpn, Mvpn, Mvpns, Plane, Ppn, WriteIndex};
 use crate::space::{NamespaceSpace, Plan, Shape};
-use blocks::{Blocks, UnitCounts};
+use blocks::Blocks;
 use collection::PlaneState;
 use groups::PlaneGroups;
 use handles::Handles;
@@ -288,9 +288,14 @@ impl Ftl {
         self.blocks.reclaim_unit_left(handle)
     }
 
-    /// See [`Blocks::unit_counts`].
-    pub(crate) fn unit_counts(&self, handle: u8) -> (UnitCounts, u64) {
-        self.blocks.unit_counts(handle)
+    /// See [`Blocks::reclaim_units`].
+    pub(crate) fn reclaim_units(&self, handle: u8) -> (u64, u64) {
+        self.blocks.reclaim_units(handle)
+    }
+
+    /// See [`Blocks::units_erased`].
+    pub(crate) fn units_erased(&self) -> u64 {
+        self.blocks.units_erased()
     }
 
     /// See [`Handles::last_expected`].

@@ -230,7 +230,8 @@ impl Drive {
                 cold_path();
                 self.ftl.count_by_handle(chosen.head);
                 if stream.is_host() {
-                    self.page_of_handle(stream.group, count);
+                    let padded = if whole_page { 0 } else { capacity - count };
+                    self.page_of_handle(stream.group, count, padded);
                 }
             }
             if stream.is_host() && !whole_page {

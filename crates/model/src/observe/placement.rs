@@ -11,6 +11,8 @@ pub struct HandleCounters {
     /// Mapping units programmed that hosts wrote, and that collection moved.
     pub units_programmed: u64,
     pub units_moved: u64,
+    /// Room for mapping units that stayed empty in pages of what hosts wrote.
+    pub units_padded: u64,
     /// Of those moved: for whose writes room was made, by handle.
     pub moved_for: Vec<u64>,
     /// Reclaim units that its writes have opened and filled, or closed before they were full.
@@ -29,6 +31,7 @@ impl HandleCounters {
             units_programmed: self.units_programmed - before.units_programmed,
             units_moved: self.units_moved - before.units_moved,
             moved_for: moved.map(|(at, now)| now - moved_before(at)).collect(),
+            units_padded: self.units_padded - before.units_padded,
             units_opened: self.units_opened - before.units_opened,
             units_closed: self.units_closed - before.units_closed,
         }

@@ -224,6 +224,27 @@ fn handles_account_for_everything() {
     }
 }
 
+/// What is programmed is some handle's, pages that were not full as a whole.
+#[test]
+fn pages_that_are_not_full_are_their_handles() {
+    let mut host = Host::new(drive(3, 0.3, |c, _| {
+        c.geometry.page_bytes = 16_384;
+        c.cache = Some(cache());
+    }));
+    let mut random = Random(4);
+    for _ in 0..200 {
+        let count = random.range(1, 30) as usize;
+        write(&mut host, 4, count, || (random.below(3) as u16, random.below(2000)));
+        host.control(Control::WriteBack);
+        host.finish();
+    }
+    let counters = host.drive.placement_counters().expect("handles");
+    let padded: u64 = counters.handles.iter().map(|of| of.units_padded).sum();
+    let data: u64 = counters.handles.iter().map(|of| of.units_programmed + of.units_moved).sum();
+    assert!(padded > 100, "{padded}");
+    assert_eq!(data + padded, host.drive.counters().flash_programs * 4);
+}
+
 /// A handle that writes nothing costs the others no more than the unit that it has open.
 #[test]
 fn an_idle_handle_costs_its_open_unit() {
@@ -275,6 +296,23 @@ fn units_say_how_much_room_they_have() {
                 let since = written[usize::from(handle)] % UNIT;
                 assert_eq!(left, UNIT - since, "handle {handle}, cached {cached}");
             }
+        }
+        host.control(Control::WriteBack);
+        host.finish();
+        let counters = host.drive.placement_counters().expect("handles");
+        for (of, written) in counters.handles.iter().zip(written) {
+            let units = (written.div_ceil(UNIT), written / UNIT);
+            assert_eq!((of.units_opened, of.units_closed), units);
+        }
+        // Those that were open when counting began are closed, too.
+        host.drive.restart_counters();
+        for handle in 0..3 {
+            host.control(Control::UpdateHandle(NAMESPACE, PlacementId(handle)));
+        }
+        let counters = host.drive.counters().placement.expect("handles");
+        for (of, written) in counters.handles.iter().zip(written) {
+            let closed = u64::from(written % UNIT > 0);
+            assert_eq!((of.units_opened, of.units_closed), (0, closed));
         }
         assert_eq!(host.drive.reclaim_unit_bytes(), Some(UNIT * 4096));
         assert_eq!(host.drive.reclaim_unit_left(3), None);

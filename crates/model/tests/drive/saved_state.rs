@@ -99,6 +99,11 @@ fn requests(seeds: &[u64], units: u64) -> Vec<(Operation, u64, u32)> {
     seeds.iter().map(request).collect()
 }
 
+/// What fits into the reclaim unit that each handle fills.
+fn left(drive: &Drive) -> Vec<Option<u64>> {
+    (0..3).map(|handle| drive.reclaim_unit_left(handle)).collect()
+}
+
 /// Writes what is in the cache, so that the drive comes to rest.
 fn flush(drive: &mut Drive) {
     drive.control(drive.now(), Control::WriteBack).unwrap();
@@ -232,10 +237,12 @@ proptest! {
         let saved = bytes(&mut first);
         let mut second = restored(&config, &saved).unwrap();
         prop_assert_eq!(second.state_hash(), first.state_hash());
+        prop_assert_eq!(left(&second), left(&first));
         queue(&mut first);
         queue(&mut second);
         let after = requests(&after, units);
         prop_assert!(run(&mut second, &after) == run(&mut first, &after), "they differ");
+        prop_assert_eq!(left(&second), left(&first));
         for drive in [&mut first, &mut second] {
             drive.check().unwrap();
             prop_assert!(drive.is_at_rest());

@@ -28,7 +28,8 @@ pub struct DataPlacement {
 pub struct HandleCost {
     /// Bytes that hosts wrote.
     pub host_bytes: u64,
-    /// Bytes programmed of what hosts wrote: less where the cache absorbed rewrites.
+    /// Bytes programmed for what hosts wrote, pages that were not full as a whole: less than was
+    /// written where the cache absorbed rewrites.
     pub programmed_bytes: u64,
     /// Bytes that collection moved.
     pub moved_bytes: u64,
@@ -53,7 +54,8 @@ impl DataPlacement {
         };
         let unit = after.wear.unit_bytes;
         let cost = |of: &mynah_model::HandleCounters| {
-            let (programmed, moved) = (of.units_programmed * unit, of.units_moved * unit);
+            let programmed = (of.units_programmed + of.units_padded) * unit;
+            let moved = of.units_moved * unit;
             HandleCost {
                 host_bytes: of.host_bytes,
                 programmed_bytes: programmed,

@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 pub(crate) use streams::{Origin, Stream};
 use streams::{Sharing, Streams};
 use superblock::Superblocks;
-pub(crate) use superblock::UnitCounts;
 
 /// Marks a block that must not be collected: free, being filled, being collected, retired.
 const INELIGIBLE: u16 = 0x8000;
@@ -299,7 +298,7 @@ impl Blocks {
         let block = self.take_free_for(plane, stream).expect("a free block");
         self.frontiers[place] = Frontier { block, next_page: 0 };
         if let Some(superblocks) = &mut self.superblocks {
-            superblocks.join(plane, number, block);
+            superblocks.join(plane, number, block, full != Block::NONE);
         }
     }
 
@@ -502,7 +501,7 @@ impl Blocks {
         if let Some(superblocks) = &mut self.superblocks
             && self.frontiers[place].block != frontier.block
         {
-            superblocks.join(plane, number, frontier.block);
+            superblocks.join(plane, number, frontier.block, false);
         }
         let before = std::mem::replace(&mut self.frontiers[place], frontier);
         if before.block != Block::NONE {

@@ -33,13 +33,12 @@ struct Superblock {
     frontier: u16,
 }
 
-/// How many superblocks of a frontier have been opened, filled and erased.
+/// How many superblocks of a frontier have been opened, closed for the next, and erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct UnitCounts {
-    pub(crate) opened: u64,
-    /// Filled, or closed before they were full.
-    pub(crate) closed: u64,
-    pub(crate) erased: u64,
+pub(super) struct UnitCounts {
+    pub(super) opened: u64,
+    closed: u64,
+    pub(super) erased: u64,
 }
 
 /// Which blocks are superblocks together.
@@ -99,8 +98,8 @@ impl Superblocks {
         self.turns.len() * self.span as usize
     }
 
-    /// `block` is opened for frontier `index` of `plane`.
-    pub(super) fn join(&mut self, plane: Plane, index: usize, block: Block) {
+    /// `block` is opened for frontier `index` of `plane`, after another of its blocks or not.
+    pub(super) fn join(&mut self, plane: Plane, index: usize, block: Block, follows: bool) {
         let first = self.first[index];
         let turn = self.turns[plane][index].max(first * self.span);
         self.turns[plane][index] = turn + 1;
@@ -118,6 +117,7 @@ impl Superblocks {
             self.all[id as usize] = superblock;
             self.open[index].push_back(id);
             self.counts[index].opened += 1;
+            self.counts[index].closed += u64::from(follows);
         }
         let (id, slot) = (self.open[index][at], self.slot(plane, turn));
         self.all[id as usize].blocks[slot] = block;
@@ -137,7 +137,6 @@ impl Superblocks {
         if let Some(id) = self.open[index].pop_front() {
             self.first[index] += 1;
             self.all[id as usize].is_open = false;
-            self.counts[index].closed += 1;
             self.drop_if_empty(id);
         }
     }
@@ -162,10 +161,6 @@ impl Superblocks {
 
     pub(super) fn span(&self) -> u32 {
         self.span
-    }
-
-    pub(super) fn counts(&self) -> &[UnitCounts] {
-        &self.counts
     }
 
     /// `block` of `plane` is free, or retired.
@@ -419,10 +414,13 @@ impl Blocks {
         let left =
             |plane: Plane| pages_per_block - u64::from(self.open_of(plane)[number].next_page);
         let opened = superblocks.blocks_opened(number) * pages_per_block;
-        let taken = opened.saturating_sub(self.shape.all_planes().map(left).sum());
         let unit = u64::from(superblocks.span()) * u64::from(self.shape.planes) * pages_per_block;
         let units_per_page = u64::from(self.shape.units_per_page);
-        Some(((unit - taken % unit) * units_per_page, unit * units_per_page))
+        // Of a state that was kept, blocks of whole superblocks are not among those opened.
+        let left = self.shape.all_planes().map(left).sum::<u64>();
+        let empty = (left + unit - opened % unit) % unit;
+        let left = if empty == 0 { unit } else { empty };
+        Some((left * units_per_page, unit * units_per_page))
     }
 
     /// The handle's next write begins a reclaim unit; what is left of the present one stays empty.
@@ -448,16 +446,27 @@ impl Blocks {
         }
         if let Some(superblocks) = &mut self.superblocks {
             superblocks.begin_next(number);
+            superblocks.counts[number].closed += u64::from(!empty.is_empty());
         }
         empty
     }
 
-    /// How many reclaim units hosts have opened and filled with the data of a handle, and how many
-    /// of all have been erased.
-    pub(crate) fn unit_counts(&self, handle: u8) -> (UnitCounts, u64) {
-        let Some(superblocks) = &self.superblocks else { return Default::default() };
-        let of = superblocks.counts()[self.streams.number_of_host(handle)];
-        (of, superblocks.counts().iter().map(|of| of.erased).sum())
+    /// How many reclaim units hosts have opened for the data of a handle, and how many they have
+    /// filled or closed.
+    pub(crate) fn reclaim_units(&self, handle: u8) -> (u64, u64) {
+        let Some(superblocks) = &self.superblocks else { return (0, 0) };
+        let number = self.streams.number_of_host(handle);
+        let has_one = |plane| self.open_of(plane)[number].block != Block::NONE;
+        let is_full = self.reclaim_unit_left(handle).is_some_and(|(left, whole)| left == whole)
+            && self.shape.all_planes().any(has_one);
+        let counts = superblocks.counts[number];
+        (counts.opened, counts.closed + u64::from(is_full))
+    }
+
+    /// How many reclaim units have been erased.
+    pub(crate) fn units_erased(&self) -> u64 {
+        let counts = self.superblocks.iter().flat_map(|superblocks| &superblocks.counts);
+        counts.map(|of| of.erased).sum()
     }
 
     /// The blocks of a superblock that may be collected.

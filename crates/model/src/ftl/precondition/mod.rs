@@ -522,8 +522,9 @@ impl Drive {
                 + place
         };
         // Those of another handle may have a part of the group.
+        let apart = self.ftl.handles().is_some();
         let is_taken = || self.ftl.mapping.table.content(last()).is_some();
-        let ppn = if place == 0 || frontier.block == Block::NONE || handle > 0 && is_taken() {
+        let ppn = if place == 0 || frontier.block == Block::NONE || apart && is_taken() {
             let ppn = self.ftl.blocks.take_page(plane, stream);
             for place in 0..self.shape.units_per_page {
                 self.ftl.mapping.table.clear_ppn(ppn + place);
@@ -726,6 +727,7 @@ impl Drive {
         scratch.ppns.resize(classes.len(), Vec::new());
         scratch.chunks.iter_mut().for_each(Vec::clear);
         scratch.chunks.resize(classes.len(), Vec::new());
+        scratch.parts.begin(classes.len());
         let in_chunks = ordered.is_none() && classes.iter().any(|class| class.together > 1);
         for composition in compositions {
             let Some(block) = self.ftl.blocks.free[plane].pop_front() else { break };

@@ -29,6 +29,14 @@ pub(super) struct Parts {
     of_block: Vec<Part>,
 }
 
+impl Parts {
+    /// Forgets those of another plane, whose classes may be others.
+    pub(super) fn begin(&mut self, classes: usize) {
+        self.placed.iter_mut().for_each(Vec::clear);
+        self.placed.resize(classes, vec![]);
+    }
+}
+
 impl Drive {
     /// Draws which places of a block that begins at the PPN `first` are valid, and of which class,
     /// and notes them in `scratch`.
@@ -54,8 +62,7 @@ impl Drive {
                 room -= lost[class];
             }
         }
-        scratch.parts.placed.resize(classes, vec![]);
-        for class in 0..classes {
+        for class in (0..classes).filter(|&class| ordered.kinds[class] == Kind::InOrder) {
             let mut first = scratch.ppns[class].len() as u32;
             ordered.parts(composition, class, &mut scratch.parts.of_block);
             for &Part { rank, units } in &scratch.parts.of_block {
@@ -120,6 +127,5 @@ impl Drive {
             }
         }
         debug_assert!(next.next().is_none());
-        placed.clear();
     }
 }

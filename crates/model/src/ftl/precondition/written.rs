@@ -198,7 +198,7 @@ impl Drive {
         let pages = self.units_in_program(plane, stream) as u32 / self.shape.units_per_page;
         writer.programmed[0] += units.len() as u64;
         if let Some(handles) = &mut self.ftl.handles {
-            handles.page_of(stream.group);
+            handles.page_of(stream.group, 0);
         }
         let mut next = units.iter();
         for _ in 0..pages {
