@@ -190,7 +190,8 @@ impl Check<'_> {
         if config.gc.unit == CollectionUnit::Block {
             return;
         }
-        if config.with_joined_planes().geometry.planes() == 1 {
+        // With placement there is nothing else.
+        if config.data_placement.is_none() && config.with_joined_planes().geometry.planes() == 1 {
             let message = "`gc.unit` has no effect: a superblock of one plane is a block";
             return self.without_effect(
                 unit.span(),

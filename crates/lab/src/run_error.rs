@@ -15,6 +15,12 @@ pub const NO_GAIN: &str = "what is collected makes as much garbage as it wins ba
 pub const MORE_ROOM: &str = "more over-provisioning, or a larger mapping.cmt.size, lets collection \
                          keep up; smaller namespaces or --precondition none leave more free";
 
+fn where_to_change(key: &str) -> String {
+    let served =
+        if key.starts_with("namespace.") { ", or --namespace of `mynah serve`" } else { "" };
+    format!("change `{key}` in the drive file, or with --set{served}")
+}
+
 /// Why a run could not start or go on.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RunError {
@@ -29,7 +35,7 @@ pub enum RunError {
     Interrupted,
     /// The drive cannot be built.
     #[error("the drive cannot be built: {0}")]
-    #[diagnostic(help("change `{}` in the drive file, or with --set", .0.key))]
+    #[diagnostic(help("{}", where_to_change(.0.key)))]
     Drive(#[from] ConfigError),
     /// The drive cannot be preconditioned.
     #[error("the drive cannot be preconditioned: {0}")]

@@ -366,6 +366,14 @@ fn check_whole(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError>
     check_ends(flows, options)
 }
 
+/// Whether a drive is better filled before it is written than computed.
+fn lies_apart(drive: &Drive, occupancy: &[Occupancy], heats: &[(NamespaceId, Heat)]) -> bool {
+    // What a trace never writes lies between what it writes, as it was filled: to sort them apart
+    // takes collection longer than anybody writes a drive. And what lies together in a reclaim unit
+    // is what one handle has written.
+    has_gaps(heats) || writing::apart(drive, occupancy)
+}
+
 /// Whether some units are never written, among others that are.
 fn has_gaps(heats: &[(NamespaceId, Heat)]) -> bool {
     heats.iter().any(|(_, heat)| heat.weights.contains(&0.0))
@@ -473,9 +481,9 @@ impl Runner {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(How::Fill),
-            // What a trace never writes lies between what it writes, as it was filled: to sort them
-            // apart takes collection longer than anybody writes a drive.
-            Precondition::Steady if to_be_written && has_gaps(&heats) => Some(How::FillToBeWritten),
+            Precondition::Steady if to_be_written && lies_apart(&drive, &occupancy, &heats) => {
+                Some(How::FillToBeWritten)
+            }
             Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),
         };
         let preparation = how.map(|how| Preparation { how, occupancy: &occupancy, heats: &heats });

@@ -20,6 +20,7 @@ use std::fmt::Write;
 pub mod charts;
 pub mod lines;
 mod pairs;
+mod placement;
 mod slowest;
 
 /// How many line colours the style sheet has.
@@ -95,6 +96,9 @@ fn document(out: &mut String, result: &Result, curves: &ReportCurves) -> std::fm
     if let Some(device) = &result.device {
         if let Some(counts) = &device.key_value {
             pairs::panel(out, counts)?;
+        }
+        if let Some(costs) = &device.placement {
+            placement::panel(out, costs)?;
         }
         utilisation(out, device)?;
     }
@@ -789,6 +793,32 @@ mod tests {
         for shown in ["Pairs and their index", "12345", "keys and values: 256MiB, 25.0 %"] {
             assert!(html.contains(shown), "{shown}");
         }
+    }
+
+    #[test]
+    fn what_handles_cost_is_drawn() {
+        let mut result = sample::contended();
+        assert!(!contended().contains("Data placement"));
+        let of = |host_bytes, moved_for_bytes: [u64; 3]| mynah_result::HandleCost {
+            host_bytes,
+            programmed_bytes: host_bytes,
+            moved_bytes: moved_for_bytes.iter().sum(),
+            waf: (host_bytes > 0).then_some(1.25),
+            moved_for_bytes: moved_for_bytes.to_vec(),
+            ..Default::default()
+        };
+        let handles =
+            vec![of(1 << 30, [0, 0, 3 << 20]), of(0, [0; 3]), of(1 << 20, [1 << 20, 0, 0])];
+        let placement = mynah_result::DataPlacement { handles, ..Default::default() };
+        result.device.as_mut().expect("a drive").placement = Some(Box::new(placement));
+        let html = html(&result, &ReportCurves::default());
+        assert_well_formed(&html);
+        for shown in
+            ["Data placement", "<th>moved for 2</th>", "100 % of what was moved of handle 0"]
+        {
+            assert!(html.contains(shown), "{shown}");
+        }
+        assert!(!html.contains("moved for 1"), "a handle without data is left out");
     }
 
     #[test]

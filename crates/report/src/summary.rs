@@ -10,7 +10,7 @@ use mynah_stamp::Stage;
 use std::fmt::Write;
 
 mod distribution;
-mod placement;
+pub(crate) mod placement;
 mod short;
 pub(crate) mod slow;
 

@@ -158,10 +158,13 @@ impl FlowSpec {
             ));
         };
         if let Some(id) = choice.named().into_iter().find(|&id| usize::from(id) >= handles) {
+            let has = match handles {
+                1 => "0 alone".to_owned(),
+                _ => format!("0 to {}", handles - 1),
+            };
             return Err(self.error(format!(
-                "its writes name placement handle {id}; namespace {} has 0 to {}",
-                self.namespace.0,
-                handles - 1
+                "its writes name placement handle {id}; namespace {} has {has}",
+                self.namespace.0
             )));
         }
         let mut flow = self;

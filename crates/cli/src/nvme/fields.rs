@@ -13,6 +13,8 @@ pub(super) enum Field {
     Number(u128),
     /// Bits, which people read in hexadecimal.
     Bits(u128),
+    /// With three digits behind the point.
+    Ratio(f64),
     Text(String),
     /// Groups of fields.
     List(Vec<Fields>),
@@ -326,6 +328,7 @@ pub(super) fn json(fields: &Fields) -> Value {
             Ok(number) => number.into(),
             Err(_) => number.to_string().into(),
         },
+        Field::Ratio(ratio) => ((ratio * 1e3).round() / 1e3).into(),
         Field::Text(text) => text.clone().into(),
         Field::List(list) => list.iter().map(json).collect(),
     };
@@ -349,6 +352,7 @@ fn lines(out: &mut String, fields: &Fields, indent: usize) {
         let _ = match field {
             Field::Number(number) => writeln!(out, "{:indent$}{name:width$} : {number}", ""),
             Field::Bits(bits) => writeln!(out, "{:indent$}{name:width$} : {bits:#x}", ""),
+            Field::Ratio(ratio) => writeln!(out, "{:indent$}{name:width$} : {ratio:.3}", ""),
             Field::Text(text) => writeln!(out, "{:indent$}{name:width$} : {text}", ""),
             Field::List(list) if list.is_empty() => {
                 writeln!(out, "{:indent$}{name:width$} : none", "")
@@ -360,6 +364,7 @@ fn lines(out: &mut String, fields: &Fields, indent: usize) {
                     .map(|(_, field)| match field {
                         Field::Number(number) => number.to_string(),
                         Field::Bits(bits) => format!("{bits:#x}"),
+                        Field::Ratio(ratio) => format!("{ratio:.3}"),
                         Field::Text(text) => text.clone(),
                         Field::List(_) => String::new(),
                     })

@@ -102,7 +102,7 @@ pub(super) fn statistics(session: &mut AdminSession, group: u16) -> Result<Struc
     ];
     if host > 0 {
         // nvme-cli leaves the division to its reader.
-        fields.push(("waf", Field::Text(format!("{:.3}", media as f64 / host as f64))));
+        fields.push(("waf", Field::Ratio(media as f64 / host as f64)));
     }
     Ok(Structure { title: "FDP Statistics", bytes, fields })
 }

@@ -1,11 +1,11 @@
-//! The commands of `docs/how-to.md` do what the page says: each section runs as one script, in a folder
-//! of its own, and what it shows is among what the commands print, numbers aside.
+//! The commands of `docs/how-to.md` and `docs/placement.md` do what the pages say: each section runs as
+//! one script, in a folder of its own, and what it shows is among what the commands print, numbers aside.
 
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to.md");
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// A section: the files that it shows, its commands, and what follows each block of them.
 #[derive(Default)]
@@ -17,10 +17,10 @@ struct Section {
     shown: Vec<(usize, String)>,
 }
 
-/// The page's sections. A file's name stands before it in backquotes, at the end of a line.
-fn sections() -> Vec<Section> {
+/// A page's sections with commands. A file's name stands before it in backquotes, and a colon.
+fn sections(page: &str) -> Vec<Section> {
     let mut sections: Vec<Section> = vec![];
-    let page = std::fs::read_to_string(PAGE).unwrap();
+    let page = std::fs::read_to_string(Path::new(DOCS).join(page)).unwrap();
     let mut lines = page.lines();
     let mut named = String::new();
     while let Some(line) = lines.next() {
@@ -42,6 +42,7 @@ fn sections() -> Vec<Section> {
             named = name.to_owned();
         }
     }
+    sections.retain(|section| !section.commands.is_empty());
     sections
 }
 
@@ -122,6 +123,20 @@ fn claims(title: &str, folder: &Path, printed: &[String]) {
             assert!((0.22..0.36).contains(&(waf_15 / waf_7)), "{waf_7} {waf_15}");
             assert!((3.0..4.3).contains(&(iops_15 / iops_7)), "{iops_7} {iops_15}");
         }
+        "FDP in five minutes" => {
+            let rows: Vec<Vec<&str>> =
+                printed[0].lines().map(|line| line.split_whitespace().collect()).collect();
+            let waf = |handle: &str| -> f64 {
+                let row = rows.iter().find(|row| row.first() == Some(&handle)).unwrap();
+                row[7].parse().unwrap()
+            };
+            assert!((5.9..7.2).contains(&waf("0")), "{}", printed[0]);
+            assert!((1.3..1.6).contains(&waf("1")), "{}", printed[0]);
+            assert!(printed[0].contains("steadiness of all: steady"), "{}", printed[0]);
+        }
+        "Ask a drive that is served" => {
+            assert!(printed[0].contains("hbmw : 8388608"), "{}", printed[0]);
+        }
         "Find out why p99.9 is bad" => {
             let read = |name: &str| json(name)["flows"][0]["read"]["lat_ns"].clone();
             let tail = |name: &str| read(name)["percentiles"]["99.9"].as_f64().unwrap();
@@ -138,10 +153,10 @@ fn claims(title: &str, folder: &Path, printed: &[String]) {
     }
 }
 
-#[test]
-fn its_commands_do_what_the_page_says() {
-    let sections = sections();
-    assert!(sections.len() >= 7, "{}", sections.len());
+/// Runs each section of a page, and holds what is printed to what it says.
+fn holds(page: &str, at_least: usize) {
+    let sections = sections(page);
+    assert!(sections.len() >= at_least, "{page}: {}", sections.len());
     for section in &sections {
         let folder = tempfile::tempdir().unwrap();
         let printed = run(section, folder.path());
@@ -158,4 +173,14 @@ fn its_commands_do_what_the_page_says() {
             }
         }
     }
+}
+
+#[test]
+fn its_commands_do_what_the_page_says() {
+    holds("how-to.md", 7);
+}
+
+#[test]
+fn data_placement_saves_what_the_page_says() {
+    holds("placement.md", 3);
 }

@@ -4,7 +4,8 @@
 
 use super::{Before, RunError, Runner, Writing};
 use mynah_model::Drive;
-use mynah_model::io::{NamespaceId, Operation};
+use mynah_model::io::{NamespaceId, Operation, PlacementId};
+use mynah_model::precondition::Occupancy;
 use mynah_workload::history::{History, Pace};
 use mynah_workload::{Addresses, BlockSize, FlowSpec, Source};
 
@@ -112,6 +113,18 @@ pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
     drive.can_be_written() && !namespaces.map(NamespaceId).all(known)
 }
 
+/// Whether what is on a drive belongs to several reclaim unit handles.
+pub(super) fn apart(drive: &Drive, occupancy: &[Occupancy]) -> bool {
+    let handles = occupancy.iter().flat_map(|of| {
+        let list = drive.placement_handles(of.namespace).unwrap_or_default();
+        let first = list.first().copied().unwrap_or(0);
+        let handle = move |at: PlacementId| list.get(usize::from(at.0)).copied().unwrap_or(first);
+        of.classes.iter().map(move |class| handle(class.placement))
+    });
+    let handles: Vec<u8> = handles.collect();
+    handles.windows(2).any(|pair| pair[0] != pair[1])
+}
+
 /// Whether it is known how these flows leave a namespace.
 fn is_known(
     writers: &[&FlowSpec],
@@ -175,6 +188,20 @@ mod tests {
         let Simulation { config, flows, options, .. } = simulation;
         let runner = Runner::new(config, &flows, &options).unwrap();
         (runner.to_be_written, runner.expected_waf().is_some())
+    }
+
+    /// A plane may have classes that others have not: of the overlap that rounding leaves, one unit.
+    #[test]
+    fn flows_that_share_a_unit_prepare_a_drive() {
+        let flows = ["rw=write bs=128k", "rw=randwrite bs=4k", "rw=randwrite bs=4k offset=90%"];
+        let sized = ["size=90%", "size=90%", "size=10%"];
+        let flows: Vec<String> = flows
+            .iter()
+            .zip(sized)
+            .map(|(flow, size)| format!("{flow} {size} number_ios=10"))
+            .collect();
+        let flows: Vec<&str> = flows.iter().map(String::as_str).collect();
+        assert_eq!(prepared(&flows), (true, true));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the crate does for whoever uses it, in one program, so that it is linked once.
 
 mod corpora;
+mod data_placement;
 mod enclosure;
 mod ethernet;
 mod experiments;

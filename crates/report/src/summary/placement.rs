@@ -5,7 +5,7 @@ use mynah_result::{DataPlacement, HandleCost};
 use std::fmt::Write;
 
 /// A handle that wrote, or whose data were moved, and its number.
-pub(super) fn used(placement: &DataPlacement) -> impl Iterator<Item = (usize, &HandleCost)> {
+pub(crate) fn used(placement: &DataPlacement) -> impl Iterator<Item = (usize, &HandleCost)> {
     let all = placement.handles.iter().enumerate();
     all.filter(|(_, of)| of.host_bytes > 0 || of.moved_bytes > 0)
 }

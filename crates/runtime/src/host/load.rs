@@ -245,6 +245,13 @@ impl<R: Remote> Attached<'_, R> {
     }
 }
 
+/// Begins the load; false: it is not to be, since others that should begin with it cannot.
+fn begin(gate: &Gate, clock: &Clock, watch: &mut dyn FnMut(Progress) -> bool) -> bool {
+    let goes_on = watch(Progress::Started);
+    gate.open(clock);
+    goes_on
+}
+
 /// Runs one job for each plan, and waits for all of them.
 fn run_jobs<R: Remote, W: Work>(
     load: &Load,
@@ -273,11 +280,10 @@ fn run_jobs<R: Remote, W: Work>(
         let job = Job::connect(plan, work, shared, counter, profile);
         connected.push(job.map_err(|error| failed(load, error))?);
     }
-    if !prepares {
-        gate.open(&clock);
-        watch(Progress::Started);
+    let mut interrupted = !prepares && !begin(&gate, &clock, watch);
+    if interrupted {
+        link.stop();
     }
-    let mut interrupted = false;
     let (tally, reconnects) = std::thread::scope(|scope| {
         let jobs: Vec<_> = connected
             .into_iter()

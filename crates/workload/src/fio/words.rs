@@ -518,9 +518,10 @@ const TABLE: &[(Meaning, &[&str])] = &[
         Meaning::LeftOut("a job without size goes through the namespace once"),
         &["fill_device", "fill_fs"],
     ),
+    (Meaning::LeftOut("Mynah's own host sends NVMe commands"), &["cmd_type"]),
     (
         Meaning::LeftOut("blocks have no metadata in a simulation"),
-        &["cmd_type", "pi_act", "pi_chk", "apptag", "apptag_mask", "md_per_io_size"],
+        &["pi_act", "pi_chk", "apptag", "apptag_mask", "md_per_io_size"],
     ),
     (Meaning::LeftOut("no write is torn in a simulation"), &["atomic"]),
     (

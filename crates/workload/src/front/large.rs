@@ -1,7 +1,7 @@
 //! Regions of large objects: one is filled in DRAM and written as a whole, the one that was written
 //! first is reused.
 
-use super::PIECE_BYTES;
+use super::{BUCKET_BYTES, PIECE_BYTES};
 use crate::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
 
@@ -50,6 +50,12 @@ impl Regions {
 
     pub(super) fn is_full(&self) -> bool {
         self.full
+    }
+
+    /// Buckets' worth of bytes that have been filled for the first time.
+    pub(super) fn filled(&self) -> u64 {
+        let regions = if self.full { self.keys.len() } else { self.open };
+        (regions as u64 * self.region_bytes + self.filled) / BUCKET_BYTES
     }
 
     fn sector(&self, region: usize, at: u64) -> u64 {

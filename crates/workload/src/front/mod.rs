@@ -41,6 +41,10 @@ const PIECE_BYTES: u64 = 256 << 10;
 const DRAM_OVERHEAD: u64 = 40;
 /// Commands that are performed at once, at most, before the first I/O: a cache that has run for long.
 const PAST_MAX: u64 = 40_000_000;
+/// Commands of that past between two looks at how full the cache is.
+const LOOK: u64 = 1 << 20;
+/// Drawn commands in a row without I/O, after which none is expected: a matter of seconds.
+const IDLE_MAX: u64 = 1 << 23;
 
 /// How objects lie on the drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -217,6 +221,14 @@ impl Store {
         }
     }
 
+    /// How much of it has something in it; of any unit.
+    fn filled(&self) -> u64 {
+        match self {
+            Store::CacheLib { small, large, .. } => small.filled() + large.filled(),
+            Store::Objects { objects, .. } => objects.filled(),
+        }
+    }
+
     fn holds(&self, key: u64) -> bool {
         match self {
             Store::CacheLib { small, large, .. } => {
@@ -295,20 +307,39 @@ impl DrawnFront {
         Ok(front)
     }
 
-    /// Performs commands until everything is full, without I/O.
+    /// Performs commands until everything is full, or hardly fuller than before, without I/O.
     fn run_before(&mut self) {
-        for _ in 0..PAST_MAX {
+        let mut before = 0;
+        for count in 1..=PAST_MAX {
             if self.store.is_full() || !self.perform() {
                 break;
             }
             self.waiting.clear();
+            if count % LOOK == 0 {
+                let filled = self.store.filled();
+                if filled <= before + before / 100 {
+                    break;
+                }
+                before = filled;
+            }
         }
         self.waiting.clear();
     }
 
     /// The next read, write or trim; `None` if there are no more commands.
     pub(crate) fn next(&mut self) -> Option<Planned> {
+        let mut performed = 0;
         while self.waiting.is_empty() {
+            let endless = matches!(self.asking, Asking::Drawn(_));
+            if endless && performed == IDLE_MAX {
+                self.error = Some(TraceError::Nothing {
+                    file: "front".to_owned(),
+                    problem: format!("{IDLE_MAX} commands in a row, and none needs the drive"),
+                    help: "DRAM holds what they ask for: less front_ram, or more keys".to_owned(),
+                });
+                return None;
+            }
+            performed += 1;
             if !self.perform() {
                 return None;
             }

@@ -40,6 +40,11 @@ impl Objects {
         }
     }
 
+    /// Chunks that have something in them.
+    pub(super) fn filled(&self) -> u64 {
+        self.chunks - self.free.len() as u64
+    }
+
     /// Whether an object has had to make room.
     pub(super) fn is_full(&self) -> bool {
         self.evicted

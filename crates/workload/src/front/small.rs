@@ -26,6 +26,8 @@ pub(super) struct Buckets {
     buckets: Vec<Bucket>,
     /// Buckets that have had to make room.
     full: usize,
+    /// Bytes of all of them that have something in them.
+    bytes: u64,
     used: bool,
 }
 
@@ -33,7 +35,7 @@ impl Buckets {
     pub(super) fn new(count: u64) -> Buckets {
         let mut buckets = vec![];
         buckets.resize_with(count as usize, Bucket::default);
-        Buckets { buckets, full: 0, used: false }
+        Buckets { buckets, full: 0, bytes: 0, used: false }
     }
 
     /// Whether there are none.
@@ -44,6 +46,11 @@ impl Buckets {
     /// Whether anything was put into one.
     pub(super) fn is_used(&self) -> bool {
         self.used
+    }
+
+    /// Buckets' worth of bytes that have something in them.
+    pub(super) fn filled(&self) -> u64 {
+        self.bytes / BUCKET_BYTES
     }
 
     /// Whether most of them have had to make room.
@@ -77,6 +84,7 @@ impl Buckets {
         let bucket = &mut self.buckets[bucket];
         bucket.objects.retain(|(of, _)| *of != hash);
         bucket.bytes -= found.2 + ENTRY_OVERHEAD;
+        self.bytes -= u64::from(found.2 + ENTRY_OVERHEAD);
         Some(found)
     }
 
@@ -92,10 +100,12 @@ impl Buckets {
         while bucket.bytes + bytes + ENTRY_OVERHEAD > room {
             let Some((_, oldest)) = bucket.objects.pop_front() else { break };
             bucket.bytes -= oldest + ENTRY_OVERHEAD;
+            self.bytes -= u64::from(oldest + ENTRY_OVERHEAD);
             bucket.is_full = true;
         }
         bucket.objects.push_back((hash, bytes));
         bucket.bytes += bytes + ENTRY_OVERHEAD;
+        self.bytes += u64::from(bytes + ENTRY_OVERHEAD);
         self.full += usize::from(bucket.is_full && !before);
         self.place(at)
     }

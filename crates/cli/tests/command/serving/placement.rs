@@ -98,3 +98,48 @@ fn a_drive_without_handles_says_so() {
     let output = mynah(&["nvme", &target, "fdp-stats"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
+
+/// Of flows that begin together none writes if one cannot be.
+#[test]
+fn a_load_with_a_handle_that_is_none_writes_nothing() {
+    let served = serve(&[&PLACED[..], &["--tcp=127.0.0.1:0"]].concat());
+    let target = format!("tcp://{}", served.address());
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = folder.path().join("two.fio");
+    let jobs = "[global]\nbs=4k\nruntime=1\ntime_based=1\nrw=randwrite\nfdp=1\n\
+                [good]\nfdp_pli=0\n[bad]\nfdp_pli=6\n";
+    std::fs::write(&job, jobs).expect("a job file");
+    for _ in 0..3 {
+        let refused = run_bench(&target, &["--fio", &job.display().to_string()]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains("`bad`"), "{}", text(&refused.stderr));
+    }
+    assert_eq!(ask(&target, &["fdp-stats"])["hbmw"], 0);
+}
+
+/// An orderly end keeps reclaim units as full as they are.
+#[test]
+fn a_drive_that_starts_again_has_the_same_room() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = format!("--store=file:{}", folder.path().join("bytes").display());
+    let again = ["--set", "placement.handles=3", "--namespace=64MiB", &store, "--tcp=127.0.0.1:0"];
+    let mut before = vec![];
+    for round in 0..2 {
+        let first = ["serve", "--functional", "--quiet", "--set=geometry.blocks_per_plane=64"];
+        let first = [&first[..], &["--set=over_provisioning=30%"], &again].concat();
+        let none = if round == 0 { &["--precondition=none"][..] } else { &[] };
+        let served = Served::start(&mut mynah(&[&first[..], none].concat()));
+        let target = format!("tcp://{}", served.address());
+        let room = left(&target);
+        if round == 0 {
+            let load = ["--rw=write", "--bs=64k", "--size=4m", "--fdp", "--plids=0,1,1,2"];
+            result(&run_bench(&target, &load), 0);
+            before = left(&target);
+            assert!(before.iter().zip(&room).all(|(now, before)| now < before), "{before:?}");
+        } else {
+            assert_eq!(room, before);
+        }
+        let (code, _, errors) = served.stop();
+        assert_eq!(code, 0, "{errors}");
+    }
+}

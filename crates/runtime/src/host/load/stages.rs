@@ -156,12 +156,12 @@ fn run_stage(
                         }
                         !stop.load(Ordering::Relaxed)
                     });
-                    if !seen.connected.load(Ordering::Relaxed) {
-                        gate.arrive(all);
-                    }
                     if outcome.is_err() {
                         // Without it the others are not the load that was asked for.
                         stop.store(true, Ordering::Relaxed);
+                    }
+                    if !seen.connected.load(Ordering::Relaxed) {
+                        gate.arrive(all);
                     }
                     seen.finished.store(true, Ordering::Relaxed);
                     outcome
