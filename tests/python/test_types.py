@@ -122,7 +122,13 @@ def test_keywords_are_the_commands_options(verb, options, given):
 
 
 TRACE = {"trace": "a.trace"}
+WRITES = {"rw": "randwrite", "number_ios": 1}
 NEEDS = {
+    "dataplacement": WRITES,
+    ("dataplacement", "streams"): {**WRITES, "plids": 1},
+    "front": {"kv": "update=50,retrieve=50", "keys": 1000, "number_ios": 1},
+    "plid_select": {**WRITES, "fdp": True},
+    ("plid_select", "scheme"): {**WRITES, "fdp": True, "dp_scheme": "scheme"},
     "rate_process": {"rate_iops": 100, "number_ios": 1},
     "sequential_positions": {"rw": "rw", "number_ios": 1},
     "trace_action": {**TRACE, "trace_format": "blkparse"},
@@ -132,16 +138,20 @@ NEEDS = {
 }
 
 
-def test_words_are_all_that_there_are():
+def test_words_are_all_that_there_are(tmp_path, monkeypatch):
     """A literal's words are taken, and nothing else is."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scheme").write_text("0,1m,0\n")
     seen = 0
     for name, kind in get_type_hints(FlowOptions).items():
         words = [word for each in get_args(kind) if get_origin(each) is Literal for word in get_args(each)]
-        needs = NEEDS.get(name, {"number_ios": 1})
         # Any drive has one port; that there are two is said of a drive that has them.
         drive = "samsung-ethernet" if name == "port" else "mqsim"
+        placement = {"placement.handles": 2} if name in ("dataplacement", "plid_select") else {}
+        needs = NEEDS.get(name, {"number_ios": 1})
         for word in words:
-            mynah.Simulation(drive, mynah.Flow("a", **{**needs, name: word}))
+            given = {**NEEDS.get((name, word), needs), name: word}
+            mynah.Simulation(drive, mynah.Flow("a", **given), set=placement)
             seen += 1
         if words:
             with pytest.raises(mynah.UsageError, match=name):
