@@ -81,6 +81,16 @@ pub(crate) fn sample() -> [Cut; 2] {
     ]
 }
 
+/// One of them with reclaim unit handles.
+pub(crate) fn placed(isolation: &str) -> Cut {
+    let [mut cut, _] = sample();
+    cut.name = format!("980-pro-{isolation}");
+    // Each handle has blocks open.
+    cut.changes.push("over_provisioning=25%".to_owned());
+    cut.changes.push(format!("placement={{handles=4,isolation=\"{isolation}\"}}"));
+    cut
+}
+
 /// Two dies with few blocks.
 pub(crate) fn small() -> Cut {
     let changes = [

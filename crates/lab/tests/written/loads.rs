@@ -49,6 +49,17 @@ fn scattered() -> String {
     format!("trace={} trace_format=mqsim trace_remap=modulo", file.path().display())
 }
 
+/// Three streams with a handle each, for drives with data placement: in order, and at random in parts
+/// of two sizes.
+pub(crate) fn placed() -> Load {
+    let flows = [
+        "rw=write bs=64k iodepth=2 size=50% fdp=1 plids=0",
+        "rw=randwrite bs=4k iodepth=8 offset=50% size=30% fdp=1 plids=1",
+        "rw=randwrite bs=16k iodepth=2 offset=80% size=20% fdp=1 plids=2",
+    ];
+    load("placed", &flows).turned(8.0)
+}
+
 /// Thirteen loads.
 pub(crate) fn all() -> [Load; 13] {
     [

@@ -46,6 +46,25 @@ fn computed_states_are_those_of_written_drives() {
     matrix(all.flat_map(|cut| loads().map(move |load| (cut.clone(), load))));
 }
 
+/// A run of flows with handles, as users start one, beside the drive that was written and goes on.
+#[test]
+fn drives_with_handles_go_on_as_written_ones() {
+    let load = loads::placed();
+    for isolation in ["initial", "persistent"] {
+        let cut = drives::placed(isolation);
+        let case = Case { cut: &cut, load: &load };
+        let waf = |values: &table::Values| {
+            let found = values.0.iter().find(|(name, _)| name == "WAF");
+            found.unwrap_or_else(|| panic!("{values:?}")).1
+        };
+        let (truth, found) = (case.in_the_long_run(4.0), case.until_known(5));
+        let steady = found.steadiness.is_some_and(|judged| judged.verdict.name() == "steady");
+        let (truth, found) = (waf(&truth), found.device.and_then(|device| device.waf).unwrap());
+        println!("{isolation}: WAF {truth:.3} written, {found:.3} from the start");
+        assert!(steady && (found / truth - 1.0).abs() < 0.1, "{isolation}: {truth} {found}");
+    }
+}
+
 #[test]
 #[ignore = "one CPU hour"]
 fn all_drives_under_all_loads() {
