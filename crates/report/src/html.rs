@@ -814,7 +814,7 @@ mod tests {
         let html = html(&result, &ReportCurves::default());
         assert_well_formed(&html);
         for shown in
-            ["Data placement", "<th>moved for 2</th>", "100 % of what was moved of handle 0"]
+            ["Data placement", "<th>moved for 2</th>", "100.0 % of what was moved of handle 0"]
         {
             assert!(html.contains(shown), "{shown}");
         }
