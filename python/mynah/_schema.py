@@ -419,7 +419,9 @@ class HandleCost:
     moved_for_bytes: tuple[int, ...]
     """Of the bytes moved: for the writes of which handle room was made."""
     programmed_bytes: int
-    """Bytes programmed of what hosts wrote: less where the cache absorbed rewrites."""
+    """Bytes programmed for what hosts wrote, pages that were not full as a whole: less than was
+    written where the cache absorbed rewrites.
+    """
     units_closed: int
     """And filled, or closed before they were full."""
     units_opened: int

@@ -64,6 +64,10 @@ pub(crate) fn explain(error: &clap::Error) -> Option<Failure> {
         let all: Vec<String> = std::env::args().collect();
         let at = all.iter().position(|given| given == found)?;
         let option = all.get(at.checked_sub(1)?).filter(|before| before.starts_with("--"))?;
+        if !found.starts_with('-') {
+            let message = format!("`{found}` behind {option} belongs to nothing");
+            return Some(Failure::usage(message, Some(BEHIND_EQUALS)));
+        }
         let help = "values are not below 0 here; without the option there is its default, or no \
                     limit";
         return Some(Failure::usage(format!("{option} {found}: out of range"), Some(help)));
@@ -117,10 +121,18 @@ fn for_files(all: &[OsString]) -> Vec<String> {
     names.map(|name| format!("--{name}")).collect()
 }
 
-/// Whether what stands in the place of a file is a unit: of the value before it.
-pub(crate) fn is_parted_unit(path: &std::path::Path) -> bool {
+/// How what may be left out is given.
+const BEHIND_EQUALS: &str = "a value that may be left out follows behind `=`, as in --fdp=1";
+
+/// Where what stands in the place of a file belongs to the option before it: how it is written.
+pub(crate) fn how_to_join(path: &std::path::Path) -> Option<&'static str> {
     let text = path.to_str().unwrap_or_default().to_lowercase();
-    UNITS.contains(&text.as_str()) && !path.exists()
+    match text.as_str() {
+        _ if path.exists() => None,
+        "0" | "1" | "true" | "false" => Some(BEHIND_EQUALS),
+        unit if UNITS.contains(&unit) => Some("write a value and its unit together, as in 10s"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -147,13 +147,12 @@ pub(crate) fn enough_memory(simulation: &Simulation, at_once: u64) -> Result<(),
 
 /// Where the workload comes from a file, options of a flow would have no effect.
 fn refuse_flow_options(args: &Sim) -> Result<(), Failure> {
-    if let Some(path) = args.experiment.as_deref().filter(|path| fio_words::is_parted_unit(path)) {
+    if let Some(path) = args.experiment.as_deref()
+        && let Some(how) = fio_words::how_to_join(path)
+    {
         let message =
             format!("`{}` is taken for an experiment file, and there is none", path.display());
-        return Err(Failure::usage(
-            message,
-            Some("write a value and its unit together, as in 10s"),
-        ));
+        return Err(Failure::usage(message, Some(how)));
     }
     let what = match args {
         Sim { experiment: Some(_), .. } => "an experiment file",

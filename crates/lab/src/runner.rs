@@ -39,9 +39,9 @@ use keys::Keys;
 use mynah_drive_file::units::Bytes;
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
-use mynah_model::io::{Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, Request};
+use mynah_model::io::{Brief, Completed, Control, FlowId, Queue, QueueId, Request};
 use mynah_model::keys::PairCounts;
-use mynah_model::precondition::{Heat, Occupancy, Preconditioned};
+use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
 use mynah_result::output::PendingFile;
 use mynah_result::precision::{Goal, Search};
@@ -366,19 +366,6 @@ fn check_whole(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError>
     check_ends(flows, options)
 }
 
-/// Whether a drive is better filled before it is written than computed.
-fn lies_apart(drive: &Drive, occupancy: &[Occupancy], heats: &[(NamespaceId, Heat)]) -> bool {
-    // What a trace never writes lies between what it writes, as it was filled: to sort them apart
-    // takes collection longer than anybody writes a drive. And what lies together in a reclaim unit
-    // is what one handle has written.
-    has_gaps(heats) || writing::apart(drive, occupancy)
-}
-
-/// Whether some units are never written, among others that are.
-fn has_gaps(heats: &[(NamespaceId, Heat)]) -> bool {
-    heats.iter().any(|(_, heat)| heat.weights.contains(&0.0))
-}
-
 /// Says so where what flows write of a namespace is known of some, and not of others.
 fn note_of_shares(flows: &[FlowSpec]) -> Option<String> {
     let writers = || flows.iter().filter(|flow| flow.modifies());
@@ -481,7 +468,9 @@ impl Runner {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(How::Fill),
-            Precondition::Steady if to_be_written && lies_apart(&drive, &occupancy, &heats) => {
+            Precondition::Steady
+                if to_be_written && writing::lies_apart(&drive, &occupancy, &heats) =>
+            {
                 Some(How::FillToBeWritten)
             }
             Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),

@@ -5,7 +5,7 @@
 use super::{Before, RunError, Runner, Writing};
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, Operation, PlacementId};
-use mynah_model::precondition::Occupancy;
+use mynah_model::precondition::{Heat, Occupancy};
 use mynah_workload::history::{History, Pace};
 use mynah_workload::{Addresses, BlockSize, FlowSpec, Source};
 
@@ -113,8 +113,21 @@ pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
     drive.can_be_written() && !namespaces.map(NamespaceId).all(known)
 }
 
+/// Whether a drive is better filled before it is written than computed.
+pub(super) fn lies_apart(
+    drive: &Drive,
+    occupancy: &[Occupancy],
+    heats: &[(NamespaceId, Heat)],
+) -> bool {
+    // What a trace never writes lies between what it writes, as it was filled: to sort them apart
+    // takes collection longer than anybody writes a drive.
+    let has_gaps = heats.iter().any(|(_, heat)| heat.weights.contains(&0.0));
+    // What lies together in a reclaim unit is what one handle has written.
+    has_gaps || has_several_handles(drive, occupancy)
+}
+
 /// Whether what is on a drive belongs to several reclaim unit handles.
-pub(super) fn apart(drive: &Drive, occupancy: &[Occupancy]) -> bool {
+fn has_several_handles(drive: &Drive, occupancy: &[Occupancy]) -> bool {
     let handles = occupancy.iter().flat_map(|of| {
         let list = drive.placement_handles(of.namespace).unwrap_or_default();
         let first = list.first().copied().unwrap_or(0);

@@ -2,10 +2,11 @@
 //! tests.
 
 use super::Ftl;
+use super::groups::PlaneGroups;
 use super::mapping::table::Content;
 use crate::config::Placement;
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES, CLASSES};
 use crate::invariant::{BrokenInvariant, hold};
 use crate::kernel::pool::{Linked, List};
 use crate::number::{Block, Lpn, Mvpn, Plane, WriteIndex};
@@ -184,6 +185,7 @@ impl Drive {
             count(&self.ftl.planes[plane].queues.writes[class]) + others
         })?;
         for (plane, groups) in self.ftl.groups.iter().enumerate() {
+            self.check_oldest(Plane(plane as u32), groups)?;
             for group in 0..groups.count() {
                 let (host, collected, own) = groups.of(group);
                 let writes = match group {
@@ -196,20 +198,41 @@ impl Drive {
                         continue;
                     }
                     let collected = class == usize::from(CLASS_COLLECTION);
-                    let mut at = list.head;
+                    let (mut before, mut at) = (WriteIndex::NONE, list.head);
                     while at != WriteIndex::NONE {
                         let unit = &self.ftl.units[at];
+                        let noted = self.ftl.handles.as_ref().map(|it| it.waits_behind_what(at));
+                        hold(noted.is_none_or(|noted| noted == before), || {
+                            format!("unit {at} waits behind {before}, not {noted:?}")
+                        })?;
                         hold(unit.group == group, || {
                             format!("unit {at} of group {} waits with group {group}", unit.group)
                         })?;
                         units[usize::from(collected)] += 1;
-                        at = unit.next();
+                        (before, at) = (at, unit.next());
                     }
                 }
                 hold(units == [host, collected], || {
                     format!("plane {plane} counts {host} and {collected} of {group}, not {units:?}")
                 })?;
             }
+        }
+        Ok(())
+    }
+
+    /// Whether it is known of each class which group is next.
+    fn check_oldest(&self, plane: Plane, groups: &PlaneGroups) -> Result<(), BrokenInvariant> {
+        for class in (0..CLASSES).filter(|&class| class != usize::from(CLASS_TABLES)) {
+            let heads = (0..groups.count()).map(|group| match group {
+                0 => self.ftl.planes[plane].queues.writes[class].head,
+                _ => groups.of(group).2[class].head,
+            });
+            let waiting = heads.enumerate().filter(|&(_, head)| head != WriteIndex::NONE);
+            let first = waiting.min_by_key(|&(_, head)| self.ftl.units[head].order);
+            let (first, noted) = (first.map(|it| it.0 as u8), groups.oldest(class as u8));
+            hold(first == noted, || {
+                format!("in plane {plane:?} {first:?} of class {class} is next, not {noted:?}")
+            })?;
         }
         Ok(())
     }

@@ -44,8 +44,10 @@ impl GroupQueues {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct PlaneGroups {
     queues: Vec<GroupQueues>,
-    /// The groups that have something waiting, by class.
+    /// The groups that have something waiting, by class, and the one whose first unit has waited
+    /// longest, if any has.
     waiting: [Groups; CLASSES],
+    oldest: [u8; CLASSES],
     /// The groups that fill a program, with what hosts wrote and with what collections move.
     full: Groups,
     full_collected: Groups,
@@ -57,6 +59,7 @@ impl PlaneGroups {
         PlaneGroups {
             queues: vec![GroupQueues::EMPTY; groups.into()],
             waiting: [0; CLASSES],
+            oldest: [0; CLASSES],
             full: 0,
             full_collected: 0,
             units_per_program,
@@ -76,6 +79,12 @@ impl PlaneGroups {
         (queues.host_units, queues.collected_units, &queues.writes)
     }
 
+    /// The group whose first unit of a class has waited longest, if something waits.
+    pub(crate) fn oldest(&self, class: u8) -> Option<u8> {
+        let class = usize::from(class);
+        (self.waiting[class] != 0).then_some(self.oldest[class])
+    }
+
     /// How many groups there are.
     pub(crate) fn count(&self) -> u8 {
         self.queues.len() as u8
@@ -86,7 +95,11 @@ impl PlaneGroups {
     fn added(&mut self, group: u8, class: u8) {
         let queues = &mut self.queues[usize::from(group)];
         let bit = 1 << group;
-        self.waiting[usize::from(class)] |= bit;
+        let waiting = &mut self.waiting[usize::from(class)];
+        if *waiting == 0 {
+            self.oldest[usize::from(class)] = group;
+        }
+        *waiting |= bit;
         match class {
             CLASS_TABLES => {}
             CLASS_COLLECTION => {
@@ -251,20 +264,23 @@ impl Ftl {
         let group = if let Content::Unit(_) = content { group } else { 0 };
         self.groups[plane].added(group, class);
         let list = list_of(&mut self.planes, &mut self.groups, plane, class, group);
+        if let Some(handles) = &mut self.handles {
+            handles.waits_behind(unit, list.tail);
+        }
         self.units.push_back(list, unit);
     }
 
     /// Has a unit that waits wait with another group, behind the others.
     pub(crate) fn regroup(&mut self, at: WriteIndex, group: u8, order: u64) {
-        let WriteUnit { class, plane, group: before, .. } = self.units[at];
+        let Some(handles) = &mut self.handles else { return };
+        let WriteUnit { class, plane, group: before, next, .. } = self.units[at];
         let list = list_of(&mut self.planes, &mut self.groups, plane, class, before);
-        let (mut previous, mut unit) = (WriteIndex::NONE, list.head);
-        while unit != at {
-            (previous, unit) = (unit, self.units[unit].next);
-        }
+        let previous = handles.waits_behind_what(at);
         self.units.unlink(list, previous, at);
+        handles.waits_behind(next, previous);
         let empty = list.is_empty();
         self.groups[plane].taken(before, class, empty);
+        self.find_oldest(plane, class, before);
         (self.units[at].group, self.units[at].order) = (group, order);
         self.enqueue_in_group(at, plane);
     }
@@ -279,8 +295,12 @@ impl Ftl {
     ) -> Option<WriteIndex> {
         let list = list_of(&mut self.planes, &mut self.groups, plane, class, group);
         let unit = self.units.pop_front(list)?;
+        if let Some(handles) = &mut self.handles {
+            handles.waits_behind(list.head, WriteIndex::NONE);
+        }
         let empty = list.is_empty();
         self.groups[plane].taken(group, class, empty);
+        self.find_oldest(plane, class, group);
         Some(unit)
     }
 
@@ -318,19 +338,44 @@ impl Ftl {
         }
     }
 
+    /// Whether a page of `group` can be programmed in `plane` now.
+    #[inline(always)]
+    fn can_program(&self, plane: Plane, class: u8, group: u8) -> bool {
+        let stream = stream(class, group);
+        self.blocks.may_open(plane, stream) || self.blocks.can_program(plane, stream)
+    }
+
+    /// A unit of `group` has left its queue: notes which has waited longest now.
+    #[inline]
+    fn find_oldest(&mut self, plane: Plane, class: u8, group: u8) {
+        let groups = &self.groups[plane];
+        let (waiting, at) = (groups.waiting[usize::from(class)], usize::from(class));
+        if groups.oldest[at] == group
+            && let Some(oldest) = self.oldest_of(plane, class, waiting)
+        {
+            self.groups[plane].oldest[at] = oldest;
+        }
+    }
+
+    /// Of `groups`, the one whose first unit has waited longest.
+    #[inline]
+    fn oldest_of(&self, plane: Plane, class: u8, groups: Groups) -> Option<u8> {
+        if groups.is_power_of_two() {
+            return Some(groups.trailing_zeros() as u8);
+        }
+        each(groups).min_by_key(|&group| self.units[self.head(plane, class, group)].order)
+    }
+
     /// Of `groups`, the one that can be programmed and whose first unit has waited longest.
     #[inline]
-    fn oldest(&self, plane: Plane, class: u8, groups: Groups, any: bool) -> Option<u8> {
-        let mut oldest = None;
-        for group in each(groups) {
-            let order = self.units[self.head(plane, class, group)].order;
-            if oldest.is_none_or(|(least, _)| order < least)
-                && (any || self.blocks.can_program(plane, stream(class, group)))
-            {
-                oldest = Some((order, group));
-            }
+    fn oldest(&self, plane: Plane, class: u8, groups: Groups) -> Option<u8> {
+        let can = |group| self.can_program(plane, class, group);
+        let oldest = self.groups[plane].oldest[usize::from(class)];
+        if groups & (1 << oldest) != 0 && can(oldest) {
+            return Some(oldest);
         }
-        oldest.map(|(_, group)| group)
+        let able = each(groups).filter(|&group| can(group));
+        self.oldest_of(plane, class, able.fold(0, |able, group| able | 1 << group))
     }
 
     /// Of which group the next page of `class` in `plane` is, if one can be programmed now. Full
@@ -347,7 +392,7 @@ impl Ftl {
         let full = full & waiting;
         let first_full = match full {
             0 => None,
-            _ => self.oldest(plane, class, full, false),
+            _ => self.oldest(plane, class, full),
         };
         if !is_due {
             return first_full;
@@ -364,17 +409,18 @@ impl Ftl {
         class: u8,
         full: Option<u8>,
     ) -> Option<u8> {
-        let waiting = self.groups[plane].waiting[usize::from(class)];
-        let older = self.oldest(plane, class, waiting, true)?;
+        let older = self.groups[plane].oldest(class)?;
+        let can = self.can_program(plane, class, older);
         if let Some(full) = full.filter(|&full| full != older) {
             let since = kernel.order() - self.units[self.head(plane, class, older)].order;
             let program = u64::from(self.shape.planes) * u64::from(self.shape.units_per_program);
             let patient = class == CLASS_COLLECTION || since <= PATIENCE * program;
-            if patient || !self.blocks.can_program(plane, stream(class, older)) {
+            if patient || !can {
                 return Some(full);
             }
         }
-        self.oldest(plane, class, waiting, false)
+        let waiting = self.groups[plane].waiting[usize::from(class)];
+        if can { Some(older) } else { self.oldest(plane, class, waiting) }
     }
 
     /// Which blocks the next page of `class` in `plane` goes to, and its first unit, if one can be

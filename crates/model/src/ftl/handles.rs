@@ -4,7 +4,7 @@ use crate::config::{Config, DataPlacement, Isolation, Victims};
 use crate::io::PlacementId;
 use crate::kernel::bytes::{Reader, StateError, Writer};
 use crate::kernel::hash::StateHash;
-use crate::number::Ppn;
+use crate::number::{PoolIndex, Ppn, WriteIndex};
 use crate::observe::placement::HandleCounters;
 use crate::space::Shape;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,9 @@ pub(crate) struct Handles {
     collects_for: u8,
     /// Collections since that page.
     in_a_row: u32,
+    /// Of each unit that waits in a queue, the one before it there: a host may give it to another
+    /// handle, and it leaves its queue then.
+    queued_before: Vec<WriteIndex>,
     /// Handles that were updated, and units written before that that are to be programmed.
     closing: Vec<(u8, u64)>,
 }
@@ -56,6 +59,7 @@ impl Handles {
             writer: 0,
             collects_for: 0,
             in_a_row: 0,
+            queued_before: vec![],
             closing: vec![],
         })
     }
@@ -126,6 +130,23 @@ impl Handles {
     pub(crate) fn page_of(&mut self, handle: u8, padded: u32) {
         (self.writer, self.in_a_row) = (handle, 0);
         self.counters[usize::from(handle)].units_padded += u64::from(padded);
+    }
+
+    /// A unit waits behind another, or `NONE`.
+    #[inline]
+    pub(crate) fn waits_behind(&mut self, unit: WriteIndex, before: WriteIndex) {
+        if unit == WriteIndex::NONE {
+            return;
+        }
+        if unit.index() >= self.queued_before.len() {
+            self.queued_before.resize(unit.index() + 1, WriteIndex::NONE);
+        }
+        self.queued_before[unit.index()] = before;
+    }
+
+    /// What a unit that waits is behind of.
+    pub(crate) fn waits_behind_what(&self, unit: WriteIndex) -> WriteIndex {
+        self.queued_before[unit.index()]
     }
 
     /// Whether a handle was updated, and what it had written before is not yet programmed.

@@ -259,6 +259,14 @@ impl Blocks {
         }
     }
 
+    /// Whether `stream` may open a block in `plane` now, and so can program whether or not the one
+    /// that it fills has room.
+    #[inline(always)]
+    pub(crate) fn may_open(&self, plane: Plane, stream: Stream) -> bool {
+        let kept = if stream.is_collected() { 0 } else { self.reserve };
+        self.free[plane].len() > kept
+    }
+
     /// Whether the host's data, whichever they are, can be programmed in `plane` now.
     pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
         (0..self.streams.groups()).all(|group| self.can_program(plane, Stream::host(group)))
