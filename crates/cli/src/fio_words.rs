@@ -186,8 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn parted_units_are_known() {
-        assert!(is_parted_unit("s".as_ref()) && is_parted_unit("KiB".as_ref()));
-        assert!(!is_parted_unit("two.toml".as_ref()));
+    fn what_belongs_to_the_option_before_it_is_known() {
+        let joined = |text: &str| how_to_join(text.as_ref());
+        assert!(joined("s").is_some() && joined("KiB") == joined("s"));
+        assert_eq!(joined("1"), Some(BEHIND_EQUALS));
+        assert_eq!(joined("two.toml"), None);
     }
 }

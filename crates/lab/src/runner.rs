@@ -59,6 +59,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use taped::RecordedDrive;
+use writing::lies_apart;
 
 /// Time between two looks at whether the drive will come to rest.
 const REST_LOOK: Span = Span::from_secs(10);
@@ -468,9 +469,7 @@ impl Runner {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(How::Fill),
-            Precondition::Steady
-                if to_be_written && writing::lies_apart(&drive, &occupancy, &heats) =>
-            {
+            Precondition::Steady if to_be_written && lies_apart(&drive, &occupancy, &heats) => {
                 Some(How::FillToBeWritten)
             }
             Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),
