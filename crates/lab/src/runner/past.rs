@@ -20,8 +20,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Writes down what the data cache was warmed with.
+    /// Writes down what the data cache was warmed with, where a replay does not do it all again.
     pub(crate) fn record_past(&self, tape: &mut Tape) -> Result<(), RunError> {
+        if self.has_settled() {
+            return Ok(());
+        }
         let past = self.past(&mut vec![])?.take(self.warmed as usize);
         past.into_iter().try_for_each(|access| tape.past(&access)).map_err(RunError::Recording)
     }

@@ -106,11 +106,10 @@ pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
             flow.range(drive.namespace_sectors(namespace).unwrap_or(0)).ok()
         })
     };
-    if drive.config().reclaim_unit_handles() > 1 {
-        return drive.can_be_written();
-    }
-    let namespaces = 1..=drive.config().namespaces.len() as u32;
-    drive.can_be_written() && !namespaces.map(NamespaceId).all(known)
+    let written = flows.iter().any(|flow| flow.modifies() && !flow.trims_only());
+    let mut namespaces = (1..=drive.config().namespaces.len() as u32).map(NamespaceId);
+    let is_known = drive.config().reclaim_unit_handles() <= 1 && namespaces.all(known);
+    drive.can_be_written() && written && !is_known
 }
 
 /// Whether a drive is better filled before it is written than computed.

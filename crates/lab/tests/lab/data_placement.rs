@@ -1,10 +1,12 @@
 //! Flows with placement handles on drives that begin at rest.
 
+use mynah_lab::experiment::Settle;
+use mynah_lab::replay;
 use mynah_lab::simulation::Simulation;
 use mynah_result::Result;
 
 /// A small drive with eight handles, under these flows.
-fn run(flows: &[String]) -> std::result::Result<Result, String> {
+fn simulation(flows: &[String]) -> Simulation {
     let changes = [
         "geometry.channels=2",
         "geometry.chips_per_channel=2",
@@ -19,7 +21,11 @@ fn run(flows: &[String]) -> std::result::Result<Result, String> {
     for (at, flow) in flows.iter().enumerate() {
         simulation = simulation.flow(&format!("flow-{at}"), flow).unwrap();
     }
-    simulation.run().map(|run| run.result).map_err(|error| error.to_string())
+    simulation
+}
+
+fn run(flows: &[String]) -> std::result::Result<Result, String> {
+    simulation(flows).run().map(|run| run.result).map_err(|error| error.to_string())
 }
 
 /// The default start of streams that are written in order, each with its handle, is one in which
@@ -61,4 +67,34 @@ fn a_front_that_needs_no_drive_is_an_error() {
                 number_ios=100";
     let error = run(&[flow.to_owned()]).unwrap_err();
     assert!(error.contains("none needs the drive"), "{error}");
+}
+
+/// Where flows only read, nothing is written before them.
+#[test]
+fn flows_that_only_read_need_no_handle() {
+    let result = run(&["rw=randread number_ios=500".to_owned()]).unwrap();
+    assert_eq!(result.flows[0].read.ios, 500);
+    assert_eq!(result.device.unwrap().placement.unwrap().host_bytes, 0);
+}
+
+/// Whatever readied a drive and its cache before a recorded run is done again before its replay.
+#[test]
+fn what_readied_a_drive_is_replayed() {
+    let folder = std::env::temp_dir().join(format!("mynah-placement-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let recording = folder.join("readied.rec");
+    for (flow, settle) in [
+        ("rw=randtrim bs=16k number_ios=300", Settle::Auto),
+        ("rw=randwrite bs=32k number_ios=300 fdp=1", Settle::Auto),
+        ("rw=randwrite bs=32k number_ios=300 fdp=1", Settle::Off),
+    ] {
+        let mut simulation = simulation(&[flow.to_owned()]);
+        simulation.options.settle = settle;
+        simulation.record = Some(recording.clone());
+        let recorded = simulation.run().unwrap().result;
+        let watch = &mut |_: mynah_lab::simulation::Step<'_>| true;
+        let again = replay::replay(&recording, None, &[], &[], None, None, watch).unwrap();
+        assert_eq!(again.result.to_json(), recorded.to_json(), "{flow}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
