@@ -68,13 +68,15 @@ impl Drive {
         (u.cached, u.watched) = (cached, !cached);
         (u.mask, u.written) = (mask, mask);
         u.command = if cached { CommandIndex::NONE } else { command };
-        self.place_by_handle(command, at);
+        if self.ftl.tells_handles_apart() {
+            self.place_by_handle(command, at);
+        }
         at
     }
 
     /// What a command writes belongs with what it says; to the last that says something, where several
     /// write a unit.
-    #[inline]
+    #[inline(never)]
     fn place_by_handle(&mut self, command: CommandIndex, at: WriteIndex) {
         let request = &self.host.command(command).request;
         let (namespace, placement) = (request.namespace.0 as usize - 1, request.placement);
@@ -223,7 +225,9 @@ impl Drive {
         u.created = self.kernel.now;
         cache.rehold(usize::from(u.part), u.holder, holder);
         u.holder = holder;
-        self.place_by_handle(command, at);
+        if self.ftl.tells_handles_apart() {
+            self.place_by_handle(command, at);
+        }
         let cache = self.cache.as_mut().expect("a cache");
         let u = self.ftl.unit_mut(at);
         match u.state {
