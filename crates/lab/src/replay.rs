@@ -477,7 +477,8 @@ impl Listener {
         }
         let expected = expected_waf(&self.header, preconditioned.as_ref());
         let counted = [&Default::default(), &device.counters()];
-        result.steadiness = Steadiness::of(device, &device.turnover(), counted, expected);
+        let turnover = device.turnover();
+        result.set_steadiness(Steadiness::of(device, &turnover, counted, expected));
         result.settled = settled.map(Settling::from);
         result.precision = self.search.map(Search::finish);
         result.notes.extend(self.header.notes);

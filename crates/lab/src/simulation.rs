@@ -862,14 +862,8 @@ impl Simulation {
         if let Some(error) = &outcome.stopped {
             result.untrusted = Some(format!("the drive has stopped: {error}"));
         }
-        // What a drive on its way to another state would bear is not known.
-        if outcome.steadiness.as_ref().is_some_and(|judged| judged.verdict != Verdict::Steady)
-            && let Some(wear) = result.device.as_mut().and_then(|device| device.wear.as_mut())
-        {
-            (wear.writes_left_bytes, wear.lifetime_left_s) = (None, None);
-        }
         result.steady = outcome.steady;
-        result.steadiness = outcome.steadiness;
+        result.set_steadiness(outcome.steadiness);
         result.settled = outcome.settled.map(Settling::from);
         result.trace_writes = outcome.trace_writes;
         result.precision = outcome.precision;

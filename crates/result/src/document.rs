@@ -461,6 +461,16 @@ pub struct Run {
 }
 
 impl Result {
+    /// Says whether the drive was at rest. What one on its way to another state would bear is not
+    /// known.
+    pub fn set_steadiness(&mut self, judged: Option<Steadiness>) {
+        let steady = judged.as_ref().is_none_or(|judged| judged.verdict == Verdict::Steady);
+        if !steady && let Some(wear) = self.device.as_mut().and_then(|it| it.wear.as_mut()) {
+            (wear.writes_left_bytes, wear.lifetime_left_s) = (None, None);
+        }
+        self.steadiness = judged;
+    }
+
     /// Notes that the run was interrupted.
     pub fn note_interruption(&mut self) {
         self.notes.push(INTERRUPTED.into());
