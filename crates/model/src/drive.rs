@@ -103,7 +103,8 @@ impl Drive {
         let handling = stream();
         let random = Streams { gc, faults, lives, retries };
         let flash = Flash::new(&config, shape);
-        let flows = Flows::new(plan.namespaces.iter().any(|space| space.pairs.is_some()));
+        let has_pairs = plan.namespaces.iter().any(|space| space.pairs.is_some());
+        let flows = Flows::new(has_pairs, config.reclaim_unit_handles());
         let mut drive = Drive {
             kernel: Kernel::new(Observe::new(&config.geometry, flash.lanes(), flows)),
             host: Host::new(&config, handling),

@@ -497,7 +497,8 @@ fn blame_matrix(out: &mut String, blame: &[BlameEntry]) -> std::fmt::Result {
     // Those who are no flow come last.
     let mut holders = first_seen(blame.iter().map(|entry| entry.holder.as_str()));
     holders.sort_by_key(|holder| {
-        (matches!(*holder, "gc" | "mapping" | "index" | "compaction"), *holder)
+        let own = matches!(*holder, "gc" | "mapping" | "index" | "compaction");
+        (own || holder.starts_with("gc for "), *holder)
     });
     write!(out, "<thead><tr><th class=\"left\">victim</th><th class=\"left\">waits for</th>")?;
     for holder in &holders {

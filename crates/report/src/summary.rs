@@ -652,6 +652,7 @@ fn spoken(entry: &BlameEntry) -> String {
         "index" => "the index of keys".to_owned(),
         "compaction" => "the index's compaction".to_owned(),
         holder if holder == entry.victim => "its own requests".to_owned(),
+        holder if holder.starts_with("gc for ") => holder.replacen("gc", "garbage collection", 1),
         holder => slow::shortened(holder, NAME),
     }
 }

@@ -9,11 +9,11 @@
 mod proto;
 pub mod trace;
 
+use crate::document::holder_name;
 use crate::output::OutputError;
 use crate::{kind::Kind, recorder::Completed};
 use mynah_model::config::Geometry;
 use mynah_model::io::{Completion, Request};
-use mynah_model::stats::Holder;
 use mynah_model::{Activity, ActivityKind, Drive};
 use mynah_stamp::{LinkSpans, Span, Stage, Time};
 use std::path::Path;
@@ -214,16 +214,7 @@ impl Timeline {
                 continue;
             }
             let group = if kind == ActivityKind::Transfer { CHANNELS } else { DIES };
-            let by = match holder {
-                Holder::GarbageCollection => "gc",
-                Holder::MappingTable => "mapping",
-                Holder::Index => "index",
-                Holder::Compaction => "compaction",
-                Holder::Flow(flow) => {
-                    self.flows.get(usize::from(flow.0)).map_or("?", String::as_str)
-                }
-            };
-            let name = format!("{}: {by}", kind.name());
+            let name = format!("{}: {}", kind.name(), holder_name(holder, &self.flows));
             self.trace.slice(track_of(group, index.into()), &name, start, end);
         }
     }

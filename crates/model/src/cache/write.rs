@@ -4,12 +4,12 @@ use crate::cache::Cache;
 use crate::cache::read::complete_mask;
 use crate::config::CacheSharing;
 use crate::drive::Drive;
+use crate::flash::queues::CLASS_COLLECTION;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::io::{Operation, Status};
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, WriteIndex};
-use crate::observe::blame::GARBAGE_COLLECTION;
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 use serde::{Deserialize, Serialize};
@@ -385,7 +385,7 @@ impl Drive {
     #[cold]
     fn comes_from_dram(&self, at: WriteIndex) -> bool {
         let u = self.ftl.unit(at);
-        matches!(u.content, Content::Unit(_)) && u.holder != GARBAGE_COLLECTION
+        matches!(u.content, Content::Unit(_)) && u.class != CLASS_COLLECTION
     }
 
     /// A unit's data leave DRAM for the flash.

@@ -15,7 +15,6 @@ use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
 use crate::kernel::pool::List;
 use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex};
-use crate::observe::blame::GARBAGE_COLLECTION;
 use crate::space::Shape;
 use crate::token::Token;
 use mynah_stamp::Span;
@@ -202,6 +201,14 @@ fn pace(shape: &Shape, units: u32) -> u32 {
 }
 
 impl Ftl {
+    /// A collection begins. Returns the handle among whose units its victim should be, if it should.
+    fn collection_begins(&mut self) -> Option<u8> {
+        let handles = self.handles.as_mut()?;
+        let preferred = handles.collection_begins();
+        self.collector = handles.collector();
+        preferred
+    }
+
     /// Whether no block of `plane` is being emptied.
     pub(crate) fn is_collection_over(&self, plane: Plane) -> bool {
         self.planes[plane].collection.is_over()
@@ -220,7 +227,7 @@ impl Ftl {
 impl Drive {
     /// Asks for a read or an erase of a collection.
     pub(super) fn ask_collection(&mut self, kind: WorkKind, token: Token, extent: Extent) {
-        self.ask_flash(kind, CLASS_COLLECTION, GARBAGE_COLLECTION, token, extent);
+        self.ask_flash(kind, CLASS_COLLECTION, self.ftl.collector, token, extent);
     }
 
     /// The page that a die has read to program it elsewhere is not needed.
@@ -298,7 +305,7 @@ impl Drive {
             !dead && (at == plane || !self.ftl.planes[at].read_only)
         };
         let usable: Vec<bool> = self.shape.all_planes().map(works).collect();
-        let handle = self.ftl.handles.as_mut().and_then(|handles| handles.collection_begins());
+        let handle = self.ftl.collection_begins();
         match self.ftl.blocks.take_superblock(plane, &usable, handle) {
             Some(blocks) => {
                 for block in blocks {
@@ -485,13 +492,13 @@ impl Drive {
         if collection.broken {
             return self.collect_on(plane);
         }
-        let is_grouped = self.ftl.is_grouped();
+        let (is_grouped, holder) = (self.ftl.is_grouped(), self.ftl.collector);
         for ppn in ppn.run(self.shape.units_per_page) {
             let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
             let group = if is_grouped { self.ftl.group_of_moved(content, ppn) } else { 0 };
             let unit = self.ftl.units.insert_any();
             let u = &mut self.ftl.units[unit];
-            *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now);
+            *u = WriteUnit::new(content, CLASS_COLLECTION, holder, self.kernel.now);
             (u.from, u.group) = (ppn, group);
             self.ftl.planes[plane].collection.units += 1;
             if let (Some(_), Content::Unit(lpn)) = (&self.ftl.pairs, content)
@@ -526,7 +533,7 @@ impl Drive {
             return self.collect_on(plane);
         }
         let to = self.ftl.blocks.take_page(plane, stream);
-        let now = self.kernel.now;
+        let (now, holder) = (self.kernel.now, self.ftl.collector);
         let mut units = List::EMPTY;
         let mut count = 0;
         for ppn in from.run(units_per_page) {
@@ -537,7 +544,7 @@ impl Drive {
                 plane,
                 started: now,
                 array: now,
-                ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, now)
+                ..WriteUnit::new(content, CLASS_COLLECTION, holder, now)
             });
             self.ftl.units.push_back(&mut units, unit);
             // Places within the page do not matter: what is void is left out.

@@ -5,6 +5,7 @@ use crate::io::PlacementId;
 use crate::kernel::bytes::{Reader, StateError, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::{PoolIndex, Ppn, WriteIndex};
+use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, collection_for};
 use crate::observe::placement::HandleCounters;
 use crate::space::Shape;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,14 @@ pub(crate) struct Handles {
 /// where those of a handle are preferred. An estimate: hosts wait for a few at most, unless a handle's
 /// own units have next to nothing to win.
 const IN_A_ROW_MAX: u32 = 16;
+
+/// Who holds what a collection for the writes of a handle takes, on a drive with so many.
+pub(crate) fn collector(handles: u8, collects_for: u8) -> HolderIndex {
+    match handles {
+        1 => GARBAGE_COLLECTION,
+        _ => collection_for(collects_for),
+    }
+}
 
 impl Handles {
     pub(crate) fn new(config: &Config, shape: &Shape) -> Option<Handles> {
@@ -171,6 +180,11 @@ impl Handles {
         self.in_a_row = self.in_a_row.saturating_add(1);
         let prefers = self.placement.victims == Victims::Handle && self.in_a_row <= IN_A_ROW_MAX;
         prefers.then_some(self.writer)
+    }
+
+    /// Who holds what the present collection takes.
+    pub(crate) fn collector(&self) -> HolderIndex {
+        collector(self.placement.handles, self.collects_for)
     }
 
     pub(crate) fn is_persistent(&self) -> bool {

@@ -26,6 +26,7 @@ use crate::fault::Faults;
 use crate::io::{NamespaceId, PlacementId};
 use crate::kernel::pool::Pool;
 use crate::number::{Lpn, Mvpn, Mvpns, Plane, Ppn, WriteIndex};
+use crate::observe::blame::HolderIndex;
 use crate::space::{NamespaceSpace, Plan, Shape};
 use blocks::Blocks;
 use collection::PlaneState;
@@ -92,6 +93,8 @@ pub(crate) struct Ftl {
     hotness: Option<Box<Hotness>>,
     /// Whose data are where, on a drive with data placement.
     handles: Option<Box<Handles>>,
+    /// Who holds what collections take.
+    collector: HolderIndex,
     /// What waits for each plane by group, where there are several.
     groups: Vec<PlaneGroups>,
     /// Pages of a victim that are read or programmed at a time.
@@ -150,6 +153,7 @@ impl Ftl {
             levelled_last: vec![false; planes],
             levelled: vec![(0, 0); planes],
             planes: vec![PlaneState::default(); planes],
+            collector: handles::collector(handles, 0),
             handles: Handles::new(config, &shape).map(Box::new),
             groups: match groups {
                 1 => vec![],
@@ -194,6 +198,7 @@ impl Ftl {
             planes: self.planes.clone(),
             hotness: self.hotness.clone(),
             handles: self.handles.clone(),
+            collector: self.collector,
             groups: self.groups.clone(),
             pages_in_flight: self.pages_in_flight,
             plain_programs: self.plain_programs,

@@ -9,7 +9,7 @@ use crate::flash::work::{Extent, Work, WorkKind};
 use crate::io::Status;
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Ppn, WorkIndex, WriteIndex};
-use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, MAPPING_TABLE};
+use crate::observe::blame::{HolderIndex, MAPPING_TABLE};
 use crate::observe::stats::Resource;
 use crate::token::Token;
 use mynah_stamp::Stage;
@@ -199,9 +199,8 @@ impl Drive {
         let missing = self.shape.unit_bytes / bits * (bits - granules.min(bits));
         let page = self.shape.page_start(ppn);
         let plane = self.shape.plane_of_ppn(ppn);
-        let holder = if u.holder == GARBAGE_COLLECTION { GARBAGE_COLLECTION } else { u.holder };
         let extent = Extent { plane, ppn: page, bytes: missing.max(512) };
-        let (class, token) = (u.class.max(CLASS_HOST), Token::Rest { unit });
+        let (class, holder, token) = (u.class.max(CLASS_HOST), u.holder, Token::Rest { unit });
         self.ask_flash(WorkKind::RestRead, class, holder, token, extent);
     }
 }

@@ -185,6 +185,7 @@ impl Ftl {
         }
         if let Some(handles) = &mut self.handles {
             handles.restore(input)?;
+            self.collector = handles.collector();
         }
         Ok(())
     }

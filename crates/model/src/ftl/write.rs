@@ -12,7 +12,6 @@ use crate::flash::scheduler::Dropped;
 use crate::io::Status;
 use crate::kernel::pool::Linked;
 use crate::number::{Lpn, Plane, Ppn, WriteIndex};
-use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::{Span, Stage};
 use std::hint::cold_path;
 
@@ -20,7 +19,7 @@ impl Ftl {
     /// Whether a queued unit need not be programmed any more.
     pub(crate) fn is_void(&self, at: WriteIndex) -> bool {
         let u = &self.units[at];
-        if u.holder == GARBAGE_COLLECTION && u.from != Ppn::NONE {
+        if u.class == CLASS_COLLECTION && u.from != Ppn::NONE {
             return match u.content {
                 Content::Unit(lpn) => self.mapping.table.ppn(lpn) != Some(u.from),
                 Content::TranslationPage(page) => {
@@ -87,7 +86,7 @@ impl Drive {
     pub(crate) fn drop_void_unit(&mut self, at: WriteIndex) {
         let u = &self.ftl.units[at];
         let plane = u.plane;
-        if u.holder == GARBAGE_COLLECTION && u.from != Ppn::NONE {
+        if u.class == CLASS_COLLECTION && u.from != Ppn::NONE {
             let plane = self.shape.plane_of_ppn(u.from);
             self.ftl.units.remove(at);
             self.moved_unit_done(plane);

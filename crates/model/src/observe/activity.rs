@@ -76,6 +76,7 @@ impl Holder {
         match self {
             Holder::Flow(flow) => Some(flow),
             Holder::GarbageCollection
+            | Holder::CollectionFor(_)
             | Holder::MappingTable
             | Holder::Index
             | Holder::Compaction => None,

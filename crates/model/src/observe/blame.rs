@@ -13,7 +13,8 @@ use mynah_stamp::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// Index of a holder: garbage collection, the mapping table, where there are key-value namespaces
-/// their index and its compaction, then the flows.
+/// their index and its compaction, where there are several reclaim unit handles the collections for
+/// the writes of each, then the flows.
 pub(crate) type HolderIndex = u16;
 
 pub(crate) const GARBAGE_COLLECTION: HolderIndex = 0;
@@ -22,16 +23,33 @@ pub(crate) const MAPPING_TABLE: HolderIndex = 1;
 pub(crate) const INDEX: HolderIndex = 2;
 pub(crate) const COMPACTION: HolderIndex = 3;
 
+/// Collection for the writes of the first of several reclaim unit handles. There are no key-value
+/// namespaces beside those.
+const FIRST_HANDLE: HolderIndex = MAPPING_TABLE + 1;
+
+/// Who holds the drive while it collects for the writes of one of several reclaim unit handles.
+#[inline]
+pub(crate) fn collection_for(handle: u8) -> HolderIndex {
+    FIRST_HANDLE + HolderIndex::from(handle)
+}
+
 /// Which holders are flows. A drive without key-value namespaces has no holders for those: so two
 /// flows are among the first four ([`Four`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flows {
     first: HolderIndex,
+    has_pairs: bool,
 }
 
 impl Flows {
-    pub(crate) fn new(has_pairs: bool) -> Flows {
-        Flows { first: if has_pairs { COMPACTION + 1 } else { MAPPING_TABLE + 1 } }
+    /// The flows of a drive with so many reclaim unit handles, one if it has no data placement.
+    pub(crate) fn new(has_pairs: bool, handles: u8) -> Flows {
+        let first = match (has_pairs, handles) {
+            (true, _) => COMPACTION + 1,
+            (false, 0 | 1) => MAPPING_TABLE + 1,
+            (false, several) => collection_for(several),
+        };
+        Flows { first, has_pairs }
     }
 
     /// The holder of the first flow.
@@ -51,6 +69,7 @@ impl Flows {
             None => match index {
                 GARBAGE_COLLECTION => Holder::GarbageCollection,
                 MAPPING_TABLE => Holder::MappingTable,
+                _ if !self.has_pairs => Holder::CollectionFor((index - FIRST_HANDLE) as u8),
                 INDEX => Holder::Index,
                 _ => Holder::Compaction,
             },
@@ -589,7 +608,7 @@ mod tests {
         matrix.grow(3);
         matrix.add(2, Resource::Die, GARBAGE_COLLECTION, Span::from_ns(7));
         matrix.grow(5);
-        let rows = matrix.rows(Flows::new(false));
+        let rows = matrix.rows(Flows::new(false, 1));
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].victim, rows[0].resource), (FlowId(0), Resource::Die));
         assert_eq!((rows[0].holder, rows[0].wait), (Holder::GarbageCollection, Span::from_ns(7)));
@@ -613,7 +632,7 @@ mod tests {
         ledger.take_lane(Lane(0), Channel(0), 8, at(20));
         ledger.charge_channel(data, Channel(0), at(25), 2, &mut matrix);
         assert_eq!(ledger.charge_lane(wait, Lane(0), Channel(0), at(50), 2, &mut matrix), 40_000);
-        let rows = matrix.rows(Flows::new(false)).into_iter();
+        let rows = matrix.rows(Flows::new(false, 1)).into_iter();
         let waits: Vec<_> = rows.map(|row| (row.resource, row.wait.as_ps() / 1000)).collect();
         let (die, channel) = (Resource::Die, Resource::Channel);
         assert_eq!(waits.iter().filter(|(of, _)| *of == die).map(|(_, ns)| ns).sum::<u64>(), 40);
@@ -643,7 +662,7 @@ mod tests {
         let waited = ledger.charge_lane(wait, Lane(0), Channel(0), at(45), 2, &mut matrix);
         assert_eq!(waited, 35_000);
         let mut rows: Vec<_> = matrix
-            .rows(Flows::new(false))
+            .rows(Flows::new(false, 1))
             .into_iter()
             .map(|row| (row.resource, row.holder, row.wait.as_ps() / 1000))
             .collect();

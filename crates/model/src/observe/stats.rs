@@ -11,6 +11,8 @@ pub enum Holder {
     /// A host flow, its cache write-backs included.
     Flow(FlowId),
     GarbageCollection,
+    /// The same for the writes of a reclaim unit handle, on a drive with several.
+    CollectionFor(u8),
     /// Loads and updates of translation pages.
     MappingTable,
     /// Loads and updates of the pages of an index of keys.

@@ -4,7 +4,9 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
+use mynah_model::stats::Holder;
 use mynah_model::steady::analytic::mean_field;
+use mynah_stamp::Span;
 
 const PLANES: u32 = 8;
 const PAGES: u32 = 16;
@@ -196,6 +198,29 @@ fn victims_of_the_writing_handle_keep_to_its_share() {
             assert!(handle == other || moved * 50 < of.units_moved, "{handle}: {of:?}");
         }
     }
+}
+
+/// Who waits behind collection is told for whose writes that is.
+#[test]
+fn blame_names_the_handle_that_needs_room() {
+    let parts = [(0.5, 0.5), (0.5, 0.5)];
+    let (mut host, _) = temperatures(drive(2, 0.75, |_, _| {}), &parts);
+    let waits = |host: &Host| {
+        let blame = host.drive.blame();
+        let of = |handle: u8| -> Span {
+            let ours = blame.iter().filter(|row| row.holder == Holder::CollectionFor(handle));
+            ours.map(|row| row.wait).sum()
+        };
+        [of(0), of(1)]
+    };
+    let before = waits(&host);
+    assert!(before.iter().all(|wait| *wait > Span::ZERO));
+    let half = host.drive.namespace_sectors(NAMESPACE).expect("one") / 16;
+    let mut random = Random(5);
+    write(&mut host, 16, 20_000, || (1, half + random.below(half)));
+    let [of_0, of_1] = waits(&host);
+    let (of_0, of_1) = (of_0.saturating_sub(before[0]), of_1.saturating_sub(before[1]));
+    assert!(of_1.as_ps() > of_0.as_ps() * 50, "{of_0:?} {of_1:?}");
 }
 
 /// What handles cost is what the drive costs.

@@ -15,7 +15,8 @@ pub struct BlameEntry {
     pub victim: String,
     /// What it waited for.
     pub resource: String,
-    /// Who had it: a flow's name, `gc` or `mapping`. Of a served drive also `admin commands`: what
+    /// Who had it: a flow's name, `gc` or `mapping`; with several reclaim unit handles `gc for handle
+    /// 1`, the one whose writes needed the room. Of a served drive also `admin commands`: what
     /// Format, Sanitize and Namespace Management left the drive to do.
     pub holder: String,
     /// For how long.
@@ -75,6 +76,7 @@ pub fn holder_name(holder: Holder, names: &[String]) -> String {
     match holder {
         Holder::Flow(id) => flow_name(id.0, names),
         Holder::GarbageCollection => "gc".to_owned(),
+        Holder::CollectionFor(handle) => format!("gc for handle {handle}"),
         Holder::MappingTable => "mapping".to_owned(),
         Holder::Index => "index".to_owned(),
         Holder::Compaction => "compaction".to_owned(),
