@@ -129,6 +129,7 @@ NEEDS = {
     "front": {"kv": "update=50,retrieve=50", "keys": 1000, "number_ios": 1},
     "plid_select": {**WRITES, "fdp": True},
     ("plid_select", "scheme"): {**WRITES, "fdp": True, "dp_scheme": "scheme"},
+    ("plid_select", "size"): {**WRITES, "fdp": True, "dp_scheme": "scheme"},
     "rate_process": {"rate_iops": 100, "number_ios": 1},
     "sequential_positions": {"rw": "rw", "number_ios": 1},
     "trace_action": {**TRACE, "trace_format": "blkparse"},

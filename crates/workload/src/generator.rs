@@ -105,7 +105,7 @@ impl Writes {
             planned.operation = Operation::WriteThrough;
         }
         if let Some(placing) = &mut self.placing {
-            planned.placement = placing.next(planned.sector);
+            planned.placement = placing.next(planned.sector, planned.sectors);
         }
         self.unflushed += 1;
         self.arrived = planned.arrival;

@@ -183,7 +183,7 @@ impl Iterator for History {
             sector = round.base + round.next;
             round.next += u64::from(sectors);
             let choice = self.spec.data_placement.as_ref();
-            placement = choice.and_then(|it| it.by_address(sector)).unwrap_or(placement);
+            placement = choice.and_then(|it| it.of_write(sector, sectors)).unwrap_or(placement);
         }
         let namespace = self.spec.namespace;
         Some(Access {

@@ -34,7 +34,7 @@ pub use generator::Generator;
 pub use generator::When;
 pub use key_value::{KeyAction, KeyChoice, KeyMix, KeySize, KeyValueFlow, ValueSize};
 pub use options::{FlowOption, FlowOptions, Kind, OptionError};
-pub use placement::{PlacementChoice, SchemeRange, Select};
+pub use placement::{By, PlacementChoice, SchemeRange, Select};
 pub use planned::Planned;
 pub use profile::WriteProfile;
 pub use zones::Zones;

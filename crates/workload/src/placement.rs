@@ -1,8 +1,8 @@
 //! Which data the writes of a flow belong with, on a drive with data placement: fio's `dataplacement`.
 
-use super::{FlowSpec, SECTOR_BYTES, WorkloadError};
+use super::{FlowSpec, SECTOR_BYTES, Source, WorkloadError};
 use crate::random::Bounded;
-use mynah_model::io::PlacementId;
+use mynah_model::io::{Operation, PlacementId};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};
 
@@ -27,18 +27,27 @@ pub enum Select {
     RoundRobin,
     /// Any, at random.
     Random,
-    /// By its address.
+    /// By its address, or its size.
     Scheme {
+        by: By,
         /// The file that says so.
         path: PathBuf,
         ranges: Vec<SchemeRange>,
     },
 }
 
-/// Addresses of a scheme, and what is written there.
+/// What of a write a scheme goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Address,
+    Size,
+}
+
+/// Addresses or sizes of a scheme, and what such a write belongs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemeRange {
-    /// First and end byte of the namespace.
+    /// First byte of the namespace and the one behind the last; or least bytes of a write, and more
+    /// than the most.
     pub start: u64,
     pub end: u64,
     /// Number of the placement handle.
@@ -106,19 +115,22 @@ fn parse_scheme(text: &str) -> Result<Vec<SchemeRange>, String> {
 }
 
 impl PlacementChoice {
-    /// The placement handle for a write there, if the address alone says it.
-    pub fn by_address(&self, sector: u64) -> Option<PlacementId> {
+    /// The placement handle for a write of so many sectors there, if these alone say it.
+    pub fn of_write(&self, sector: u64, sectors: u32) -> Option<PlacementId> {
         match (&self.select, &self.ids[..]) {
-            (Select::Scheme { ranges, .. }, _) => Some(scheme_at(ranges, sector)),
+            (Select::Scheme { by: By::Address, ranges, .. }, _) => Some(scheme_at(ranges, sector)),
+            (Select::Scheme { by: By::Size, ranges, .. }, _) => {
+                Some(scheme_at(ranges, sectors.into()))
+            }
             (_, &[id]) => Some(PlacementId(id)),
             _ => None,
         }
     }
 
-    /// The one that its first write there names.
-    fn first_at(&self, sector: u64) -> PlacementId {
+    /// The one that its first write there names, if it is as large.
+    fn first_at(&self, sector: u64, sectors: u32) -> PlacementId {
         let first = || PlacementId(self.ids.first().copied().unwrap_or(0));
-        self.by_address(sector).unwrap_or_else(first)
+        self.of_write(sector, sectors).unwrap_or_else(first)
     }
 
     /// Every placement handle that its writes may name.
@@ -131,17 +143,23 @@ impl PlacementChoice {
 }
 
 /// What no range says goes to the first placement handle, as in fio.
-fn scheme_at(ranges: &[SchemeRange], sector: u64) -> PlacementId {
-    let byte = sector * SECTOR_BYTES;
-    let found = ranges.iter().find(|range| (range.start..range.end).contains(&byte));
+fn scheme_at(ranges: &[SchemeRange], sectors: u64) -> PlacementId {
+    let bytes = sectors * SECTOR_BYTES;
+    let found = ranges.iter().find(|range| (range.start..range.end).contains(&bytes));
     PlacementId(found.map_or(0, |range| range.id))
 }
 
 impl FlowSpec {
-    /// What its first write there belongs with.
+    /// What its first write there belongs with, if it is as large as others on average.
     pub fn placement_at(&self, sector: u64) -> PlacementId {
+        let sectors = match &self.source {
+            Source::Synthetic(synthetic) => {
+                synthetic.block.of(Operation::Write).mean_sectors() as u32
+            }
+            Source::Trace(_) | Source::KeyValue(_) | Source::Front(_) => 0,
+        };
         let choice = self.data_placement.as_ref();
-        choice.map_or(PlacementId::default(), |choice| choice.first_at(sector))
+        choice.map_or(PlacementId::default(), |choice| choice.first_at(sector, sectors))
     }
 
     /// The flow on a namespace with so many placement handles; `None`: the drive has no data
@@ -191,9 +209,9 @@ impl Placing {
         Placing { choice: choice.clone(), next: 0, any, random }
     }
 
-    /// The one for the next write, which is there.
-    pub(crate) fn next(&mut self, sector: u64) -> PlacementId {
-        if let Some(id) = self.choice.by_address(sector) {
+    /// The one for the next write, which is there and as large.
+    pub(crate) fn next(&mut self, sector: u64, sectors: u32) -> PlacementId {
+        if let Some(id) = self.choice.of_write(sector, sectors) {
             return id;
         }
         let ids = &self.choice.ids;
@@ -224,12 +242,17 @@ mod tests {
     }
 
     #[test]
-    fn schemes_say_by_address() {
+    fn schemes_say_by_address_or_size() {
         let ranges = parse_scheme("0, 131072, 0\n131072,262144,2\n\n262144, 300000, 1\n").unwrap();
-        let select = Select::Scheme { path: "a".into(), ranges };
-        let choice = PlacementChoice { ids: vec![], select };
-        let ids: Vec<u16> = [0, 255, 256, 511, 512, 600].map(|at| choice.first_at(at).0).to_vec();
-        assert_eq!(ids, [0, 0, 2, 2, 1, 0]);
+        let choice = |by| {
+            let select = Select::Scheme { by, path: "a".into(), ranges: ranges.clone() };
+            PlacementChoice { ids: vec![], select }
+        };
+        let numbers = [0, 255, 256, 511, 512, 600];
+        let by_address = choice(By::Address);
+        assert_eq!(numbers.map(|at| by_address.first_at(at, 512).0), [0, 0, 2, 2, 1, 0]);
+        let by_size = choice(By::Size);
+        assert_eq!(numbers.map(|size| by_size.first_at(512, size as u32).0), [0, 0, 2, 2, 1, 0]);
         for wrong in ["", "1,2", "5,5,0", "9,5,0", "0,1,70000", "0,1,2,3", "a,b,c"] {
             assert!(parse_scheme(wrong).is_err(), "{wrong}");
         }
@@ -241,11 +264,11 @@ mod tests {
         let ids = vec![1, 5, 2];
         let choice = PlacementChoice { ids: ids.clone(), select: Select::RoundRobin };
         let mut turns = Placing::new(&choice, seed::stream(1));
-        let named: Vec<u16> = (0..5).map(|_| turns.next(0).0).collect();
+        let named: Vec<u16> = (0..5).map(|_| turns.next(0, 8).0).collect();
         assert_eq!(named, [1, 5, 2, 1, 5]);
         let choice = PlacementChoice { select: Select::Random, ..choice };
         let mut draws = Placing::new(&choice, seed::stream(1));
-        let named: Vec<u16> = (0..3000).map(|_| draws.next(0).0).collect();
+        let named: Vec<u16> = (0..3000).map(|_| draws.next(0, 8).0).collect();
         for id in ids {
             let count = named.iter().filter(|&&it| it == id).count();
             assert!((900..1100).contains(&count), "{id}: {count}");

@@ -10,7 +10,7 @@ use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, FrontCache,
     FrontFlow, Mix, Mode, Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
 };
-use crate::placement::{PlacementChoice, Select, ids_text};
+use crate::placement::{By, PlacementChoice, Select, ids_text};
 use crate::quantity::percent;
 use crate::trace::{Remap, TraceAction, TraceFormat};
 use crate::{Engine, Feed, KeyTraceFormat};
@@ -63,7 +63,8 @@ impl FlowOptions {
             options.plid_select = match select {
                 Select::RoundRobin => None,
                 Select::Random => Some("random".to_owned()),
-                Select::Scheme { .. } => Some("scheme".to_owned()),
+                Select::Scheme { by: By::Address, .. } => Some("scheme".to_owned()),
+                Select::Scheme { by: By::Size, .. } => Some("size".to_owned()),
             };
             if let Select::Scheme { path, .. } = select {
                 options.dp_scheme = path.to_str().map(str::to_owned);

@@ -116,7 +116,7 @@ mod tests {
                 if value == "streams" {
                     assert!(options.set("plids", "1"));
                 }
-                if value == "scheme" {
+                if ["scheme", "size"].contains(&value.as_str()) {
                     assert!(options.set("dp_scheme", scheme.path().to_str().unwrap()));
                 }
                 if option == "rate_process" {

@@ -98,3 +98,21 @@ fn what_readied_a_drive_is_replayed() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A trace says nothing of handles: what it writes is told apart by size.
+#[test]
+fn traces_are_placed_by_size() {
+    let folder = std::env::temp_dir().join(format!("mynah-sizes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (scheme, trace) = (folder.join("sizes"), folder.join("trace"));
+    std::fs::write(&scheme, "0, 16384, 1\n16384, 1000000, 2\n").unwrap();
+    // Time, device, address and size in sectors, 0 for writes: 8, 8, 64, 1 and 2048 sectors.
+    std::fs::write(&trace, "0 0 0 8 0\n1 0 8 8 0\n2 0 64 64 0\n3 0 200 1 0\n4 0 4096 2048 0\n")
+        .unwrap();
+    let (scheme, trace) = (scheme.display(), trace.display());
+    let flow = format!("trace={trace} fdp=1 plid_select=size dp_scheme={scheme}");
+    let placement = run(&[flow]).unwrap().device.unwrap().placement.unwrap();
+    let host: Vec<u64> = placement.handles.iter().map(|of| of.host_bytes / 512).collect();
+    assert_eq!(host, [2048, 17, 64, 0, 0, 0, 0, 0]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

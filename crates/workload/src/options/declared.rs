@@ -264,10 +264,11 @@ flow_options! {
     dataplacement: "HOW" ["none", "fdp", "streams"] = "none", served;
     /// With `fdp`: the numbers of the placement handles that writes name, from 0, as in `0,2,4-6`.
     plids: "LIST" = "all", served;
-    /// With `fdp`: which of them each write names, in turn, at random, or by its address.
-    plid_select: "HOW" ["roundrobin", "random", "scheme"] = "roundrobin", served;
+    /// With `fdp`: which of them each write names, in turn, at random, by its address (`scheme`) or by
+    /// its size.
+    plid_select: "HOW" ["roundrobin", "random", "scheme", "size"] = "roundrobin", served;
     /// With `plid_select=scheme`: a file with a line `START, END, NUMBER` for each range of bytes of
-    /// the namespace; what is in none names 0.
+    /// the namespace, with `plid_select=size` of the bytes of a write; what is in none names 0.
     dp_scheme: "FILE", served;
     /// The namespace, from 1.
     namespace: "N" = "1";

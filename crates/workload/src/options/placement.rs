@@ -2,7 +2,7 @@
 
 use super::{FlowOptions, OptionError};
 use crate::Source;
-use crate::placement::{PlacementChoice, Select, parse_ids, read_scheme};
+use crate::placement::{By, PlacementChoice, Select, parse_ids, read_scheme};
 use std::path::PathBuf;
 
 impl FlowOptions {
@@ -41,26 +41,31 @@ impl FlowOptions {
             }
             ids.iter_mut().for_each(|id| *id = id.saturating_sub(1));
         }
-        let words = [("roundrobin", 0), ("random", 1), ("scheme", 2)];
-        let select = self.choice("plid_select", &words)?.unwrap_or(0);
-        if select != 2 {
-            self.refuse("dp_scheme", "it needs plid_select=scheme")?;
+        let words = [
+            ("roundrobin", (false, None)),
+            ("random", (true, None)),
+            ("scheme", (false, Some(By::Address))),
+            ("size", (false, Some(By::Size))),
+        ];
+        let (random, by) = self.choice("plid_select", &words)?.unwrap_or_default();
+        if by.is_none() {
+            self.refuse("dp_scheme", "it needs plid_select=scheme or plid_select=size")?;
         }
-        let select = match select {
-            0 => Select::RoundRobin,
-            1 => Select::Random,
-            _ if matches!(source, Source::Front(_)) => {
+        let select = match by {
+            None if random => Select::Random,
+            None => Select::RoundRobin,
+            Some(_) if matches!(source, Source::Front(_)) => {
                 return Err(
                     self.error("plid_select", "a front names small and large objects' handles")
                 );
             }
-            _ => {
+            Some(by) => {
                 self.refuse("plids", "the scheme names them")?;
                 let Some(path) = self.dp_scheme.as_deref().map(PathBuf::from) else {
                     return Err(self.error("plid_select", "it needs dp_scheme, a file"));
                 };
                 let ranges = read_scheme(&path).map_err(|it| self.error("dp_scheme", it))?;
-                Select::Scheme { path, ranges }
+                Select::Scheme { by, path, ranges }
             }
         };
         Ok(Some(PlacementChoice { ids, select }))
