@@ -121,13 +121,13 @@ class ServedFlowOptions(TypedDict, total=False):
     """With `fdp`: the numbers of the placement handles that writes name, from 0, as in `0,2,4-6`.
     Default: all.
     """
-    plid_select: Literal["roundrobin", "random", "scheme"] | None
-    """With `fdp`: which of them each write names, in turn, at random, or by its address. Default:
-    roundrobin.
+    plid_select: Literal["roundrobin", "random", "scheme", "size"] | None
+    """With `fdp`: which of them each write names, in turn, at random, by its address (`scheme`) or
+    by its size. Default: roundrobin.
     """
     dp_scheme: Place | None
     """With `plid_select=scheme`: a file with a line `START, END, NUMBER` for each range of bytes
-    of the namespace; what is in none names 0.
+    of the namespace, with `plid_select=size` of the bytes of a write; what is in none names 0.
     """
     randseed: int | None
     """Seed of this flow's streams. Default: from the run's seed."""

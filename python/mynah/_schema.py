@@ -20,8 +20,9 @@ class BlameEntry:
     """
 
     holder: str
-    """Who had it: a flow's name, `gc` or `mapping`. Of a served drive also `admin commands`: what
-    Format, Sanitize and Namespace Management left the drive to do.
+    """Who had it: a flow's name, `gc` or `mapping`; with several reclaim unit handles `gc for
+    handle 1`, the one whose writes needed the room. Of a served drive also `admin commands`:
+    what Format, Sanitize and Namespace Management left the drive to do.
     """
     resource: str
     """What it waited for."""
