@@ -3,6 +3,7 @@
 use super::fields::{Field, Fields};
 use super::{Structure, read};
 use mynah_runtime::host::{AdminSession, HostError, LogWanted};
+use mynah_wire::nvme::Status;
 use mynah_wire::nvme::log::{
     HandleKind, HandleUsage, HandleUse, MediaReallocated, PlacementConfiguration,
     PlacementConfigurations, PlacementEvent, PlacementEvents, PlacementStatistics, page,
@@ -28,7 +29,24 @@ fn log(
         )));
     }
     let wanted = LogWanted { page, specific, specific_id: group, namespace: 0, offset: 0, bytes };
-    session.log(&wanted, "reading a log of data placement")
+    session.log(&wanted, "reading a log of data placement").map_err(explained)
+}
+
+/// Says so where the controller has no data placement: then it knows neither logs nor commands of it.
+fn explained(error: HostError) -> HostError {
+    const WITHOUT: [Status; 3] =
+        [Status::FDP_DISABLED, Status::LOG_PAGE_INVALID, Status::INVALID_OPCODE];
+    match &error {
+        HostError::Refused { status, .. }
+            if WITHOUT.iter().any(|it| status.name() == it.name()) =>
+        {
+            HostError::Unusable(format!(
+                "{error}: the controller has no data placement; `mynah serve` has it where the \
+                 drive's file has [placement], or with `--set placement.handles=4`"
+            ))
+        }
+        _ => error,
+    }
 }
 
 fn number(number: impl Into<u128>) -> Field {
@@ -146,7 +164,7 @@ fn event(bytes: &[u8]) -> Fields {
 
 /// What the placement handles of a namespace refer to.
 pub(super) fn status(session: &mut AdminSession, namespace: u32) -> Result<Structure, HostError> {
-    let bytes = session.handle_status(namespace)?;
+    let bytes = session.handle_status(namespace).map_err(explained)?;
     let head: HandleStatus = read(&bytes);
     let states = bytes.get(size_of::<HandleStatus>()..).unwrap_or_default();
     let list = states.chunks_exact(size_of::<HandleState>()).map(|state| {

@@ -95,8 +95,12 @@ fn a_drive_without_handles_says_so() {
     let refused = run_bench(&target, &["--rw=write", "--number_ios=1", "--fdp"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("[placement]"), "{}", text(&refused.stderr));
-    let output = mynah(&["nvme", &target, "fdp-stats"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    for verb in ["fdp-stats", "fdp-status", "fdp-configs"] {
+        let output = mynah(&["nvme", &target, verb]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        let said = text(&output.stderr);
+        assert!(said.contains("has no data placement") && said.contains("[placement]"), "{said}");
+    }
 }
 
 /// Of flows that begin together none writes if one cannot be.
