@@ -142,7 +142,7 @@ NEEDS = {
 def test_words_are_all_that_there_are(tmp_path, monkeypatch):
     """A literal's words are taken, and nothing else is."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "scheme").write_text("0,1m,0\n")
+    (tmp_path / "scheme").write_text("0,1048576,0\n")
     seen = 0
     for name, kind in get_type_hints(FlowOptions).items():
         words = [word for each in get_args(kind) if get_origin(each) is Literal for word in get_args(each)]
