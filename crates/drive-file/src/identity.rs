@@ -60,7 +60,7 @@ unit = "4KiB"
 const BASE_SAYS: [&str; 1] = ["mapping.unit"];
 
 /// What opens the sections that a drive may have, or not.
-const SECTIONS: [&[&str]; 10] = [
+const SECTIONS: [&[&str]; 11] = [
     &[],
     &[
         "cache.write_back=lru",
@@ -79,6 +79,7 @@ const SECTIONS: [&[&str]; 10] = [
     &["gc.victim=random-p", "scheduler.flin.epoch=10ms", "gc.preemptible=true"],
     &["mapping.kind=hybrid", "mapping.unit=16KiB"],
     &["link={protocol = \"sata\", generation = 3}"],
+    &["slc.dynamic=100%"],
     // Its default of the unit of collection is its own, and said.
     &["placement.handles=8", "geometry.blocks_per_plane=1024", "gc.unit=superblock"],
     &[

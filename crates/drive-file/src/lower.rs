@@ -9,7 +9,7 @@ mod room;
 use std::ops::Range;
 
 use mynah_model::config::{
-    CollectionUnit, Config, Geometry, MappingTable, Namespace, Placement, WriteFrontiers,
+    CellType, CollectionUnit, Config, Geometry, MappingTable, Namespace, Placement, WriteFrontiers,
 };
 
 use crate::at::At;
@@ -92,6 +92,7 @@ impl Check<'_> {
                 true => Placement::Striped,
                 false => file.allocation.placement(self),
             },
+            slc: file.slc.as_ref().map(|it| it.get().lower(self, file)),
             data_placement: file.placement.as_ref().map(|it| it.get().lower(self, file)),
             over_provisioning: self.over_provisioning(file),
             gc: file.gc.lower(self, file, &geometry),
@@ -118,6 +119,7 @@ impl Check<'_> {
             self.hot_data(file, config);
             self.superblocks(file, config);
             self.data_placement(file, config);
+            self.slc(file, config);
         }
     }
 
@@ -246,6 +248,47 @@ impl Check<'_> {
         let Some(place) = place.or_else(|| of_placement.map(At::span)) else { return };
         let message = format!("with `[placement]`: `{}`: {}", error.key, error.problem);
         self.at(place, message, "not with data placement", Some(help.to_owned()));
+    }
+
+    /// What a drive with an SLC cache cannot have.
+    fn slc(&mut self, file: &File, config: &Config) {
+        let Some(section) = file.slc.as_ref().filter(|_| self.problems.is_empty()) else { return };
+        let Err(error) = config.check() else { return };
+        let slc = section.get();
+        let (place, help) = match error.key {
+            "slc" if config.flash.cell == CellType::Slc => {
+                (None, "remove `[slc]`, or choose another `flash.cell`")
+            }
+            "slc" => (None, "give it blocks that can hold it"),
+            "slc.static" => (slc.fixed.as_ref().map(At::span), "use a smaller share"),
+            "slc.keep_free" => (slc.keep_free.as_ref().map(At::span), "use `2%`"),
+            "slc.program" => (
+                slc.program.as_ref().map(At::span),
+                "use a time below `flash.program`, or remove `[slc]`",
+            ),
+            "slc.read" => (
+                slc.read.as_ref().map(At::span),
+                "use a time that is not above `flash.read`, or remove `[slc]`",
+            ),
+            "placement" => (file.placement.as_ref().map(At::span), "remove one of both sections"),
+            "gc.unit" => (file.gc.unit.as_ref().map(At::span), "remove `gc.unit`"),
+            "gc.write_frontiers" => (
+                file.gc.write_frontiers.as_ref().map(At::span),
+                "use `gc.write_frontiers = \"separate\"`",
+            ),
+            "scheduler.flin" => (file.scheduler.flin.as_ref().map(At::span), "remove it"),
+            "mapping.unmapped_reads" => {
+                (file.mapping.unmapped_reads.as_ref().map(At::span), "use \"zeroes\"")
+            }
+            "namespace.kind" => (
+                file.namespace.iter().find_map(|it| it.get().kind.as_ref()).map(At::span),
+                "use a drive without `[slc]` for them",
+            ),
+            _ => return,
+        };
+        let place = place.unwrap_or_else(|| section.span());
+        let message = format!("with `[slc]`: `{}`: {}", error.key, error.problem);
+        self.at(place, message, "not with an SLC cache", Some(help.to_owned()));
     }
 
     /// Whether the model can number every mapping unit of the flash.

@@ -7,6 +7,7 @@
 mod data_placement;
 mod ethernet;
 mod key_value;
+mod slc;
 
 pub use crate::victim::VictimPolicy;
 pub use data_placement::{DataPlacement, HANDLES_MAX, Isolation, Victims};
@@ -14,6 +15,7 @@ pub use ethernet::{Axi, AxiCounting, Cost, Ethernet, Framing, Layer, Nic, Target
 pub use key_value::{KeyIndex, KeyIndexKind, KeyTime, KeyTimes, KeyValue, NamespaceKind};
 use mynah_stamp::{Span, Time};
 use serde::{Deserialize, Serialize};
+pub use slc::{Evict, FoldWay, SlcCache, WhenFull};
 
 /// A drive, complete. [`Config::check`] says whether it can be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +44,8 @@ pub struct Config {
     pub placement: Placement,
     /// How data are placed as hosts ask for, if they are.
     pub data_placement: Option<DataPlacement>,
+    /// The cache of blocks with one bit a cell, if the drive has one.
+    pub slc: Option<SlcCache>,
     /// The share of the physical pages that is not visible to the host, 0 to 1 exclusive.
     pub over_provisioning: f64,
     pub gc: Gc,

@@ -104,7 +104,7 @@ impl Drive {
         let random = Streams { gc, faults, lives, retries };
         let flash = Flash::new(&config, shape);
         let has_pairs = plan.namespaces.iter().any(|space| space.pairs.is_some());
-        let flows = Flows::new(has_pairs, config.reclaim_unit_handles());
+        let flows = Flows::new(has_pairs, config.slc.is_some(), config.reclaim_unit_handles());
         let mut drive = Drive {
             kernel: Kernel::new(Observe::new(&config.geometry, flash.lanes(), flows)),
             host: Host::new(&config, handling),
@@ -344,6 +344,7 @@ impl Drive {
             Event::LineTurn { line } => self.line_turn(line),
             Event::TrimStep { command } => self.trim_step(command),
             Event::IdleCheck { plane } => self.idle_check(plane),
+            Event::FoldCheck { plane } => self.fold_check(plane),
             Event::Fault { index } => self.fault(index),
             Event::PowerRestored => self.power_restored(),
         }

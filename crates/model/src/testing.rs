@@ -86,6 +86,7 @@ pub fn small() -> Config {
             Dimension::Die,
             Dimension::Plane,
         ]),
+        slc: None,
         data_placement: None,
         placement: Placement::Static,
         over_provisioning: 0.25,

@@ -2,10 +2,10 @@
 //! space that follows from a valid configuration.
 
 use crate::config::{
-    Arbitration, CacheMode, Caching, CollectionUnit, Config, ConfigError, Fault, FaultExtent,
-    HANDLES_MAX, HotData, Isolation, KeyIndex, KeyIndexKind, MappingScheme, MappingTable,
-    MediaOperation, Namespace, NamespaceKind, Placement, RowPolicy, UnmappedReads, WriteBack,
-    WriteFrontiers,
+    Arbitration, CacheMode, Caching, CellType, CollectionUnit, Config, ConfigError, Fault,
+    FaultExtent, HANDLES_MAX, HotData, Isolation, KeyIndex, KeyIndexKind, MappingScheme,
+    MappingTable, MediaOperation, Namespace, NamespaceKind, PageTimes, Placement, RowPolicy,
+    UnmappedReads, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
@@ -274,6 +274,7 @@ impl Config {
         self.validate_hot_data()?;
         self.validate_collection()?;
         self.validate_data_placement()?;
+        self.validate_slc()?;
         self.validate_wear()?;
         self.validate_scheduler()?;
         self.validate_rewritable()?;
@@ -348,6 +349,103 @@ impl Config {
             let blocks = self.geometry.blocks_per_plane;
             let problem = format!("a plane has {blocks} blocks, at most a quarter are one unit's");
             return fail("placement.superblocks", problem);
+        }
+        Ok(())
+    }
+
+    fn validate_slc(&self) -> Result<(), ConfigError> {
+        let Some(slc) = self.slc else { return Ok(()) };
+        let unsupported = [
+            (
+                self.flash.rewritable,
+                "flash.rewritable",
+                "what is overwritten in place is not folded",
+            ),
+            (
+                self.mapping.scheme != MappingScheme::Page,
+                "mapping.scheme",
+                "an SLC cache goes with page mapping; hybrid mapping has its log blocks",
+            ),
+            (
+                self.data_placement.is_some(),
+                "placement",
+                "an SLC cache does not tell reclaim unit handles apart yet: leave one of both out",
+            ),
+            (
+                self.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs),
+                "namespace.kind",
+                "an SLC cache takes writes of blocks alone, no pairs",
+            ),
+            (
+                matches!(self.gc.frontiers, WriteFrontiers::HotCold(_)),
+                "gc.write_frontiers",
+                "an SLC cache takes what hosts write, hot or cold: `separate` or `one`",
+            ),
+            (
+                self.gc.unit == CollectionUnit::Superblock,
+                "gc.unit",
+                "an SLC cache is folded block by block: `block`",
+            ),
+            (self.scheduler.flin.is_some(), "scheduler.flin", "FLIN does not know of folding"),
+            (
+                self.mapping.unmapped_reads == UnmappedReads::Allocate,
+                "mapping.unmapped_reads",
+                "what is read without having been written has no place in an SLC cache",
+            ),
+        ];
+        if let Some((_, key, problem)) = unsupported.into_iter().find(|(holds, ..)| *holds) {
+            return fail(key, problem);
+        }
+        let shares = [
+            ("slc.static", slc.static_share),
+            ("slc.dynamic", slc.dynamic),
+            ("slc.dynamic_max", slc.dynamic_max),
+            ("slc.fold_from", slc.fold_from),
+            ("slc.fold_beside", slc.fold_beside),
+            ("slc.idle_share", slc.idle_share),
+            ("slc.keep_free", slc.keep_free),
+        ];
+        if let Some((key, share)) = shares.into_iter().find(|(_, it)| !(0.0..=1.0).contains(it)) {
+            return fail(key, format!("{share} is not within 0 to 1"));
+        }
+        if slc.fold_blocks == Some(0) {
+            return fail("slc.fold_blocks", "at least one block is folded at a time");
+        }
+        let blocks = self.geometry.blocks_per_plane;
+        if self.flash.cell == CellType::Slc {
+            return fail("slc", "the flash has one bit a cell already (`flash.cell`)");
+        }
+        if self.flash.cell.bits() > self.geometry.pages_per_block {
+            return fail("slc", "a block has less than a page for each bit of a cell");
+        }
+        if slc.static_blocks(blocks) == 0 && (slc.dynamic == 0.0 || slc.dynamic_max == 0.0) {
+            return fail(
+                "slc",
+                "there are no blocks for the cache: `slc.static` or `slc.dynamic` gives it some",
+            );
+        }
+        if slc.static_blocks(blocks) > blocks / 2 {
+            return fail("slc.static", "at most half of a plane's blocks can be static ones");
+        }
+        if slc.keep_free <= 0.0 {
+            let problem = "folding needs native blocks to fold to: above 0%, for example 2%";
+            return fail("slc.keep_free", problem);
+        }
+        if slc.keep_free > 0.25 {
+            return fail("slc.keep_free", "at most a quarter of the blocks can be kept free");
+        }
+        let longest = |times: PageTimes| times.in_order().into_iter().max().unwrap_or_default();
+        for (key, slc, native) in [
+            ("slc.program", slc.program, longest(self.flash.program)),
+            ("slc.read", slc.read, longest(self.flash.read)),
+        ] {
+            if slc > native {
+                let problem = format!(
+                    "{slc:?} is longer than that of native pages ({native:?}): one bit a cell is \
+                     the faster of the two"
+                );
+                return fail(key, problem);
+            }
         }
         Ok(())
     }
@@ -763,7 +861,7 @@ impl Config {
         }
         let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
         let units_per_plane =
-            u64::from(g.blocks_per_plane) * u64::from(g.pages_per_block) * units_per_page;
+            u64::from(self.native_blocks()) * u64::from(g.pages_per_block) * units_per_page;
         let (orders, sharing) = self.planes_of_namespaces()?;
         let (entry_bytes, entries_per_page) = self.entry_sizes(units_per_plane)?;
         let (mut base, mut translation_base) = (0u64, 0u64);
@@ -903,11 +1001,23 @@ impl Config {
         }
     }
 
+    /// Blocks of a plane that may hold as many bits a cell as the flash has.
+    fn native_blocks(&self) -> u32 {
+        let blocks = self.geometry.blocks_per_plane;
+        blocks - self.slc.map_or(0, |slc| slc.static_blocks(blocks)).min(blocks)
+    }
+
     /// Every plane has to hold its share and still be able to collect garbage. Returns how
     /// many blocks each could do without, and how many units any of them can hold.
     fn check_room(&self, load: &[u64]) -> Result<(Vec<u32>, u32), ConfigError> {
         let g = &self.geometry;
         let (start, _) = self.gc.thresholds(g.blocks_per_plane);
+        let start = match self.slc {
+            Some(slc) => {
+                start.max(self.gc.reserve_blocks + slc.kept_blocks(g.blocks_per_plane) + 1)
+            }
+            None => start,
+        };
         let tables = match self.mapping.table {
             MappingTable::Ideal if !self.has_index_on_flash() => 0,
             MappingTable::Ideal | MappingTable::Cached(_) => 1,
@@ -915,28 +1025,29 @@ impl Config {
         let open = self.open_blocks(tables);
         // Free blocks that collection keeps, blocks being filled, and one block's worth of
         // garbage, without which nothing could be won back.
-        let reserved = u64::from(self.gc.reserve_blocks) + 1 + open + 1;
+        let kept = self.slc.map_or(0, |slc| slc.kept_blocks(g.blocks_per_plane));
+        let reserved = u64::from(self.gc.reserve_blocks) + 1 + open + 1 + u64::from(kept);
         let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
         // A block is worth collecting when it has a program's worth of garbage, so as many
         // units less one may be lost in each.
         let program = pages_per_program(self).min(g.pages_per_block);
         let usable = u64::from(g.pages_per_block - program) * units_per_page + 1;
-        let room = u64::from(g.blocks_per_plane).saturating_sub(reserved) * usable;
+        let native = self.native_blocks();
+        let room = u64::from(native).saturating_sub(reserved) * usable;
         if let Some(&most) = load.iter().max()
             && most > room
         {
             return fail(
                 "over_provisioning",
                 format!(
-                    "a plane would have to hold {most} valid mapping units, but of its {} blocks \
+                    "a plane would have to hold {most} valid mapping units, but of its {native} blocks \
                      {reserved} have to stay free, open or collectable, which leaves room for \
                      {room}: raise the over-provisioning or the number of blocks, or make the \
-                     namespaces smaller",
-                    g.blocks_per_plane
+                     namespaces smaller"
                 ),
             );
         }
-        if u64::from(start) >= u64::from(g.blocks_per_plane) - open {
+        if u64::from(start) >= u64::from(native).saturating_sub(open) {
             return fail(
                 "gc.start",
                 format!(
@@ -946,7 +1057,7 @@ impl Config {
                 ),
             );
         }
-        let blocks = u64::from(g.blocks_per_plane);
+        let blocks = u64::from(native);
         let spare = |load: &u64| (blocks - reserved - load.div_ceil(usable)) as u32;
         Ok((load.iter().map(spare).collect(), room as u32))
     }

@@ -21,6 +21,7 @@ mod needs;
 pub(crate) mod placement;
 mod queues;
 mod scheduler;
+mod slc;
 pub(crate) mod value;
 mod wear;
 mod words;
@@ -51,6 +52,7 @@ use needs::{COLLECTS, ERASED, PAIRS};
 use placement::Placement;
 pub use scheduler::FLIN;
 use scheduler::Scheduler;
+use slc::Slc;
 use wear::Wear;
 use words::*;
 
@@ -98,6 +100,8 @@ section! {
         /// Garbage collection.
         #[serde(default)]
         gc: Gc;
+        /// A pSLC write cache. Default: none.
+        slc: Maybe<Slc>, when COLLECTS | ERASED;
         /// Data placement, NVMe's FDP. Default: none.
         placement: Maybe<Placement>, when COLLECTS | ERASED;
         /// What wear does, and how it is levelled. Default: nothing wears out.
@@ -162,6 +166,9 @@ pub(crate) fn settings(config: &Config) -> Vec<Setting> {
     show::<Mapping>(&config.mapping, "mapping", config, out);
     show::<Allocation>(config, "allocation", config, out);
     show::<Gc>(&config.gc, "gc", config, out);
+    if let Some(slc) = &config.slc {
+        show::<Slc>(slc, "slc", config, out);
+    }
     if let Some(placement) = &config.data_placement {
         show::<Placement>(placement, "placement", config, out);
     }

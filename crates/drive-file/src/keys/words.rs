@@ -6,8 +6,8 @@ use super::declare::no_keys;
 use super::value::{Models, Value, quoted};
 use mynah_model::config::{
     BusArbitration, BusRounding, CacheMode, CacheSharing, CellType, CmtGranularity, CmtSharing,
-    CollectionUnit, DramTraffic, Isolation, NamespaceKind, Placement, Precedence, UnmappedReads,
-    Victims,
+    CollectionUnit, DramTraffic, Evict, FoldWay, Isolation, NamespaceKind, Placement, Precedence,
+    UnmappedReads, Victims, WhenFull,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -396,6 +396,35 @@ names! {
         All = "all",
         /// Among those of the handle whose write the room is for, if one of them has room to win.
         Handle = "handle",
+    }
+}
+names! {
+    /// What becomes of writes that find the SLC cache full.
+    WhenFullName = WhenFull {
+        /// They go to native blocks, as do those after them until the drive has been idle, as long as
+        /// there are free ones.
+        Direct = "direct",
+        /// They wait until folding has made room; where there is nothing to fold they go to native
+        /// blocks.
+        Fold = "fold",
+    }
+}
+names! {
+    /// How what is in the SLC cache comes to native blocks.
+    FoldWayName = FoldWay {
+        /// It is read into the controller, corrected, and programmed.
+        Copy = "copy",
+        /// Pages that are valid as a whole stay in their die.
+        Copyback = "copyback",
+    }
+}
+names! {
+    /// Which block of the SLC cache is folded first.
+    EvictName = Evict {
+        /// The one that was filled first.
+        Fifo = "fifo",
+        /// The one with the fewest valid units.
+        Greedy = "greedy",
     }
 }
 names! {

@@ -157,6 +157,7 @@ pub(super) fn read<'d>(
     let rate_mts = back_end::transfer_rate(&device, as_mqsim, warnings)?;
     let link = pcie(&host, as_mqsim)?;
     let config = Config {
+        slc: None,
         data_placement: None,
         geometry,
         flash: flash_timing,

@@ -616,7 +616,7 @@ mod tests {
     fn epochs_end_when_their_units_are_clean() {
         let shape = crate::space::Shape::new(&crate::testing::small());
         let config = crate::testing::cache();
-        let mut cache = Cache::new(&config, 1, Flows::new(false, 1), &shape);
+        let mut cache = Cache::new(&config, 1, Flows::new(false, false, 1), &shape);
         let first = cache.dirtied();
         let flush = cache.end_epoch().expect("dirty units");
         let second = cache.dirtied();
@@ -637,7 +637,7 @@ mod tests {
             sharing: CacheSharing::PerFlow,
             ..crate::testing::cache()
         };
-        let mut cache = Cache::new(&config, 1, Flows::new(false, 1), &shape);
+        let mut cache = Cache::new(&config, 1, Flows::new(false, false, 1), &shape);
         cache.grow(4);
         for lpn in 0..8 {
             assert!(cache.fill(Lpn(lpn), u64::MAX, (lpn % 2) as usize));

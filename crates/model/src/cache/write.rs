@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::cache::read::complete_mask;
 use crate::config::CacheSharing;
 use crate::drive::Drive;
-use crate::flash::queues::CLASS_COLLECTION;
+use crate::flash::queues::moves;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::io::{Operation, Status};
@@ -385,7 +385,7 @@ impl Drive {
     #[cold]
     fn comes_from_dram(&self, at: WriteIndex) -> bool {
         let u = self.ftl.unit(at);
-        matches!(u.content, Content::Unit(_)) && u.class != CLASS_COLLECTION
+        matches!(u.content, Content::Unit(_)) && !moves(u.class)
     }
 
     /// A unit's data leave DRAM for the flash.

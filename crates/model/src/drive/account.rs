@@ -70,6 +70,7 @@ impl Drive {
             levelling_units_moved units_lost units_lost_written media_errors index_lookups
             index_hits
         );
+        totals.slc = totals.slc.since(&from.slc);
         if let (Some(placement), Some(before)) = (&mut totals.placement, &from.placement) {
             **placement = placement.since(before);
         }

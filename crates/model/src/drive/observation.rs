@@ -6,6 +6,7 @@ use crate::number::Plane;
 use crate::observe::activity::Activity;
 use crate::observe::gauge::{Gauges, Progress};
 use crate::observe::long::LongWait;
+use crate::observe::slc::SlcState;
 use crate::observe::turnover::Turnover;
 use mynah_stamp::Span;
 
@@ -35,6 +36,12 @@ impl Drive {
         };
         self.flash.gauge(&mut gauges);
         gauges
+    }
+
+    /// How full the pSLC write cache is; `None` of a drive without one. Takes a look at every block
+    /// of it.
+    pub fn slc_state(&self) -> Option<SlcState> {
+        self.ftl.slc_state()
     }
 
     /// Keeps what dies and channels do, or stops to. What is kept must be taken with

@@ -69,6 +69,9 @@ pub(crate) trait Above {
     /// Pages of the flash that are wanted of a read that lies across planes.
     fn pages_wanted(&self, work: &Work) -> u32;
 
+    /// Whether what is at an address is one bit a cell, in flash with more.
+    fn is_slc(&self, ppn: Ppn) -> bool;
+
     /// Whether reads of some blocks take longer than those of others.
     fn varies_reads(&self) -> bool;
 

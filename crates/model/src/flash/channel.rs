@@ -5,7 +5,7 @@ use super::Flash;
 use super::above::Above;
 use super::choice::Pick;
 use super::die::OperationKind;
-use super::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use super::queues::{CLASS_TABLES, moves};
 use super::work::WorkKind;
 use crate::config::BusArbitration;
 use crate::kernel::Kernel;
@@ -298,7 +298,7 @@ impl Flash {
             // carry a page and come last where they can wait.
             let rank = match pick.kind {
                 OperationKind::Read | OperationKind::Erase | OperationKind::Suspension => 0,
-                OperationKind::Program if pick.class != CLASS_COLLECTION => 2,
+                OperationKind::Program if !moves(pick.class) => 2,
                 OperationKind::Program => 3,
             };
             if rank == 0 && ready == 0 && best.is_none() {

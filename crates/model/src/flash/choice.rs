@@ -6,8 +6,8 @@ use super::Flash;
 use super::above::Above;
 use super::die::OperationKind;
 use super::queues::{
-    CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES, COLLECTION_READS, COLLECTION_WORK,
-    COLLECTION_WRITES, EXCLUSIVE, SUSPENDED, TABLE_READS,
+    CLASS_COLLECTION, CLASS_FOLD, CLASS_HOST, CLASS_TABLES, COLLECTION_READS, COLLECTION_WORK,
+    COLLECTION_WRITES, EXCLUSIVE, FOLD_READS, FOLD_WRITES, SUSPENDED, TABLE_READS,
 };
 use crate::config::Precedence;
 use crate::kernel::Kernel;
@@ -113,7 +113,28 @@ impl Flash {
         {
             return Some(pick);
         }
+        if some & (FOLD_READS | FOLD_WRITES) != 0
+            && let Some(pick) = self.pick_fold(kernel, above, first, some)
+        {
+            return Some(pick);
+        }
         if state.load.erases > 0 { self.pick_erase(first) } else { None }
+    }
+
+    /// The read or program of a fold that a die would do next.
+    #[cold]
+    #[inline(never)]
+    fn pick_fold(
+        &self,
+        kernel: &Kernel,
+        above: &impl Above,
+        first_plane: Plane,
+        some: u32,
+    ) -> Option<Pick> {
+        if some & FOLD_READS != 0 {
+            return self.pick_read(first_plane, CLASS_FOLD);
+        }
+        self.pick_write(kernel, above, first_plane, CLASS_FOLD)
     }
 
     /// What a die does next that collects without being interrupted. Reads that an erase has

@@ -11,7 +11,7 @@ use super::above::Above;
 use super::channel::{Carrying, ProgramTurn};
 use super::choice::Pick;
 use super::die::{DieOperation, DieState, OperationKind};
-use super::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_HOST, EXCLUSIVE};
+use super::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_FOLD, CLASS_HOST, EXCLUSIVE};
 use crate::config::{Config, Suspension};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
@@ -321,6 +321,7 @@ impl Flash {
             false => self.pick_host_write(kernel, above, die),
         };
         host.or_else(|| self.pick_write(kernel, above, first, CLASS_COLLECTION))
+            .or_else(|| self.pick_write(kernel, above, first, CLASS_FOLD))
             .ok_or(Chance::Never)
     }
 

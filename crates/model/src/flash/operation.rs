@@ -6,7 +6,7 @@ use super::above::Above;
 use super::channel::{Carrying, ProgramTurn, data_list};
 use super::choice::Pick;
 use super::die::{DieOperation, DieState, OperationKind};
-use super::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use super::queues::{CLASS_COLLECTION, CLASS_FOLD, CLASS_TABLES};
 use super::work::WorkKind;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
@@ -26,6 +26,8 @@ pub(crate) struct Program {
     /// Pages of each plane, from page `page` of its block on.
     pub(crate) pages: u32,
     pub(crate) page: u32,
+    /// Whether the cells get one bit, in flash with more.
+    pub(crate) slc: bool,
     /// Commands and data of all its pages on the channel.
     pub(crate) command: Span,
 }
@@ -115,7 +117,7 @@ impl Flash {
         operation.add_work(first);
         let page = self.shape.page_of_ppn(self.works[first].ppn);
         if self.scheduler.multi_plane && self.dies[die].load.reads(pick.class) > 1 {
-            self.join_reads(&mut operation, pick, page);
+            self.join_reads(above, &mut operation, pick, page);
         }
         let planes = usize::from(operation.planes);
         let state = &mut self.dies[die];
@@ -134,7 +136,10 @@ impl Flash {
             self.read_starts(kernel, above, WorkIndex(other), lane, channel, command);
         }
         kernel.observe.count().flash_reads += planes as u64;
-        let mut array = self.times.read(page);
+        let mut array = match above.is_slc(self.works[first].ppn) {
+            true => self.times.slc().read,
+            false => self.times.read(page),
+        };
         if above.varies_reads() {
             let ppns = operation.works().map(|work| self.works[work].ppn);
             array += above.longer_read(kernel, ppns);
@@ -160,7 +165,10 @@ impl Flash {
             let count = above.pages_wanted(work).max(1);
             let others = u64::from(count - 1);
             counters.flash_reads += others;
-            counters.count_reads(work.kind, others);
+            match work.class {
+                CLASS_FOLD => counters.slc.fold_reads += others,
+                _ => counters.count_reads(work.kind, others),
+            }
             pages += count;
         }
         counters.multi_plane_operations += u64::from(operation.planes == 1 && pages > 1);
@@ -182,7 +190,10 @@ impl Flash {
         let w = &mut self.works[work];
         w.started = kernel.now;
         w.array = kernel.now + command;
-        kernel.observe.count().count_reads(w.kind, 1);
+        match w.class {
+            CLASS_FOLD => kernel.observe.count().slc.fold_reads += 1,
+            _ => kernel.observe.count().count_reads(w.kind, 1),
+        }
         if matches!(w.kind, WorkKind::CollectionRead | WorkKind::Copyback) {
             above.prefetch_read(w.ppn);
         }
@@ -191,7 +202,14 @@ impl Flash {
 
     /// Adds reads at the same page offset of other planes of the die.
     #[inline(never)]
-    fn join_reads(&mut self, operation: &mut DieOperation, pick: Pick, page: u32) {
+    fn join_reads(
+        &mut self,
+        above: &impl Above,
+        operation: &mut DieOperation,
+        pick: Pick,
+        page: u32,
+    ) {
+        let slc = above.is_slc(self.works[operation.work_at(0)].ppn);
         if self.works[operation.work_at(0)].kind == WorkKind::Copyback {
             // It goes on with a program of its own.
             return;
@@ -210,6 +228,7 @@ impl Flash {
                 }
                 let w = &self.works[at];
                 if self.shape.page_of_ppn(w.ppn) == page
+                    && above.is_slc(w.ppn) == slc
                     && w.kind != WorkKind::Copyback
                     && !self.is_being_programmed(die, w.ppn)
                 {
@@ -261,10 +280,10 @@ impl Flash {
         operation: &DieOperation,
         program: Program,
     ) {
-        let Program { class, holder, pages, page, command } = program;
+        let Program { class, holder, pages, page, slc, command } = program;
         self.dies[die].take_turn(1, class);
         let planes = usize::from(operation.planes);
-        let array = self.times.program(page);
+        let array = if slc { self.times.slc().program } else { self.times.program(page) };
         if self.flin.is_some() {
             self.note_slowdowns_of_programs(kernel, above, die, operation);
         }
@@ -282,7 +301,10 @@ impl Flash {
                     flin.collected(die, moved as u32);
                 }
             }
-            _ => {}
+            CLASS_FOLD => {
+                counters.slc.fold_programs += programs;
+            }
+            _ => counters.slc.slc_programs += if slc { programs } else { 0 },
         }
         if self.holds.is_empty() {
             self.occupy(kernel, die, holder, *operation, command, array);
@@ -352,10 +374,12 @@ impl Flash {
         let joined = self.shape.flash_planes > 1 && planes == 1;
         kernel.observe.count().multi_plane_operations += u64::from(joined);
         let command = self.times.erase_command(planes);
+        let all_slc = operation.works().all(|work| self.works[work].class == CLASS_FOLD);
+        let array = if all_slc { self.times.slc().erase } else { self.times.erase };
         if self.holds.is_empty() {
-            self.occupy(kernel, die, holder, operation, command, self.times.erase);
+            self.occupy(kernel, die, holder, operation, command, array);
         } else {
-            self.begin_long(kernel, die, holder, operation, command, self.times.erase);
+            self.begin_long(kernel, die, holder, operation, command, array);
         }
     }
 

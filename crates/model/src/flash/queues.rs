@@ -5,12 +5,20 @@ use crate::kernel::pool::List;
 use crate::number::WorkIndex;
 use serde::{Deserialize, Serialize};
 
-/// Classes of reads and of writes: the mapping table, the four priorities of host I/O, and
-/// garbage collection.
-pub(crate) const CLASSES: usize = 6;
+/// Classes of reads and of writes: the mapping table, the four priorities of host I/O, garbage
+/// collection, and the folding of what a write cache holds. The last two move data: what they do for
+/// a die or a plane is asked for in the same way.
+pub(crate) const CLASSES: usize = 7;
 pub(crate) const CLASS_TABLES: u8 = 0;
 pub(crate) const CLASS_HOST: u8 = 1;
 pub(crate) const CLASS_COLLECTION: u8 = 5;
+pub(crate) const CLASS_FOLD: u8 = 6;
+
+/// Whether work of a class moves data.
+#[inline(always)]
+pub(crate) const fn moves(class: u8) -> bool {
+    class >= CLASS_COLLECTION
+}
 
 /// Reads and erases that wait for a plane.
 #[derive(Clone, Serialize, Deserialize)]
@@ -41,7 +49,10 @@ pub(super) const WRITES: u32 = 8;
 pub(super) const ERASES: u32 = 16;
 pub(super) const COLLECTION_READS: u32 = 1 << CLASS_COLLECTION;
 pub(super) const COLLECTION_WRITES: u32 = 1 << (WRITES + CLASS_COLLECTION as u32);
-pub(super) const COLLECTION_WORK: u32 = COLLECTION_READS | COLLECTION_WRITES | 1 << ERASES;
+pub(super) const FOLD_READS: u32 = 1 << CLASS_FOLD;
+pub(super) const FOLD_WRITES: u32 = 1 << (WRITES + CLASS_FOLD as u32);
+pub(super) const COLLECTION_WORK: u32 =
+    COLLECTION_READS | COLLECTION_WRITES | FOLD_READS | FOLD_WRITES | 1 << ERASES;
 pub(super) const TABLE_READS: u32 = 1 << CLASS_TABLES;
 /// Not work, but a bit that keeps all but collection from being chosen.
 pub(super) const EXCLUSIVE: u32 = 1 << 24;

@@ -323,22 +323,22 @@ impl Flash {
     }
 
     /// The same for a part of a page that is programmed now and has waited since `queued`; returns
-    /// what neither die nor channel explains: it waited for a free block.
+    /// what neither die nor channel explains: it waited for a free block, which `room` makes.
     #[inline(always)]
     pub(crate) fn charge_program_wait(
         &self,
         kernel: &mut Kernel,
         part: WriteIndex,
         (lane, channel): LaneAndChannel,
-        holder: HolderIndex,
-        queued: Time,
+        (holder, queued): (HolderIndex, Time),
+        room: HolderIndex,
     ) -> Span {
         let now = kernel.now;
         let observe = &mut kernel.observe;
         let waiting = Waiting::Program(part);
         let charged = observe.charge_lane(waiting, (lane, channel), now, holder);
         let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
-        observe.charge(holder, Resource::FreeBlock, GARBAGE_COLLECTION, rest, (rest, now));
+        observe.charge(holder, Resource::FreeBlock, room, rest, (rest, now));
         rest
     }
 }

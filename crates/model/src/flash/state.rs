@@ -1,7 +1,7 @@
 //! The flash from outside: whether it rests, how busy it was, what waits, what is saved of it.
 
 use super::Flash;
-use super::queues::{CLASS_COLLECTION, CLASSES};
+use super::queues::{CLASSES, moves};
 use crate::kernel::Kernel;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
@@ -23,7 +23,7 @@ impl Flash {
                 let (reads, writes) = (die.load.reads(class), die.load.writes(class));
                 gauges.flash_reads_waiting += reads;
                 gauges.flash_writes_waiting += writes;
-                if class == CLASS_COLLECTION {
+                if moves(class) {
                     gauges.collection_waiting += reads + writes;
                 }
             }

@@ -14,6 +14,14 @@ pub(crate) const PLANES_MAX: usize = 8;
 /// program command crosses the channel.
 pub(crate) const NO_DATA: u32 = u32::MAX;
 
+/// Array times of pages and blocks that are used with one bit a cell.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct SlcTimes {
+    pub(crate) read: Span,
+    pub(crate) program: Span,
+    pub(crate) erase: Span,
+}
+
 #[derive(Serialize, Deserialize)]
 pub(crate) struct FlashTimes {
     /// Command and address time by number of planes less one; of reads, planes of the flash.
@@ -26,6 +34,8 @@ pub(crate) struct FlashTimes {
     read: Vec<Span>,
     program: Vec<Span>,
     pub(crate) erase: Span,
+    /// The same of blocks that are used with one bit a cell, if any are.
+    slc: SlcTimes,
     /// Mean of the program times.
     pub(crate) program_mean: Span,
     /// A suspend or a resume command.
@@ -80,6 +90,11 @@ impl FlashTimes {
             program_mean: Span::from_ps(sum.as_ps() / u64::from(pages)),
             program,
             erase: config.flash.erase,
+            slc: config.slc.map_or_else(SlcTimes::default, |slc| SlcTimes {
+                read: slc.read + config.flash.read_ready_delay,
+                program: slc.program,
+                erase: slc.erase,
+            }),
             // One command and its address, as MQSim computes it.
             suspend_command: c.t_cs + c.t_wc.times(3),
             width: config.bus.width_bytes.into(),
@@ -136,6 +151,12 @@ impl FlashTimes {
     #[inline]
     pub(crate) fn erase_command(&self, planes: usize) -> Span {
         self.erase_command[planes - 1]
+    }
+
+    /// Array times with one bit a cell.
+    #[inline]
+    pub(crate) fn slc(&self) -> SlcTimes {
+        self.slc
     }
 
     /// Array time of a read of page `page` of a block.

@@ -7,7 +7,7 @@ use super::unit::UnitState;
 use crate::cache::read::needed_mask;
 use crate::config::MediaOperation;
 use crate::flash::above::{Above, Programmed};
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD, CLASS_TABLES};
 use crate::flash::work::{Work, WorkKind};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
@@ -83,11 +83,10 @@ impl Above for Ftl {
     }
 
     fn is_without_place(&self, plane: Plane, class: u8) -> bool {
-        let stream = match class {
-            CLASS_TABLES => Stream::TRANSLATION,
-            _ => Stream::HOST,
-        };
-        !self.blocks.can_program(plane, stream)
+        match class {
+            CLASS_TABLES => !self.blocks.can_program(plane, Stream::TRANSLATION),
+            _ => !self.can_program_host(plane),
+        }
     }
 
     fn array_begins(&mut self, part: WriteIndex, at: Time) {
@@ -128,6 +127,11 @@ impl Above for Ftl {
             (_, Token::Load { .. }) => work.bytes.div_ceil(page),
             _ => self.shape.flash_planes,
         }
+    }
+
+    #[inline(always)]
+    fn is_slc(&self, ppn: Ppn) -> bool {
+        Ftl::is_slc(self, ppn)
     }
 
     #[inline(always)]
@@ -198,10 +202,13 @@ impl Ftl {
     #[inline(always)]
     pub(super) fn can_program_waiting(&self, plane: Plane, class: u8) -> bool {
         let state = &self.planes[plane];
+        if !self.plain_programs && self.slc.is_some() {
+            return self.can_program_waiting_beside_slc(plane, class);
+        }
         let units_per_page = self.shape.units_per_program;
         let (full, stream) = match class {
             CLASS_TABLES => (true, Stream::TRANSLATION),
-            CLASS_COLLECTION => (
+            CLASS_COLLECTION | CLASS_FOLD => (
                 state.queues.collected_units >= units_per_page || state.collection.is_read(),
                 Stream::COLLECTED,
             ),
@@ -216,6 +223,28 @@ impl Ftl {
             true => self.blocks.can_program(plane, stream),
             false => self.has_place(plane, class, stream),
         }
+    }
+
+    /// The same where what hosts write may go to a pSLC cache.
+    #[inline(never)]
+    fn can_program_waiting_beside_slc(&self, plane: Plane, class: u8) -> bool {
+        let state = &self.planes[plane];
+        let (full, stream) = match class {
+            CLASS_TABLES => (true, Stream::TRANSLATION),
+            CLASS_COLLECTION | CLASS_FOLD => (
+                state.queues.collected_units >= self.shape.units_per_program
+                    || state.collection.is_read(),
+                Stream::COLLECTED,
+            ),
+            _ => {
+                let stream = self.host_stream(plane);
+                let full = state.queues.host_units >= self.units_per_program(stream)
+                    || state.queues.forced > 0
+                    || self.write_pressure;
+                (full, stream)
+            }
+        };
+        full && self.has_place(plane, class, stream)
     }
 
     /// Pages of the flash that have something a partly written unit lacks; at least one.

@@ -17,6 +17,7 @@ impl Ftl {
         self.check_mapping(placement)?;
         self.check_isolation()?;
         self.check_blocks()?;
+        self.check_slc()?;
         if let Some(superblocks) = &self.blocks.superblocks {
             superblocks.check().map_err(BrokenInvariant)?;
         }
@@ -113,7 +114,7 @@ impl Ftl {
                     return Err(BrokenInvariant(format!("slot {ppn} holds data too early")));
                 }
             }
-            for block in self.scheme.blocks_taken(plane) {
+            for block in self.scheme.blocks_taken(plane).into_iter().chain(self.slc_blocks(plane)) {
                 seen[within(block)] += 1;
             }
             let collection = &self.planes[plane].collection;
@@ -152,6 +153,47 @@ impl Ftl {
                     seen[at]
                 )));
             }
+        }
+        Ok(())
+    }
+
+    /// Whether the blocks of a pSLC cache are those that it says, and hold no more than they can.
+    fn check_slc(&self) -> Result<(), BrokenInvariant> {
+        let Some(slc) = &self.slc else { return Ok(()) };
+        let table = &self.mapping.table;
+        for plane in self.shape.all_planes() {
+            let folded = Some(self.planes[plane].collection.victim);
+            let folded = folded.filter(|&it| slc.is_folding(plane) && it != Block::NONE);
+            let mut known = self.slc_blocks(plane);
+            known.extend(folded);
+            let (mut dynamic, mut fixed) = (0, 0);
+            for block in self.shape.blocks_of_plane(plane) {
+                let (is, listed) = (slc.has(block), known.contains(&block));
+                hold(is == listed, || {
+                    format!(
+                        "block {block} of {plane:?} is one of the cache: {is}, listed: {listed}"
+                    )
+                })?;
+                if !is {
+                    continue;
+                }
+                *if slc.is_static(block) { &mut fixed } else { &mut dynamic } += 1;
+                let open = slc.open(plane);
+                let pages =
+                    if open.block == block { open.next_page } else { slc.pages_per_block() };
+                let used = pages * self.shape.units_per_page;
+                let rest = self.shape.first_ppn_of_block(block) + used;
+                let mut rest = rest.run(self.shape.units_per_block - used);
+                if let Some(ppn) = rest.find(|&it| table.content(it).is_some()) {
+                    return Err(BrokenInvariant(format!(
+                        "slot {ppn} has more than one bit a cell"
+                    )));
+                }
+            }
+            let counted = slc.counts(plane);
+            hold(counted == (fixed, dynamic), || {
+                format!("{plane:?} counts {counted:?} blocks of the cache, has {fixed}, {dynamic}")
+            })?;
         }
         Ok(())
     }

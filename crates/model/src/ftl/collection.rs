@@ -4,7 +4,7 @@
 
 use crate::config::{Config, MediaOperation, Placement, WriteFrontiers};
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use crate::flash::queues::CLASS_TABLES;
 use crate::flash::timing::NO_DATA;
 use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
@@ -19,6 +19,7 @@ use crate::space::Shape;
 use crate::token::Token;
 use mynah_stamp::Span;
 use serde::{Deserialize, Serialize};
+use std::hint::cold_path;
 
 /// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a
 /// plane's die busy, few enough that little is buffered.
@@ -84,7 +85,7 @@ pub(crate) struct Collection {
 }
 
 /// One move, in the units of [`Collection::pace`].
-const MOVE: u32 = 256;
+pub(super) const MOVE: u32 = 256;
 
 impl Default for Collection {
     fn default() -> Self {
@@ -194,7 +195,7 @@ impl Victim {
 
 /// The pace at which a block with so many valid units is emptied while the host fills the pages
 /// that are won.
-fn pace(shape: &Shape, units: u32) -> u32 {
+pub(super) fn pace(shape: &Shape, units: u32) -> u32 {
     let valid = units.div_ceil(shape.units_per_page);
     let won = (shape.pages_per_block - valid).max(1);
     ((valid + 1) * MOVE).div_ceil(won)
@@ -227,7 +228,8 @@ impl Ftl {
 impl Drive {
     /// Asks for a read or an erase of a collection.
     pub(super) fn ask_collection(&mut self, kind: WorkKind, token: Token, extent: Extent) {
-        self.ask_flash(kind, CLASS_COLLECTION, self.ftl.collector, token, extent);
+        let (class, holder) = self.ftl.mover(extent.plane);
+        self.ask_flash(kind, class, holder, token, extent);
     }
 
     /// The page that a die has read to program it elsewhere is not needed.
@@ -238,6 +240,10 @@ impl Drive {
     /// Starts to collect a block of `plane` if it has too few free blocks.
     #[inline(always)]
     pub(crate) fn collect_if_needed(&mut self, plane: Plane) {
+        if self.ftl.slc.is_some() {
+            cold_path();
+            return self.fold_or_collect(plane);
+        }
         if self.ftl.blocks.free_blocks(plane) < self.ftl.blocks.start
             && self.ftl.planes[plane].collection.victim == Block::NONE
         {
@@ -247,7 +253,7 @@ impl Drive {
 
     /// A drive without spare blocks wears no more of them out than it has to.
     #[inline(never)]
-    fn collect_if_allowed(&mut self, plane: Plane) {
+    pub(super) fn collect_if_allowed(&mut self, plane: Plane) {
         if !self.ftl.write_protected || self.is_starving(plane) {
             self.collect(plane);
         }
@@ -256,7 +262,7 @@ impl Drive {
     /// Whether nothing of the host, or of the mapping that waits, can be programmed in `plane`.
     #[cold]
     fn is_starving(&self, plane: Plane) -> bool {
-        !self.ftl.blocks.can_program_host(plane) || self.is_mapping_starving(plane)
+        !self.ftl.can_program_host(plane) || self.is_mapping_starving(plane)
     }
 
     fn is_mapping_starving(&self, plane: Plane) -> bool {
@@ -265,7 +271,7 @@ impl Drive {
     }
 
     /// Chooses a victim in `plane` and starts to move what is valid in it.
-    fn collect(&mut self, plane: Plane) {
+    pub(super) fn collect(&mut self, plane: Plane) {
         if self.flash.is_dead(plane) {
             return;
         }
@@ -279,9 +285,9 @@ impl Drive {
     }
 
     /// Nothing in `plane` is worth collecting.
-    fn nothing_to_collect(&mut self, plane: Plane) {
+    pub(super) fn nothing_to_collect(&mut self, plane: Plane) {
         // Without anything to win, writes can only go on while there are free pages.
-        if !self.ftl.blocks.can_program_host(plane) {
+        if !self.ftl.can_program_host(plane) {
             self.give_up(plane);
         } else if self.is_mapping_starving(plane) {
             if self.ftl.write_protected {
@@ -347,11 +353,12 @@ impl Drive {
 
     /// Starts to move what is valid in `victim`, which has been marked.
     pub(crate) fn collect_block(&mut self, plane: Plane, victim: Block) {
+        let pace = self.ftl.pace_of(plane, victim);
         let mut pages = std::mem::take(&mut self.ftl.planes[plane].collection.pages);
         let units_per_page = self.shape.units_per_page;
         let first = self.shape.first_ppn_of_block(victim);
         if self.ftl.blocks.valid(victim) > 0 {
-            for page in (0..self.shape.pages_per_block).rev() {
+            for page in (0..self.ftl.pages_of(victim)).rev() {
                 let ppn = first + page * units_per_page;
                 self.ftl
                     .mapping
@@ -366,8 +373,8 @@ impl Drive {
             }
         }
         let collection = &mut self.ftl.planes[plane].collection;
-        collection.pace = pace(&self.shape, self.ftl.blocks.valid(victim));
         collection.due = 0;
+        collection.pace = pace;
         collection.victim = victim;
         collection.pages = pages;
         self.flash.begin_collection(plane);
@@ -428,7 +435,9 @@ impl Drive {
             if bytes == 0 {
                 continue;
             }
-            let (kind, bytes) = match self.config.gc.copyback && bytes == self.shape.page_bytes {
+            let (kind, bytes) = match self.ftl.copies_back(plane, &self.config.gc)
+                && bytes == self.shape.page_bytes
+            {
                 true => (WorkKind::Copyback, NO_DATA),
                 false => (WorkKind::CollectionRead, bytes),
             };
@@ -444,9 +453,9 @@ impl Drive {
                 collection.broken = false;
                 self.tables_follow(plane);
                 let victim = self.end_collection(plane);
-                self.ftl.blocks.put_back(victim);
+                self.ftl.put_back(victim);
                 for block in std::mem::take(&mut self.ftl.planes[plane].collection.next) {
-                    self.ftl.blocks.put_back(block);
+                    self.ftl.put_back(block);
                 }
                 self.flash.mark_plane(plane);
                 self.give_up(plane);
@@ -481,7 +490,7 @@ impl Drive {
         let state = &mut self.ftl.planes[plane];
         state.collection.broken = true;
         state.collection.pages.clear();
-        self.fail_writes_of(plane, CLASS_COLLECTION);
+        self.fail_writes_of(plane, self.ftl.mover(plane).0);
     }
 
     /// A page of the victim has been read: what is still valid goes to the collected
@@ -492,13 +501,14 @@ impl Drive {
         if collection.broken {
             return self.collect_on(plane);
         }
-        let (is_grouped, holder) = (self.ftl.is_grouped(), self.ftl.collector);
+        let is_grouped = self.ftl.is_grouped();
+        let (class, holder) = self.ftl.mover(plane);
         for ppn in ppn.run(self.shape.units_per_page) {
             let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
             let group = if is_grouped { self.ftl.group_of_moved(content, ppn) } else { 0 };
             let unit = self.ftl.units.insert_any();
             let u = &mut self.ftl.units[unit];
-            *u = WriteUnit::new(content, CLASS_COLLECTION, holder, self.kernel.now);
+            *u = WriteUnit::new(content, class, holder, self.kernel.now);
             (u.from, u.group) = (ppn, group);
             self.ftl.planes[plane].collection.units += 1;
             if let (Some(_), Content::Unit(lpn)) = (&self.ftl.pairs, content)
@@ -533,7 +543,8 @@ impl Drive {
             return self.collect_on(plane);
         }
         let to = self.ftl.blocks.take_page(plane, stream);
-        let (now, holder) = (self.kernel.now, self.ftl.collector);
+        let now = self.kernel.now;
+        let (class, holder) = self.ftl.mover(plane);
         let mut units = List::EMPTY;
         let mut count = 0;
         for ppn in from.run(units_per_page) {
@@ -544,7 +555,7 @@ impl Drive {
                 plane,
                 started: now,
                 array: now,
-                ..WriteUnit::new(content, CLASS_COLLECTION, holder, now)
+                ..WriteUnit::new(content, class, holder, now)
             });
             self.ftl.units.push_back(&mut units, unit);
             // Places within the page do not matter: what is void is left out.
@@ -572,25 +583,32 @@ impl Drive {
         let w = self.flash.work(work);
         let (plane, block) = (w.plane, self.shape.block_of_ppn(w.ppn));
         self.flash.give_back(work);
+        let was_folding = self.ftl.is_folding(plane);
+        let was_slc = self.ftl.is_slc(self.shape.first_ppn_of_block(block));
         let failed = self.ftl.faults.any_erases
             && self.ftl.faults.strikes(MediaOperation::Erase, |_, _| false);
         let blocks = u64::from(self.shape.flash_planes);
-        let worn_out = !self.ftl.write_protected && self.ftl.blocks.is_worn_out(block);
+        let worn_out = !self.ftl.write_protected && self.ftl.is_worn_out(block);
         let was_last = (failed || worn_out) && self.needs_every_block(plane);
         // Of worn-out blocks, those without which data would be lost are used on.
         if failed || worn_out && !was_last {
             self.kernel.observe.count().media_errors += u64::from(failed);
             self.kernel.observe.count().retired_blocks += blocks;
-            self.ftl.blocks.retire(block);
+            self.ftl.retire(plane, block);
         } else {
             self.kernel.observe.count().erases += blocks;
-            self.ftl.blocks.put_free(block);
-            self.count_turnover(plane);
+            self.ftl.put_free(plane, block);
+            if !was_folding {
+                self.count_turnover(plane);
+            }
         }
         if was_last {
             self.protect();
         }
-        self.kernel.observe.count().gc_runs += blocks;
+        if !was_folding {
+            self.kernel.observe.count().gc_runs += blocks;
+        }
+        self.kernel.observe.count().slc.erases += if was_slc { blocks } else { 0 };
         self.flash.block_collected(plane);
         self.block_is_won(plane);
     }
@@ -605,6 +623,7 @@ impl Drive {
             self.collect_if_needed(plane);
         }
         self.collect_next_superblock();
+        self.fold_next(plane);
         self.flash.mark_plane(plane);
     }
 

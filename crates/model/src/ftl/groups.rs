@@ -4,7 +4,7 @@
 //! others: what is not separated then would be padding.
 
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES, CLASSES};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD, CLASS_TABLES, CLASSES};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::collection::PlaneState;
@@ -319,7 +319,7 @@ impl Ftl {
         let (u, queues) = (&self.units[unit], &mut self.planes[plane].queues);
         match class {
             CLASS_TABLES => {}
-            CLASS_COLLECTION => queues.collected_units -= 1,
+            CLASS_COLLECTION | CLASS_FOLD => queues.collected_units -= 1,
             _ => {
                 queues.host_units -= 1;
                 self.full_pages.taken(queues.host_units);

@@ -14,6 +14,7 @@ pub(crate) mod placement;
 pub mod precondition;
 pub(crate) mod program;
 mod read;
+pub(crate) mod slc;
 mod state;
 mod stop;
 pub(crate) mod unit;
@@ -41,6 +42,7 @@ use pairs::Pairs;
 use placement::Stripe;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
+use slc::Slc;
 use unit::WriteUnit;
 use waiting::FullPages;
 use wear::WornReads;
@@ -91,6 +93,8 @@ pub(crate) struct Ftl {
     planes: Vec<PlaneState>,
     /// Which units are hot, where that decides to which blocks they go.
     hotness: Option<Box<Hotness>>,
+    /// Which blocks are used with one bit a cell, if any are.
+    slc: Option<Box<Slc>>,
     /// Whose data are where, on a drive with data placement.
     handles: Option<Box<Handles>>,
     /// Who holds what collections take.
@@ -123,7 +127,7 @@ impl Ftl {
         let groups = if by_heat.is_some() { 2 } else { handles };
         let (gc, wear) = (&config.gc, &config.wear);
         let scheme = Scheme::new(config, &shape, &plan.namespaces);
-        let blocks = scheme.blocks(Blocks::new(
+        let mut blocks = scheme.blocks(Blocks::new(
             shape,
             gc,
             config.data_placement.as_ref(),
@@ -131,9 +135,10 @@ impl Ftl {
             random.gc,
             random.lives,
         ));
+        let slc = Slc::new(config, &shape, &mut blocks).map(Box::new);
         let idle_blocks = (gc.idle_target * f64::from(shape.blocks_per_plane)) as usize;
         Ftl {
-            paced: gc.paced,
+            paced: gc.paced || slc.is_some(),
             idle_after: gc.idle_after,
             idle_blocks: idle_blocks.max(blocks.start),
             mapping: Mapping::new(config, &shape, &plan),
@@ -161,7 +166,11 @@ impl Ftl {
             },
             hotness: by_heat.map(|data| Box::new(Hotness::new(data, plan.units))),
             pages_in_flight: collection::pages_in_flight(config, &shape),
-            plain_programs: groups == 1 && !config.flash.one_shot && scheme.fills_open_blocks(),
+            plain_programs: groups == 1
+                && !config.flash.one_shot
+                && slc.is_none()
+                && scheme.fills_open_blocks(),
+            slc,
             scheme,
             units: Pool::default(),
             reads_cached: config.cache.is_some_and(|cache| cache.mode.reads()),
@@ -197,6 +206,7 @@ impl Ftl {
             levelled: self.levelled.clone(),
             planes: self.planes.clone(),
             hotness: self.hotness.clone(),
+            slc: self.slc.clone(),
             handles: self.handles.clone(),
             collector: self.collector,
             groups: self.groups.clone(),

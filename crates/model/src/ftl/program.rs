@@ -9,7 +9,7 @@ use crate::drive::Drive;
 use crate::flash::channel::ProgramTurn;
 use crate::flash::die::{DieOperation, OperationKind};
 use crate::flash::operation::Program;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD, CLASS_HOST, CLASS_TABLES, moves};
 use crate::flash::scheduler::{Dropped, LaneAndChannel};
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, PoolIndex};
@@ -26,27 +26,28 @@ struct Filling {
     holder: Option<HolderIndex>,
 }
 
-/// What a program of `class` is for, where there are no groups.
-fn stream_of(class: u8) -> Stream {
-    match class {
-        CLASS_TABLES => Stream::TRANSLATION,
-        CLASS_COLLECTION => Stream::COLLECTED,
-        _ => Stream::HOST,
-    }
-}
-
 /// The classes that a program of `class` takes units of, in order: a host page takes those of
 /// every priority once it is going to be programmed.
 #[inline(always)]
 pub(super) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone {
     let classes = match class {
-        CLASS_TABLES | CLASS_COLLECTION => class..class + 1,
+        CLASS_TABLES | CLASS_COLLECTION | CLASS_FOLD => class..class + 1,
         _ => CLASS_HOST..CLASS_COLLECTION,
     };
     std::iter::once(class).chain(classes.filter(move |&other| other != class))
 }
 
 impl Ftl {
+    /// What a program of `class` in `plane` is for, where there are no groups.
+    #[inline(always)]
+    fn stream_of(&self, plane: Plane, class: u8) -> Stream {
+        match class {
+            CLASS_TABLES => Stream::TRANSLATION,
+            CLASS_COLLECTION | CLASS_FOLD => Stream::COLLECTED,
+            _ => self.host_stream(plane),
+        }
+    }
+
     /// The page offset that the next program of `class` in `plane` has.
     #[inline(always)]
     fn next_page(&self, plane: Plane, class: u8, stream: Stream) -> u32 {
@@ -97,6 +98,7 @@ impl Ftl {
         }
         !self.planes[plane].queues.writes[usize::from(class)].is_empty()
             && self.can_program_waiting(plane, class)
+            && (self.plain_programs || self.stream_of(plane, class) == stream)
     }
 }
 
@@ -120,12 +122,12 @@ impl Drive {
             true => ftl.next_by_group(&self.kernel, plane, class),
             false => None,
         };
-        let stream = next.map_or_else(|| stream_of(class), |(stream, _)| stream);
+        let stream = next.map_or_else(|| ftl.stream_of(plane, class), |(stream, _)| stream);
         let operation = DieOperation::new(OperationKind::Program);
         let mut filling = Filling { operation, stream, class, holder: None };
         filling.operation.collects = stream.is_collected();
         let page = self.ftl.next_page(plane, class, stream);
-        let pages = self.shape.pages_in_program(page);
+        let pages = self.ftl.pages_in_program(stream, page);
         self.fill_page(&mut filling, plane);
         for other in self.flash.planes_to_join(die, class) {
             if other != plane
@@ -162,10 +164,11 @@ impl Drive {
                 unit = u.next();
             }
         }
-        if class == CLASS_COLLECTION && self.ftl.paced {
+        if moves(class) && self.ftl.paced {
             self.ftl.pages_moved(&operation.ppns[..planes]);
         }
-        let program = Program { class, holder, pages, page, command };
+        let slc = stream == Stream::SLC;
+        let program = Program { class, holder, pages, page, slc, command };
         self.flash.program(&mut self.kernel, &self.ftl, die, operation, program);
     }
 
@@ -195,7 +198,7 @@ impl Drive {
         let (class, stream) = (filling.class, filling.stream);
         let pages = match self.ftl.plain_programs {
             true => 1,
-            false => self.shape.pages_in_program(self.ftl.next_page(plane, class, stream)),
+            false => self.ftl.pages_in_program(stream, self.ftl.next_page(plane, class, stream)),
         };
         let capacity = self.shape.units_per_page * pages;
         let (chosen, count) = match self.ftl.is_grouped() && class != CLASS_TABLES {
@@ -236,6 +239,11 @@ impl Drive {
             }
             if stream.is_host() && !whole_page {
                 self.kernel.observe.count().padded_units += u64::from(capacity - count);
+                if self.ftl.slc.is_some() {
+                    let counters = &mut self.kernel.observe.count().slc;
+                    counters.units_cached += if stream == Stream::SLC { count.into() } else { 0 };
+                    counters.units_direct += if stream == Stream::SLC { 0 } else { count.into() };
+                }
                 if self.ftl.paced {
                     self.ftl.planes[plane].collection.host_page_programmed();
                 }
@@ -255,7 +263,9 @@ impl Drive {
         if !u.watched || u.queued == self.kernel.now {
             return Span::ZERO;
         }
-        self.flash.charge_program_wait(&mut self.kernel, unit, waited_for, u.holder, u.queued)
+        let room = self.ftl.room_maker(u.plane);
+        let wait = (u.holder, u.queued);
+        self.flash.charge_program_wait(&mut self.kernel, unit, waited_for, wait, room)
     }
 
     /// Takes what a program carries out of its plane's queue; how many units.
@@ -316,7 +326,7 @@ impl Drive {
         let u = &ftl.units[unit];
         match class {
             CLASS_TABLES => {}
-            CLASS_COLLECTION => queues.collected_units -= 1,
+            CLASS_COLLECTION | CLASS_FOLD => queues.collected_units -= 1,
             _ => {
                 queues.host_units -= 1;
                 ftl.full_pages.taken(queues.host_units);

@@ -66,6 +66,9 @@ impl Ftl {
         if let Some(handles) = &self.handles {
             handles.hash(hash);
         }
+        if let Some(slc) = &self.slc {
+            slc.hash(hash);
+        }
         if let Some(superblocks) = &self.blocks.superblocks {
             superblocks.hash(hash);
         }
@@ -122,6 +125,9 @@ impl Ftl {
         }
         if let Some(handles) = &self.handles {
             handles.save(out);
+        }
+        if let Some(slc) = &self.slc {
+            slc.save(out);
         }
     }
 
@@ -186,6 +192,10 @@ impl Ftl {
         if let Some(handles) = &mut self.handles {
             handles.restore(input)?;
             self.collector = handles.collector();
+        }
+        if let Some(slc) = &mut self.slc {
+            slc.restore(input)?;
+            slc.all().for_each(|block| self.blocks.forbid(block));
         }
         Ok(())
     }

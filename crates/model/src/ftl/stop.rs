@@ -8,7 +8,7 @@ use super::mapping::table::Content;
 use super::unit::UnitState;
 use crate::drive::Drive;
 use crate::fault::Keep;
-use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
+use crate::flash::queues::{CLASSES, moves};
 use crate::flash::scheduler::Dropped;
 use crate::flash::work::UNSET;
 use crate::kernel::pool::Linked;
@@ -56,8 +56,8 @@ impl Ftl {
                 }
                 if !stopped.is_over() {
                     // What had not been moved is still there; a begun erase is repeated.
-                    self.blocks.put_back(stopped.victim);
-                    stopped.next().iter().for_each(|&block| self.blocks.put_back(block));
+                    self.put_back(stopped.victim);
+                    stopped.next().iter().for_each(|&block| self.put_back(block));
                 }
             }
         }
@@ -72,6 +72,7 @@ impl Drive {
             Keep::Flash | Keep::WriteCache => self.ftl.mapping.power_cut(),
         }
         self.stop_pairs(keep != Keep::Everything);
+        self.ftl.forget_idle_checks();
         for plane in self.shape.all_planes() {
             self.ftl.stop_collection(plane, keep);
             self.stop_moves(plane);
@@ -82,7 +83,7 @@ impl Drive {
     /// Fails every program that waits in `plane`.
     pub(crate) fn fail_writes(&mut self, plane: Plane) {
         for class in 0..CLASSES as u8 {
-            if class != CLASS_COLLECTION || self.flash.is_dead(plane) {
+            if !moves(class) || self.flash.is_dead(plane) {
                 self.fail_writes_of(plane, class);
             }
         }

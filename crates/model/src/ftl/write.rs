@@ -7,7 +7,7 @@ use super::mapping::table::Content;
 use super::unit::UnitState;
 use crate::config::{MediaOperation, Placement};
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD, CLASS_TABLES, moves};
 use crate::flash::scheduler::Dropped;
 use crate::io::Status;
 use crate::kernel::pool::Linked;
@@ -19,7 +19,7 @@ impl Ftl {
     /// Whether a queued unit need not be programmed any more.
     pub(crate) fn is_void(&self, at: WriteIndex) -> bool {
         let u = &self.units[at];
-        if u.class == CLASS_COLLECTION && u.from != Ppn::NONE {
+        if moves(u.class) && u.from != Ppn::NONE {
             return match u.content {
                 Content::Unit(lpn) => self.mapping.table.ppn(lpn) != Some(u.from),
                 Content::TranslationPage(page) => {
@@ -86,7 +86,7 @@ impl Drive {
     pub(crate) fn drop_void_unit(&mut self, at: WriteIndex) {
         let u = &self.ftl.units[at];
         let plane = u.plane;
-        if u.class == CLASS_COLLECTION && u.from != Ppn::NONE {
+        if moves(u.class) && u.from != Ppn::NONE {
             let plane = self.shape.plane_of_ppn(u.from);
             self.ftl.units.remove(at);
             self.moved_unit_done(plane);
@@ -129,7 +129,12 @@ impl Drive {
                 cold_path();
                 self.cell_moved(lpn, from_collection);
             } else if from_collection {
-                self.kernel.observe.count().gc_units_moved += 1;
+                if self.ftl.units[at].class == CLASS_FOLD {
+                    cold_path();
+                    self.kernel.observe.count().slc.units_folded += 1;
+                } else {
+                    self.kernel.observe.count().gc_units_moved += 1;
+                }
                 self.collected_mapping_changed(lpn, at);
             } else {
                 self.mapping_changed(lpn);
@@ -297,7 +302,7 @@ impl Drive {
         u.queued = now;
         u.plane = plane;
         let (class, watched) = (u.class, u.watched);
-        let full = self.ftl.planes[plane].read_only && class != CLASS_COLLECTION;
+        let full = self.ftl.planes[plane].read_only && !moves(class);
         let die = self.shape.die_of_plane(plane);
         if self.flash.is_dead_die(die) || full {
             self.flash.drop_later(Dropped::Unplaced(unit));
@@ -312,7 +317,7 @@ impl Drive {
         let queues = &mut ftl.planes[plane].queues;
         match class {
             CLASS_TABLES => {}
-            CLASS_COLLECTION => queues.collected_units += 1,
+            CLASS_COLLECTION | CLASS_FOLD => queues.collected_units += 1,
             _ => {
                 queues.host_units += 1;
                 ftl.full_pages.added(queues.host_units);
@@ -327,7 +332,7 @@ impl Drive {
         }
         let (part, of) = ((unit, watched), (die, class));
         self.flash.program_waits(&mut self.kernel, &mut self.ftl, part, of, last);
-        if !self.ftl.plain_programs && class != CLASS_COLLECTION {
+        if !self.ftl.plain_programs && !moves(class) {
             self.first_to_program_changed(plane);
         }
     }

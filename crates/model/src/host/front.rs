@@ -361,6 +361,7 @@ impl Drive {
     pub(crate) fn firmware_done(&mut self, command: CommandIndex) {
         let now = self.kernel.now;
         self.host.commands[command].end_stage(Stage::Firmware, now);
+        self.ftl.note_command(now);
         self.execute(command);
     }
 

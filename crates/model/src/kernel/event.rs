@@ -68,6 +68,8 @@ pub(crate) enum Event {
     TrimStep { command: CommandIndex },
     /// A plane may have been idle long enough for idle garbage collection.
     IdleCheck { plane: Plane },
+    /// The drive may have been idle long enough to fold in a plane.
+    FoldCheck { plane: Plane },
     /// An injected fault takes effect.
     Fault { index: u32 },
     /// The drive accepts commands again after a power cut.

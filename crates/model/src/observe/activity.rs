@@ -77,6 +77,7 @@ impl Holder {
             Holder::Flow(flow) => Some(flow),
             Holder::GarbageCollection
             | Holder::CollectionFor(_)
+            | Holder::Folding
             | Holder::MappingTable
             | Holder::Index
             | Holder::Compaction => None,

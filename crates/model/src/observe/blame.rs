@@ -19,6 +19,8 @@ pub(crate) type HolderIndex = u16;
 
 pub(crate) const GARBAGE_COLLECTION: HolderIndex = 0;
 pub(crate) const MAPPING_TABLE: HolderIndex = 1;
+/// Of a drive with a pSLC write cache, which has neither key-value namespaces nor several handles.
+pub(crate) const FOLDING: HolderIndex = 2;
 /// Of a drive with key-value namespaces.
 pub(crate) const INDEX: HolderIndex = 2;
 pub(crate) const COMPACTION: HolderIndex = 3;
@@ -39,17 +41,19 @@ pub(crate) fn collection_for(handle: u8) -> HolderIndex {
 pub(crate) struct Flows {
     first: HolderIndex,
     has_pairs: bool,
+    folds: bool,
 }
 
 impl Flows {
     /// The flows of a drive with so many reclaim unit handles, one if it has no data placement.
-    pub(crate) fn new(has_pairs: bool, handles: u8) -> Flows {
+    pub(crate) fn new(has_pairs: bool, folds: bool, handles: u8) -> Flows {
         let first = match (has_pairs, handles) {
+            _ if folds => FOLDING + 1,
             (true, _) => COMPACTION + 1,
             (false, 0 | 1) => MAPPING_TABLE + 1,
             (false, several) => collection_for(several),
         };
-        Flows { first, has_pairs }
+        Flows { first, has_pairs, folds }
     }
 
     /// The holder of the first flow.
@@ -69,6 +73,7 @@ impl Flows {
             None => match index {
                 GARBAGE_COLLECTION => Holder::GarbageCollection,
                 MAPPING_TABLE => Holder::MappingTable,
+                FOLDING if self.folds => Holder::Folding,
                 _ if !self.has_pairs => Holder::CollectionFor((index - FIRST_HANDLE) as u8),
                 INDEX => Holder::Index,
                 _ => Holder::Compaction,
@@ -608,7 +613,7 @@ mod tests {
         matrix.grow(3);
         matrix.add(2, Resource::Die, GARBAGE_COLLECTION, Span::from_ns(7));
         matrix.grow(5);
-        let rows = matrix.rows(Flows::new(false, 1));
+        let rows = matrix.rows(Flows::new(false, false, 1));
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].victim, rows[0].resource), (FlowId(0), Resource::Die));
         assert_eq!((rows[0].holder, rows[0].wait), (Holder::GarbageCollection, Span::from_ns(7)));
@@ -632,7 +637,7 @@ mod tests {
         ledger.take_lane(Lane(0), Channel(0), 8, at(20));
         ledger.charge_channel(data, Channel(0), at(25), 2, &mut matrix);
         assert_eq!(ledger.charge_lane(wait, Lane(0), Channel(0), at(50), 2, &mut matrix), 40_000);
-        let rows = matrix.rows(Flows::new(false, 1)).into_iter();
+        let rows = matrix.rows(Flows::new(false, false, 1)).into_iter();
         let waits: Vec<_> = rows.map(|row| (row.resource, row.wait.as_ps() / 1000)).collect();
         let (die, channel) = (Resource::Die, Resource::Channel);
         assert_eq!(waits.iter().filter(|(of, _)| *of == die).map(|(_, ns)| ns).sum::<u64>(), 40);
@@ -662,7 +667,7 @@ mod tests {
         let waited = ledger.charge_lane(wait, Lane(0), Channel(0), at(45), 2, &mut matrix);
         assert_eq!(waited, 35_000);
         let mut rows: Vec<_> = matrix
-            .rows(Flows::new(false, 1))
+            .rows(Flows::new(false, false, 1))
             .into_iter()
             .map(|row| (row.resource, row.holder, row.wait.as_ps() / 1000))
             .collect();

@@ -6,6 +6,7 @@ pub(crate) mod blame;
 pub(crate) mod gauge;
 pub(crate) mod long;
 pub(crate) mod placement;
+pub(crate) mod slc;
 pub mod stats;
 pub mod turnover;
 

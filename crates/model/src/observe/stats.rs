@@ -1,6 +1,7 @@
 //! What the drive counted: operations, utilisation, and who delayed whom.
 
 use super::placement::PlacementCounters;
+use super::slc::SlcCounters;
 use crate::io::FlowId;
 use mynah_stamp::Span;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,8 @@ pub enum Holder {
     GarbageCollection,
     /// The same for the writes of a reclaim unit handle, on a drive with several.
     CollectionFor(u8),
+    /// Moves of what a pSLC write cache holds to native blocks.
+    Folding,
     /// Loads and updates of translation pages.
     MappingTable,
     /// Loads and updates of the pages of an index of keys.
@@ -205,6 +208,8 @@ pub struct Counters {
     /// Energy spent on flash operations, channels and idling, in nanojoules; `None` if the
     /// drive does not say what they cost.
     pub energy_nj: Option<u64>,
+    /// What a pSLC write cache has counted; zeros without one.
+    pub slc: SlcCounters,
     /// What data placement has counted since the drive was built, of a drive that has it.
     pub placement: Option<Box<PlacementCounters>>,
 }

@@ -395,6 +395,48 @@ pub(crate) fn make_hybrid(config: &mut Config, random: &mut Random) {
     config.wear.static_threshold = None;
 }
 
+/// A pSLC cache, and nothing that it excludes.
+pub(crate) fn make_slc(config: &mut Config, random: &mut Random) {
+    if config.flash.cell == CellType::Slc {
+        config.flash.cell = random.pick(&[CellType::Mlc, CellType::Tlc, CellType::Qlc]);
+    }
+    config.geometry.pages_per_block += 8;
+    config.geometry.blocks_per_plane += 8;
+    if config.flash.one_shot {
+        let bits = config.flash.cell.bits();
+        config.geometry.pages_per_block = config.geometry.pages_per_block.next_multiple_of(bits);
+    }
+    config.mapping.scheme = MappingScheme::Page;
+    config.mapping.unmapped_reads = UnmappedReads::Zeroes;
+    config.flash.rewritable = false;
+    if let WriteFrontiers::HotCold(_) = config.gc.frontiers {
+        config.gc.frontiers = WriteFrontiers::Separate;
+    }
+    config.gc.unit = CollectionUnit::Block;
+    config.scheduler.flin = None;
+    config.data_placement = None;
+    config.namespaces.iter_mut().for_each(|namespace| namespace.handles.clear());
+    let fixed = random.pick(&[0.0, 0.0, 0.1, 0.2]);
+    config.slc = Some(SlcCache {
+        static_share: fixed,
+        dynamic: if fixed > 0.0 { random.pick(&[0.0, 0.5, 1.0]) } else { 1.0 },
+        dynamic_max: random.pick(&[0.3, 1.0]),
+        read: Span::from_us(random.pick(&[5, 25])),
+        program: Span::from_us(random.pick(&[50, 200])),
+        erase: Span::from_ms(random.range(1, 3)),
+        endurance: None,
+        when_full: random.pick(&[WhenFull::Direct, WhenFull::Fold]),
+        fold: random.pick(&[FoldWay::Copy, FoldWay::Copyback]),
+        fold_beside: random.pick(&[0.0, 0.5, 1.0]),
+        fold_blocks: random.pick(&[None, Some(1), Some(2)]),
+        fold_from: random.pick(&[0.0, 0.5, 1.0]),
+        idle_after: Span::from_us(random.pick(&[0, 1_000, 50_000])),
+        idle_share: random.pick(&[0.0, 0.5, 1.0]),
+        evict: random.pick(&[Evict::Fifo, Evict::Greedy]),
+        keep_free: random.pick(&[0.02, 0.1]),
+    });
+}
+
 fn random_suspension(random: &mut Random) -> Suspension {
     Suspension {
         latency: Span::from_us(random.pick(&[0, 5, 100])),
@@ -902,7 +944,8 @@ impl Run {
         let config = self.host.drive.config();
         let page = u64::from(config.geometry.page_bytes);
         let unit = u64::from(config.mapping.unit_bytes);
-        assert_eq!(counters.gc_runs, counters.erases + counters.retired_blocks);
+        let emptied = counters.gc_runs + counters.slc.erases;
+        assert_eq!(emptied, counters.erases + counters.retired_blocks);
         assert!(counters.copybacks <= counters.gc_programs);
         let explained = counters.gc_reads + counters.mapping_reads + counters.merge_reads;
         assert!(counters.flash_reads >= explained);
@@ -916,7 +959,9 @@ impl Run {
         let plain = config.cache.is_none_or(uncached) && config.faults.is_empty() && !self.controls;
         if plain {
             assert_eq!(
-                counters.flash_units_programmed - counters.gc_units_moved,
+                counters.flash_units_programmed
+                    - counters.gc_units_moved
+                    - counters.slc.units_folded,
                 counters.host_units_written,
                 "every unit written is programmed once"
             );
@@ -960,16 +1005,28 @@ pub(crate) fn seeds(first: u64, count: u64) -> Vec<u64> {
     }
 }
 
-fn run(seed: u64, faults: bool, hybrid: bool) {
-    run_with(seed, faults, hybrid, None);
+/// What a drive has beside the rest, and excludes some of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Any,
+    Hybrid,
+    Slc,
 }
 
-fn run_with(seed: u64, faults: bool, hybrid: bool, exchanges: Option<Random>) -> Run {
+fn run(seed: u64, faults: bool, kind: Kind) {
+    run_with(seed, faults, kind, None);
+}
+
+fn run_with(seed: u64, faults: bool, kind: Kind, exchanges: Option<Random>) -> Run {
     let _seed = Seed(seed);
     let mut random = Random(seed);
     let mut config = random_config(&mut random);
-    if hybrid {
-        make_hybrid(&mut config, &mut random);
+    match kind {
+        Kind::Any => {}
+        Kind::Hybrid => make_hybrid(&mut config, &mut random),
+        Kind::Slc => make_slc(&mut config, &mut random),
+    }
+    if kind != Kind::Any {
         make_valid(&mut config);
     }
     config.check().expect("a valid drive");
@@ -989,9 +1046,14 @@ fn run_with(seed: u64, faults: bool, hybrid: bool, exchanges: Option<Random>) ->
 #[test]
 fn snapshots_go_on_as_their_drives() {
     for seed in seeds(4_000_000, 100) {
-        let (faults, hybrid) = (seed % 2 == 1, seed % 5 == 0);
-        let alone = run_with(seed, faults, hybrid, None);
-        let exchanged = run_with(seed, faults, hybrid, Some(Random(seed)));
+        let kind = match seed % 5 {
+            0 => Kind::Hybrid,
+            1 => Kind::Slc,
+            _ => Kind::Any,
+        };
+        let faults = seed % 2 == 1;
+        let alone = run_with(seed, faults, kind, None);
+        let exchanged = run_with(seed, faults, kind, Some(Random(seed)));
         let what = |run: &Run| {
             let drive = &run.host.drive;
             (drive.state_hash(), drive.now(), drive.counters(), drive.blame())
@@ -1004,21 +1066,28 @@ fn snapshots_go_on_as_their_drives() {
 #[test]
 fn laws_hold_without_faults() {
     for seed in seeds(0, 1000) {
-        run(seed, false, false);
+        run(seed, false, Kind::Any);
     }
 }
 
 #[test]
 fn laws_hold_with_faults() {
     for seed in seeds(1_000_000, 1000) {
-        run(seed, true, false);
+        run(seed, true, Kind::Any);
     }
 }
 
 #[test]
 fn laws_hold_with_hybrid_mapping() {
     for seed in seeds(3_000_000, 600) {
-        run(seed, seed % 2 == 1, true);
+        run(seed, seed % 2 == 1, Kind::Hybrid);
+    }
+}
+
+#[test]
+fn laws_hold_with_an_slc_cache() {
+    for seed in seeds(5_000_000, 800) {
+        run(seed, seed % 2 == 1, Kind::Slc);
     }
 }
 

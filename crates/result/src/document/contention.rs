@@ -77,6 +77,7 @@ pub fn holder_name(holder: Holder, names: &[String]) -> String {
         Holder::Flow(id) => flow_name(id.0, names),
         Holder::GarbageCollection => "gc".to_owned(),
         Holder::CollectionFor(handle) => format!("gc for handle {handle}"),
+        Holder::Folding => "folding".to_owned(),
         Holder::MappingTable => "mapping".to_owned(),
         Holder::Index => "index".to_owned(),
         Holder::Compaction => "compaction".to_owned(),

@@ -21,6 +21,13 @@ pub struct WafParts {
     pub wear_levelling: f64,
     /// Translation pages.
     pub tables: f64,
+    /// What was folded out of a pSLC write cache, and room in its pages.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub folding: f64,
+}
+
+fn is_none(share: &f64) -> bool {
+    *share == 0.0
 }
 
 impl WafParts {
@@ -37,6 +44,7 @@ impl WafParts {
         let programs = since(|c| c.flash_programs) as f64 * page;
         let tables = since(|c| c.mapping_programs) as f64 * page;
         let moved = since(|c| c.gc_programs) as f64 * page;
+        let folded = since(|c| c.slc.fold_programs) as f64 * page;
         let padding = (since(|c| c.padded_units) * after.wear.unit_bytes) as f64;
         let rest = since(|c| c.rest_bytes_programmed) as f64;
         let units = since(|c| c.gc_units_moved);
@@ -45,12 +53,13 @@ impl WafParts {
         let levelling = if units == 0 { 0.0 } else { moved * levelled as f64 / units as f64 };
         let share = |bytes: f64| bytes / host_bytes as f64;
         Some(WafParts {
-            host: share((programs - tables - moved - padding - rest).max(0.0)),
+            host: share((programs - tables - moved - folded - padding - rest).max(0.0)),
             rest_of_units: share(rest),
             padding: share(padding),
             collection: share(moved - levelling),
             wear_levelling: share(levelling),
             tables: share(tables),
+            folding: share(folded),
         })
     }
 
@@ -70,7 +79,7 @@ impl WafParts {
     }
 
     /// Every part with its name for people, in the order in which they are told.
-    pub fn named(&self) -> [(&'static str, f64); 6] {
+    pub fn named(&self) -> [(&'static str, f64); 7] {
         [
             ("host data", self.host),
             ("rest of units written in part", self.rest_of_units),
@@ -78,6 +87,7 @@ impl WafParts {
             ("collection", self.collection),
             ("wear levelling", self.wear_levelling),
             ("mapping tables", self.tables),
+            ("folding", self.folding),
         ]
     }
 

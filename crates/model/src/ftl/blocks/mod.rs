@@ -67,6 +67,9 @@ pub(crate) struct Blocks {
     pub(crate) retired: Vec<Block>,
     /// Whether each block is retired; empty as long as none is.
     gone: Vec<bool>,
+    /// Whether each block never holds native data, of a drive with a pSLC cache that has such blocks:
+    /// their wear is another matter.
+    apart: Vec<bool>,
     /// Valid units of each plane; empty where a unit's address says its plane.
     in_plane: Vec<u32>,
     /// Whether blocks are opened by their erases.
@@ -150,6 +153,7 @@ impl Blocks {
             urgent: urgent as usize,
             retired: Vec::new(),
             gone: Vec::new(),
+            apart: Vec::new(),
             in_plane: vec![],
             dynamic: wear.dynamic,
             follows: policy.follows_changes(),
@@ -196,7 +200,7 @@ impl Blocks {
     #[inline(never)]
     fn number_by_heat(&self, plane: Plane, stream: Stream) -> usize {
         let number = match stream.origin {
-            Origin::Host | Origin::Collected => usize::from(stream.group),
+            Origin::Host | Origin::Collected | Origin::Slc => usize::from(stream.group),
             Origin::Translation => return 2,
         };
         let is_full = |number: usize| {
@@ -327,6 +331,21 @@ impl Blocks {
         self.valid.iter_mut().for_each(|valid| *valid |= INELIGIBLE);
     }
 
+    /// A block that is not free is never collected by itself.
+    pub(crate) fn forbid(&mut self, block: Block) {
+        self.valid[block] |= INELIGIBLE;
+    }
+
+    /// The fewest valid units of a collectable block of `plane`.
+    pub(crate) fn fewest_valid(&self, plane: Plane) -> u32 {
+        u32::from(self.counts(plane).iter().copied().min().unwrap_or(INELIGIBLE))
+    }
+
+    /// Whether some block of `plane` would free a page.
+    pub(crate) fn is_anything_worth_collecting(&self, plane: Plane) -> bool {
+        self.fewest_valid(plane) < self.valid_too_many()
+    }
+
     /// The free block to open where wear is levelled.
     #[cold]
     fn take_free_by_wear(&mut self, plane: Plane, stream: Stream) -> Option<Block> {
@@ -346,10 +365,17 @@ impl Blocks {
         at.and_then(|at| free.remove(at))
     }
 
+    /// These blocks never hold native data.
+    pub(crate) fn set_apart(&mut self, apart: &[bool]) {
+        self.apart = apart.to_vec();
+    }
+
     /// The least and the most erases of the blocks of `plane` that are not retired.
     pub(crate) fn wear_range(&self, plane: Plane) -> (u32, u32) {
         let all = self.shape.blocks_of_plane(plane).map(|block| (block, self.erases[block]));
-        let used = all.filter(|(block, _)| !self.is_retired(*block)).map(|(_, erases)| erases);
+        let is_apart = |block: Block| self.apart.get(block.index()).is_some_and(|&apart| apart);
+        let used = all.filter(|(block, _)| !self.is_retired(*block) && !is_apart(*block));
+        let used = used.map(|(_, erases)| erases);
         used.fold((u32::MAX, 0), |(least, most), erases| (least.min(erases), most.max(erases)))
     }
 

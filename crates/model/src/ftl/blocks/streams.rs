@@ -10,6 +10,9 @@ pub(crate) enum Origin {
     Host,
     Collected,
     Translation,
+    /// What hosts write to the cache of blocks that are used with one bit a cell, which has its own
+    /// open blocks.
+    Slc,
 }
 
 /// What a program is for, and so which open block it fills.
@@ -24,6 +27,7 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) const HOST: Stream = Stream::host(0);
     pub(crate) const COLLECTED: Stream = Stream::collected(0);
+    pub(crate) const SLC: Stream = Stream { origin: Origin::Slc, group: 0 };
     pub(crate) const TRANSLATION: Stream = Stream { origin: Origin::Translation, group: 0 };
 
     /// What hosts write of a group.
@@ -41,7 +45,7 @@ impl Stream {
     /// Whether it carries what hosts write.
     #[inline]
     pub(crate) fn is_host(self) -> bool {
-        self.origin == Origin::Host
+        matches!(self.origin, Origin::Host | Origin::Slc)
     }
 
     /// Whether it carries what collection moves.
@@ -168,7 +172,7 @@ impl ByHandle {
     fn number(&self, stream: Stream) -> usize {
         let numbers = &self.numbers[usize::from(stream.group)];
         usize::from(match stream.origin {
-            Origin::Host => numbers[0],
+            Origin::Host | Origin::Slc => numbers[0],
             Origin::Collected => numbers[1],
             Origin::Translation => self.translation,
         })

@@ -130,6 +130,7 @@ impl Ftl {
     #[inline]
     pub(crate) fn has_place(&self, plane: Plane, class: u8, stream: Stream) -> bool {
         match &self.scheme {
+            Scheme::Page if self.slc.is_some() => self.has_place_beside_slc(plane, stream),
             Scheme::Page | Scheme::InPlace => self.blocks.can_program(plane, stream),
             Scheme::Hybrid(hybrid) => self.can_program_in_pool(hybrid, plane, class),
         }
@@ -139,6 +140,7 @@ impl Ftl {
     #[inline(never)]
     pub(crate) fn next_page_otherwise(&self, plane: Plane, class: u8, stream: Stream) -> u32 {
         match &self.scheme {
+            Scheme::Page if stream == Stream::SLC => self.next_page_of_slc(plane),
             Scheme::Page => self.blocks.next_page(plane, stream),
             Scheme::InPlace => {
                 let list = self.planes[plane].queues.writes[usize::from(class)];
@@ -159,6 +161,7 @@ impl Ftl {
         pages: u32,
     ) -> Ppn {
         match self.scheme {
+            Scheme::Page if stream == Stream::SLC => self.take_page_of_slc(plane),
             Scheme::Page => {
                 let ppn = self.blocks.take_page(plane, stream);
                 for _ in 1..pages {

@@ -1,0 +1,293 @@
+//! Folding: when a block of the cache is moved to native blocks, and what differs from a collection
+//! of native ones then.
+
+use crate::config::Gc;
+use crate::drive::Drive;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD};
+use crate::ftl::Ftl;
+use crate::ftl::blocks::Stream;
+use crate::ftl::collection;
+use crate::kernel::event::Event;
+use crate::number::{Block, Plane};
+use crate::observe::blame::{FOLDING, GARBAGE_COLLECTION, HolderIndex};
+use mynah_stamp::Span;
+
+impl Ftl {
+    /// Class and holder of what is moved in `plane`.
+    #[inline]
+    pub(in crate::ftl) fn mover(&self, plane: Plane) -> (u8, HolderIndex) {
+        match self.is_folding(plane) {
+            true => (CLASS_FOLD, FOLDING),
+            false => (CLASS_COLLECTION, self.collector),
+        }
+    }
+
+    /// Who makes room for what waits to be programmed in `plane`.
+    #[inline]
+    pub(in crate::ftl) fn room_maker(&self, plane: Plane) -> HolderIndex {
+        if self.is_folding(plane) { FOLDING } else { GARBAGE_COLLECTION }
+    }
+
+    /// Pages of a block that may hold something.
+    pub(in crate::ftl) fn pages_of(&self, block: Block) -> u32 {
+        match &self.slc {
+            Some(slc) if slc.has(block) => slc.pages_per_block(),
+            _ => self.shape.pages_per_block,
+        }
+    }
+
+    /// Moves of `victim` that each page of the host in its plane makes due. A fold that nobody waits
+    /// for has the time that dies have left.
+    pub(in crate::ftl) fn pace_of(&self, plane: Plane, victim: Block) -> u32 {
+        let valid = self.blocks.valid(victim);
+        match &self.slc {
+            Some(slc) if slc.is_folding(plane) => {
+                let free = self.blocks.free_blocks(plane);
+                match slc.planes[plane.index()].bypassed {
+                    true => (slc.fold_beside * f64::from(collection::MOVE)) as u32,
+                    false if slc.may_open(plane, free) => 0,
+                    false => slc.pace(valid),
+                }
+            }
+            Some(slc) if !slc.gc_paced => 0,
+            _ => collection::pace(&self.shape, valid),
+        }
+    }
+
+    /// Whether pages that are moved in `plane` stay in their die.
+    pub(in crate::ftl) fn copies_back(&self, plane: Plane, gc: &Gc) -> bool {
+        match &self.slc {
+            Some(slc) if slc.is_folding(plane) => slc.copyback,
+            _ => gc.copyback,
+        }
+    }
+
+    /// Whether one more erase of `block` is more than it endures.
+    pub(in crate::ftl) fn is_worn_out(&self, block: Block) -> bool {
+        self.blocks.is_worn_out(block) || self.slc.as_ref().is_some_and(|it| it.is_worn_out(block))
+    }
+
+    /// A block of `plane` has been erased, and is given back.
+    pub(in crate::ftl) fn put_free(&mut self, plane: Plane, block: Block) {
+        match &mut self.slc {
+            Some(slc) if slc.has(block) => match slc.erased(plane, block, true) {
+                true => self.blocks.put_free(block),
+                false => self.blocks.erases[block] += 1,
+            },
+            _ => self.blocks.put_free(block),
+        }
+    }
+
+    /// A block of `plane` is used no more.
+    pub(in crate::ftl) fn retire(&mut self, plane: Plane, block: Block) {
+        if let Some(slc) = &mut self.slc
+            && slc.has(block)
+        {
+            slc.erased(plane, block, false);
+        }
+        self.blocks.retire(block);
+    }
+
+    /// Whether what hosts write can be programmed in `plane` now.
+    pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
+        match &self.slc {
+            None => self.blocks.can_program_host(plane),
+            Some(_) => self.has_place_beside_slc(plane, self.host_stream(plane)),
+        }
+    }
+
+    /// Whether native blocks have room for what is folded of `victim`: in the block that takes what
+    /// is moved, or in another, which may be opened.
+    fn can_fold(&self, plane: Plane, victim: Block) -> bool {
+        let next = self.blocks.next_page(plane, Stream::COLLECTED);
+        let left = match next {
+            0 => 0,
+            next => (self.shape.pages_per_block - next) * self.shape.units_per_page,
+        };
+        left >= self.blocks.valid(victim) || self.blocks.may_open(plane, Stream::HOST)
+    }
+
+    /// The block of `plane` that would be folded now; `dynamic`: to win a native block.
+    fn block_to_fold(&self, plane: Plane, dynamic: bool) -> Option<Block> {
+        let slc = self.slc.as_ref()?;
+        slc.victim(plane, &self.blocks, dynamic).filter(|&victim| self.can_fold(plane, victim))
+    }
+
+    /// Whether the cache of `plane` is so full that it is folded whatever the host does.
+    fn wants_fold(&self, plane: Plane) -> bool {
+        let Some(slc) = &self.slc else { return false };
+        let free = self.blocks.free_blocks(plane);
+        if slc.is_filled_to_share(plane, free) {
+            return true;
+        }
+        match slc.direct {
+            true => slc.planes[plane.index()].bypassed && slc.fold_beside > 0.0,
+            false => !slc.may_open(plane, free),
+        }
+    }
+
+    /// Idle checks that were scheduled are no more.
+    pub(in crate::ftl) fn forget_idle_checks(&mut self) {
+        if let Some(slc) = &mut self.slc {
+            slc.planes.iter_mut().for_each(|cache| cache.check = false);
+        }
+    }
+}
+
+impl super::Slc {
+    /// The pace at which a block with so many valid units is folded while the host fills another.
+    fn pace(&self, units: u32) -> u32 {
+        let moves = units.div_ceil(self.shape.units_per_program) + 1;
+        (moves * collection::MOVE).div_ceil(self.pages.max(1))
+    }
+
+    /// Whether so much of what the cache of `plane` could hold now is filled that it is folded
+    /// beside the host's work.
+    fn is_filled_to_share(&self, plane: Plane, free: usize) -> bool {
+        if self.fold_from >= 1.0 {
+            return false;
+        }
+        let cache = &self.planes[plane.index()];
+        let filled = cache.closed.len() as f64;
+        filled >= self.fold_from * (filled + f64::from(self.blocks_to_open(plane, free))).max(1.0)
+    }
+
+    /// Blocks of `plane` that could still be opened.
+    pub(super) fn blocks_to_open(&self, plane: Plane, free: usize) -> u32 {
+        let cache = &self.planes[plane.index()];
+        let limit = self.dynamic * (free as f64 + f64::from(cache.dynamic));
+        let limit = (limit as u32).min(self.dynamic_max);
+        let native = limit.saturating_sub(cache.dynamic).min(free.saturating_sub(self.left) as u32);
+        cache.free.len() as u32 + native
+    }
+}
+
+impl Drive {
+    /// Starts to fold a block of the cache of `plane`, or to collect one of its native blocks, if
+    /// that is due.
+    #[inline(never)]
+    pub(in crate::ftl) fn fold_or_collect(&mut self, plane: Plane) {
+        if !self.ftl.planes[plane].collection.is_over() || self.flash.is_dead(plane) {
+            return;
+        }
+        self.await_idleness(plane);
+        let Some(slc) = &self.ftl.slc else { return };
+        let free = self.ftl.blocks.free_blocks(plane);
+        let least = match slc.is_empty_of_closed(plane) {
+            true => self.ftl.blocks.start,
+            false => self.ftl.blocks.start.max(slc.left_by_host + 1),
+        };
+        let nothing_folds = slc.is_empty_of_closed(plane);
+        if free < least {
+            self.win_native_block(plane);
+        }
+        if self.ftl.planes[plane].collection.is_over() && self.ftl.wants_fold(plane) {
+            match self.ftl.block_to_fold(plane, false) {
+                Some(block) => self.fold(plane, block),
+                None if nothing_folds || free < least => {}
+                None => self.win_native_block(plane),
+            }
+        }
+    }
+
+    /// Native blocks of `plane` are short: wins one where the least has to be moved, of the cache or
+    /// of native blocks.
+    fn win_native_block(&mut self, plane: Plane) {
+        let fold = self.ftl.block_to_fold(plane, true);
+        if let Some(block) = fold
+            && self.ftl.blocks.valid(block) <= self.ftl.blocks.fewest_valid(plane)
+        {
+            return self.fold(plane, block);
+        }
+        if self.ftl.blocks.free_blocks(plane) >= self.ftl.blocks.start {
+            // They are short of what folding needs alone.
+            return match self.ftl.blocks.take_victim(plane) {
+                Some(victim) => self.collect_block(plane, victim),
+                None => fold.into_iter().for_each(|block| self.fold(plane, block)),
+            };
+        }
+        if self.ftl.blocks.is_anything_worth_collecting(plane) {
+            return self.collect_if_allowed(plane);
+        }
+        match fold.or_else(|| self.ftl.block_to_fold(plane, false)) {
+            Some(block) => self.fold(plane, block),
+            None => self.collect_if_allowed(plane),
+        }
+    }
+
+    /// Starts to move what is valid in a block of the cache, unless as many as may be are being
+    /// folded: then the plane has its turn when one of them ends.
+    fn fold(&mut self, plane: Plane, block: Block) {
+        let now = self.kernel.now;
+        let Some(slc) = &mut self.ftl.slc else { return };
+        if slc.fold_blocks < self.shape.planes as usize {
+            let folds = |&at: &Plane| slc.is_folding(at) && !self.flash.is_dead(at);
+            if self.shape.all_planes().filter(folds).count() >= slc.fold_blocks {
+                return;
+            }
+        }
+        slc.begin_fold(plane, block, now);
+        self.collect_block(plane, block);
+    }
+
+    /// A fold has ended: the next plane that waits for its turn has it.
+    pub(in crate::ftl) fn fold_next(&mut self, after: Plane) {
+        let Some(slc) = &self.ftl.slc else { return };
+        if slc.fold_blocks >= self.shape.planes as usize {
+            return;
+        }
+        let planes = self.shape.planes;
+        for step in 1..planes {
+            self.fold_or_collect(Plane((after.0 + step) % planes));
+        }
+    }
+
+    /// Has it looked after a while whether the drive is idle, if `plane` has something to fold.
+    fn await_idleness(&mut self, plane: Plane) {
+        let Some((slc, config)) = self.ftl.slc.as_mut().zip(self.config.slc.as_ref()) else {
+            return;
+        };
+        let now = self.kernel.now;
+        let cache = &mut slc.planes[plane.index()];
+        if slc.idle_share > 0.0 && !cache.check && !cache.closed.is_empty() {
+            cache.check = true;
+            // Of a plane that has just folded in idle time the rest comes after it.
+            let spent = now.since(cache.began);
+            let rest = match cache.folds_idly {
+                true => spent.as_ps() as f64 * (1.0 - slc.idle_share) / slc.idle_share,
+                false => 0.0,
+            };
+            cache.folds_idly = false;
+            let due = (slc.last_command + config.idle_after).max(now + Span::from_ps(rest as u64));
+            self.kernel.events.push(due, Event::FoldCheck { plane });
+        }
+    }
+
+    /// Folds a block of `plane` if no command has come for long enough.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fold_check(&mut self, plane: Plane) {
+        let Some((slc, config)) = self.ftl.slc.as_mut().zip(self.config.slc.as_ref()) else {
+            return;
+        };
+        let due = slc.last_command + config.idle_after;
+        if due > self.kernel.now {
+            // One has come since.
+            return self.kernel.events.push(due, Event::FoldCheck { plane });
+        }
+        slc.planes[plane.index()].check = false;
+        if !self.ftl.planes[plane].collection.is_over()
+            || self.ftl.planes[plane].read_only
+            || self.flash.is_dead(plane)
+        {
+            return;
+        }
+        if let Some(block) = self.ftl.block_to_fold(plane, false) {
+            self.fold(plane, block);
+            if let Some(slc) = &mut self.ftl.slc {
+                let folds = slc.is_folding(plane);
+                slc.planes[plane.index()].folds_idly = folds;
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! A write cache of blocks that are used with one bit a cell (pSLC): which blocks are, how full they
+//! are, and which of them is folded, that is moved to native blocks, next.
+//!
+//! A block is used with one bit from when it is opened for the cache until it is erased. It then has
+//! a page for each word line: the first of its PPNs, the rest hold nothing. Folding is a collection
+//! ([`super::collection`]) whose victim is such a block, of a scheduling class and a holder of its own.
+
+mod fold;
+mod state;
+
+use crate::config::{Config, Evict, FoldWay, SlcCache, WhenFull};
+use crate::ftl::Ftl;
+use crate::ftl::blocks::{Blocks, Frontier, Stream};
+use crate::number::{Block, Plane, Ppn};
+use crate::space::Shape;
+use mynah_stamp::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// The cache of one plane.
+#[derive(Clone, Serialize, Deserialize)]
+struct PlaneCache {
+    /// Erased blocks that are only ever used with one bit.
+    free: VecDeque<Block>,
+    /// The block that is filled, or `NONE`; its next page.
+    open: Frontier,
+    /// Full blocks, in the order in which they were filled.
+    closed: VecDeque<Block>,
+    /// The block that is being folded, or `NONE`.
+    folding: Block,
+    /// When that began.
+    began: Time,
+    /// Blocks of the cache that become native ones when they are erased, the open one and the one
+    /// that is folded included.
+    dynamic: u32,
+    /// Blocks that are only ever used with one bit and work.
+    fixed: u32,
+    /// A check whether the drive is idle is scheduled; and whether what is folded, or was last, is
+    /// because it was.
+    check: bool,
+    folds_idly: bool,
+    /// It was full, and the drive has not been idle since: hosts' writes go past it.
+    bypassed: bool,
+}
+
+/// The cache.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Slc {
+    shape: Shape,
+    /// Pages of a block with one bit.
+    pages: u32,
+    direct: bool,
+    fifo: bool,
+    copyback: bool,
+    /// The share of blocks without native data that may be used, and the most of a plane.
+    dynamic: f64,
+    dynamic_max: u32,
+    /// Free blocks of a plane that the cache leaves, and that hosts leave as long as there is
+    /// something to fold.
+    left: usize,
+    left_by_host: usize,
+    fold_from: f64,
+    fold_beside: f64,
+    /// Blocks that may be folded at a time.
+    fold_blocks: usize,
+    idle_share: f64,
+    idle_after: Span,
+    /// Whether collection of native blocks keeps pace with hosts.
+    gc_paced: bool,
+    planes: Vec<PlaneCache>,
+    /// Whether each block is used with one bit now, and whether it always is.
+    is_slc: Vec<bool>,
+    is_static: Vec<bool>,
+    /// Erases of each block after it was used with one bit; how many it endures.
+    erases: Vec<u32>,
+    endurance: Option<u32>,
+    /// When a command came last.
+    last_command: Time,
+}
+
+impl Slc {
+    /// The cache of a new drive: its static blocks are no longer among the free ones.
+    pub(super) fn new(config: &Config, shape: &Shape, blocks: &mut Blocks) -> Option<Slc> {
+        let cache: SlcCache = config.slc?;
+        let per_plane = shape.blocks_per_plane;
+        let count = (shape.planes * per_plane) as usize;
+        let mut is_static = vec![false; count];
+        let kept = cache.kept_blocks(per_plane) as usize;
+        let reserve = config.gc.reserve_blocks as usize;
+        let planes = shape.all_planes().map(|plane| {
+            let fixed = cache.static_blocks(per_plane);
+            let free: VecDeque<Block> =
+                (0..fixed).filter_map(|_| blocks.free[plane].pop_front()).collect();
+            free.iter().for_each(|&block| is_static[block] = true);
+            PlaneCache {
+                free,
+                open: Frontier { block: Block::NONE, next_page: 0 },
+                closed: VecDeque::new(),
+                folding: Block::NONE,
+                began: Time::ZERO,
+                dynamic: 0,
+                fixed,
+                check: false,
+                folds_idly: false,
+                bypassed: false,
+            }
+        });
+        let planes = planes.collect();
+        if is_static.contains(&true) {
+            blocks.set_apart(&is_static);
+        }
+        Some(Slc {
+            shape: *shape,
+            pages: shape.pages_per_block / config.flash.cell.bits(),
+            direct: cache.when_full == WhenFull::Direct,
+            fifo: cache.evict == Evict::Fifo,
+            copyback: cache.fold == FoldWay::Copyback,
+            dynamic: cache.dynamic,
+            dynamic_max: cache.dynamic_blocks(per_plane),
+            left: blocks.start.max(reserve + kept),
+            left_by_host: reserve + kept,
+            fold_from: cache.fold_from,
+            fold_beside: cache.fold_beside,
+            fold_blocks: cache.fold_blocks.map_or(usize::MAX, |blocks| blocks as usize),
+            idle_share: cache.idle_share,
+            idle_after: cache.idle_after,
+            gc_paced: config.gc.paced,
+            planes,
+            is_slc: is_static.clone(),
+            is_static,
+            erases: vec![0; count],
+            endurance: cache.endurance,
+            last_command: Time::ZERO,
+        })
+    }
+
+    /// Whether the data of a block are one bit a cell.
+    #[inline]
+    pub(crate) fn has(&self, block: Block) -> bool {
+        self.is_slc[block]
+    }
+
+    /// Pages that a block has with one bit a cell.
+    pub(crate) fn pages_per_block(&self) -> u32 {
+        self.pages
+    }
+
+    /// Whether a block of `plane` may be taken out of the native ones.
+    fn may_take_native(&self, plane: Plane, free: usize) -> bool {
+        let dynamic = self.planes[plane.index()].dynamic;
+        let room = self.dynamic * (free as f64 + f64::from(dynamic));
+        dynamic < self.dynamic_max && f64::from(dynamic + 1) <= room && free > self.left
+    }
+
+    /// Whether another block of `plane` may be opened, where so many native ones are free.
+    fn may_open(&self, plane: Plane, free: usize) -> bool {
+        !self.planes[plane.index()].free.is_empty() || self.may_take_native(plane, free)
+    }
+
+    /// Whether a page can be programmed in `plane`.
+    fn has_room(&self, plane: Plane, free: usize) -> bool {
+        let cache = &self.planes[plane.index()];
+        let open = cache.open;
+        let has_page = open.block != Block::NONE && open.next_page < self.pages;
+        !cache.bypassed && (has_page || self.may_open(plane, free))
+    }
+
+    /// Whether there is nothing to fold in `plane`, and nothing is folded.
+    fn is_empty_of_closed(&self, plane: Plane) -> bool {
+        let cache = &self.planes[plane.index()];
+        cache.closed.is_empty() && cache.folding == Block::NONE
+    }
+
+    /// The page of its block that is programmed next in `plane`.
+    fn next_page(&self, plane: Plane) -> u32 {
+        match self.planes[plane.index()].open.next_page {
+            page if page == self.pages => 0,
+            page => page,
+        }
+    }
+
+    /// Takes the next page of `plane`; returns its first PPN.
+    fn take_page(&mut self, plane: Plane, blocks: &mut Blocks) -> Ppn {
+        let pages = self.pages;
+        let cache = &mut self.planes[plane.index()];
+        if cache.open.block == Block::NONE || cache.open.next_page == pages {
+            if cache.open.block != Block::NONE {
+                cache.closed.push_back(cache.open.block);
+            }
+            let block = match cache.free.pop_front() {
+                Some(block) => block,
+                None => {
+                    cache.dynamic += 1;
+                    blocks.take_free(plane).expect("a free block")
+                }
+            };
+            self.is_slc[block] = true;
+            cache.open = Frontier { block, next_page: 0 };
+        }
+        let open = &mut cache.open;
+        let ppn =
+            self.shape.first_ppn_of_block(open.block) + open.next_page * self.shape.units_per_page;
+        open.next_page += 1;
+        let is_full = open.next_page == pages;
+        if self.direct && is_full && !self.may_open(plane, blocks.free_blocks(plane)) {
+            self.planes[plane.index()].bypassed = true;
+        }
+        ppn
+    }
+
+    /// The full block of `plane` that is folded next, if there is one; `dynamic`: of those that become
+    /// native ones.
+    fn victim(&self, plane: Plane, blocks: &Blocks, dynamic: bool) -> Option<Block> {
+        let closed = self.planes[plane.index()].closed.iter().copied();
+        let mut closed = closed.filter(|&block| !dynamic || !self.is_static[block]);
+        match self.fifo {
+            true => closed.next(),
+            false => closed.min_by_key(|&block| blocks.valid(block)),
+        }
+    }
+
+    /// A block of `plane` is folded from `now` on.
+    fn begin_fold(&mut self, plane: Plane, block: Block, now: Time) {
+        let cache = &mut self.planes[plane.index()];
+        cache.closed.retain(|&it| it != block);
+        (cache.folding, cache.began) = (block, now);
+    }
+
+    /// The fold of a block was broken off: it is the next to be folded.
+    pub(super) fn put_back(&mut self, plane: Plane, block: Block) {
+        let cache = &mut self.planes[plane.index()];
+        cache.folding = Block::NONE;
+        cache.closed.push_front(block);
+    }
+
+    /// Whether a block of `plane` is being folded.
+    pub(crate) fn is_folding(&self, plane: Plane) -> bool {
+        self.planes[plane.index()].folding != Block::NONE
+    }
+
+    /// A command has come.
+    fn note_command(&mut self, now: Time) {
+        if now.since(self.last_command) >= self.idle_after {
+            self.planes.iter_mut().for_each(|cache| cache.bypassed = false);
+        }
+        self.last_command = now;
+    }
+
+    /// Whether one more erase after use with one bit is more than `block` endures.
+    fn is_worn_out(&self, block: Block) -> bool {
+        self.endurance.is_some_and(|cycles| self.erases[block] >= cycles)
+    }
+
+    /// A block has been erased, or is retired: returns whether it is one of the native ones now.
+    fn erased(&mut self, plane: Plane, block: Block, works: bool) -> bool {
+        self.erases[block] += 1;
+        let cache = &mut self.planes[plane.index()];
+        cache.folding = Block::NONE;
+        match (self.is_static[block], works) {
+            (true, true) => cache.free.push_back(block),
+            (true, false) => {
+                cache.fixed -= 1;
+                self.is_slc[block] = false;
+            }
+            (false, _) => {
+                cache.dynamic -= 1;
+                self.is_slc[block] = false;
+            }
+        }
+        !self.is_static[block]
+    }
+
+    /// Blocks of `plane` that are used with one bit and are neither open nor being folded.
+    pub(crate) fn at_rest(&self, plane: Plane) -> impl Iterator<Item = Block> + '_ {
+        let cache = &self.planes[plane.index()];
+        cache.free.iter().chain(&cache.closed).copied()
+    }
+
+    /// Whether a block only ever serves the cache.
+    pub(crate) fn is_static(&self, block: Block) -> bool {
+        self.is_static[block] && self.is_slc[block]
+    }
+
+    /// Blocks of the cache of `plane`: those that are always, and those that become native ones.
+    pub(crate) fn counts(&self, plane: Plane) -> (u32, u32) {
+        let cache = &self.planes[plane.index()];
+        (cache.fixed, cache.dynamic)
+    }
+
+    /// The block of `plane` that is filled, and the pages of it that are.
+    pub(crate) fn open(&self, plane: Plane) -> Frontier {
+        self.planes[plane.index()].open
+    }
+}
+
+impl Ftl {
+    /// A command has come.
+    #[inline(always)]
+    pub(crate) fn note_command(&mut self, now: Time) {
+        if let Some(slc) = &mut self.slc {
+            slc.note_command(now);
+        }
+    }
+
+    /// Whether what is at `ppn` is one bit a cell.
+    #[inline(always)]
+    pub(crate) fn is_slc(&self, ppn: Ppn) -> bool {
+        self.slc.is_some() && self.is_in_slc_block(ppn)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_in_slc_block(&self, ppn: Ppn) -> bool {
+        let block = self.shape.block_of_ppn(ppn);
+        self.slc.as_ref().is_some_and(|slc| slc.has(block))
+    }
+
+    /// Which blocks the next page of what hosts write goes to in `plane`.
+    #[inline(always)]
+    pub(crate) fn host_stream(&self, plane: Plane) -> Stream {
+        match &self.slc {
+            None => Stream::HOST,
+            Some(slc) => self.host_stream_beside(slc, plane),
+        }
+    }
+
+    #[inline(never)]
+    fn host_stream_beside(&self, slc: &Slc, plane: Plane) -> Stream {
+        let free = self.blocks.free_blocks(plane);
+        if slc.has_room(plane, free) {
+            return Stream::SLC;
+        }
+        let direct = slc.direct || slc.is_empty_of_closed(plane);
+        if direct && self.may_write_natively(slc, plane) { Stream::HOST } else { Stream::SLC }
+    }
+
+    /// Whether what hosts write may go to native blocks of `plane`: as long as there is something to
+    /// fold, the blocks that this needs stay free.
+    fn may_write_natively(&self, slc: &Slc, plane: Plane) -> bool {
+        let free = self.blocks.free_blocks(plane);
+        let can_open = slc.is_empty_of_closed(plane) || free > slc.left_by_host;
+        let page = self.blocks.next_page(plane, Stream::HOST);
+        self.blocks.can_program(plane, Stream::HOST) && (page > 0 || can_open)
+    }
+
+    /// Whether a page for the cache, or for native blocks beside it, can be programmed.
+    pub(crate) fn has_place_beside_slc(&self, plane: Plane, stream: Stream) -> bool {
+        let slc = self.slc.as_ref().expect("a cache");
+        if stream == Stream::SLC {
+            return slc.has_room(plane, self.blocks.free_blocks(plane));
+        }
+        match stream.is_host() {
+            true => self.may_write_natively(slc, plane),
+            false => self.blocks.can_program(plane, stream),
+        }
+    }
+
+    /// The page offset of the next program of the cache.
+    pub(crate) fn next_page_of_slc(&self, plane: Plane) -> u32 {
+        self.slc.as_ref().map_or(0, |slc| slc.next_page(plane))
+    }
+
+    /// Takes the next page of the cache; returns its first PPN.
+    pub(crate) fn take_page_of_slc(&mut self, plane: Plane) -> Ppn {
+        let slc = self.slc.as_mut().expect("a cache");
+        slc.take_page(plane, &mut self.blocks)
+    }
+
+    /// A collection of `block` was broken off: it may be collected again.
+    pub(crate) fn put_back(&mut self, block: Block) {
+        match &mut self.slc {
+            Some(slc) if slc.has(block) => slc.put_back(self.shape.plane_of_block(block), block),
+            _ => self.blocks.put_back(block),
+        }
+    }
+
+    /// Whether what is collected in `plane` is folded.
+    #[inline]
+    pub(crate) fn is_folding(&self, plane: Plane) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.is_folding(plane))
+    }
+
+    /// Units that one program of `stream` takes.
+    #[inline]
+    pub(crate) fn units_per_program(&self, stream: Stream) -> u32 {
+        if stream == Stream::SLC { self.shape.units_per_page } else { self.shape.units_per_program }
+    }
+
+    /// Pages that one program of `stream` takes, from page `page` of its block on.
+    #[inline]
+    pub(crate) fn pages_in_program(&self, stream: Stream, page: u32) -> u32 {
+        if stream == Stream::SLC { 1 } else { self.shape.pages_in_program(page) }
+    }
+}

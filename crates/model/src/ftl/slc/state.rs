@@ -1,0 +1,112 @@
+//! The cache as bytes and as numbers: saved, restored, hashed, and how full it is.
+
+use super::Slc;
+use crate::ftl::Ftl;
+use crate::ftl::blocks::Frontier;
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::hash::StateHash;
+use crate::number::{Block, Plane};
+use crate::observe::slc::SlcState;
+use std::collections::VecDeque;
+
+impl Slc {
+    /// Adds which blocks are what.
+    pub(in crate::ftl) fn hash(&self, hash: &mut StateHash) {
+        for cache in &self.planes {
+            for &block in cache.free.iter().chain(&cache.closed) {
+                hash.add(block.0);
+            }
+            hash.add(cache.open.block.0);
+            hash.add(cache.open.next_page);
+            hash.add(cache.dynamic);
+        }
+    }
+
+    /// Nothing is being folded.
+    pub(in crate::ftl) fn save(&self, out: &mut Writer<'_>) {
+        for cache in &self.planes {
+            out.numbers(cache.free.iter().map(|block| block.0));
+            out.numbers(cache.closed.iter().map(|block| block.0));
+            out.numbers([cache.open.block.0.wrapping_add(1), cache.open.next_page].into_iter());
+            out.number(cache.fixed.into());
+        }
+        out.numbers(self.erases.iter().copied());
+    }
+
+    /// Takes what [`Slc::save`] wrote.
+    pub(in crate::ftl) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let (shape, blocks) = (self.shape, self.is_slc.len() as u32);
+        let damaged = || StateError::Damaged("a block of the SLC cache".into());
+        self.is_slc.copy_from_slice(&self.is_static);
+        for plane in shape.all_planes() {
+            let mut list = |what| -> Result<VecDeque<Block>, StateError> {
+                let list = input.numbers(what, shape.blocks_per_plane as usize, blocks)?;
+                let list: VecDeque<Block> = list.into_iter().map(Block).collect();
+                let fits = |&block: &Block| shape.plane_of_block(block) == plane;
+                list.iter().all(fits).then_some(list).ok_or_else(damaged)
+            };
+            let (free, closed) =
+                (list("free blocks of the SLC cache")?, list("blocks of the SLC cache")?);
+            let open = input.all("the open block of the SLC cache", 2, blocks + 1)?;
+            let open = Frontier { block: Block(open[0].wrapping_sub(1)), next_page: open[1] };
+            let is_open = open.block != Block::NONE;
+            let fixed = u32::try_from(input.number()?).map_err(|_| damaged())?;
+            if open.next_page > self.pages
+                || is_open && shape.plane_of_block(open.block) != plane
+                || !free.iter().all(|&block| self.is_static[block])
+            {
+                return Err(damaged());
+            }
+            let in_use = closed.iter().copied().chain(is_open.then_some(open.block));
+            let mut dynamic = 0;
+            for block in in_use {
+                dynamic += u32::from(!self.is_static[block]);
+                self.is_slc[block] = true;
+            }
+            let cache = &mut self.planes[plane.index()];
+            (cache.free, cache.closed, cache.open) = (free, closed, open);
+            (cache.dynamic, cache.fixed) = (dynamic, fixed);
+        }
+        self.erases = input.words("erases of the SLC cache", self.erases.len())?;
+        Ok(())
+    }
+
+    /// Every block that is used with one bit now.
+    pub(in crate::ftl) fn all(&self) -> impl Iterator<Item = Block> + '_ {
+        (0..).map(Block).zip(&self.is_slc).filter(|(_, is)| **is).map(|(block, _)| block)
+    }
+}
+
+impl Ftl {
+    /// How full the cache is; `None` without one.
+    pub(crate) fn slc_state(&self) -> Option<SlcState> {
+        let slc = self.slc.as_ref()?;
+        let page = u64::from(self.shape.page_bytes);
+        let block = u64::from(slc.pages) * page;
+        let mut state = SlcState::default();
+        for plane in self.shape.all_planes() {
+            let free = self.blocks.free_blocks(plane);
+            let cache = &slc.planes[plane.index()];
+            let folding = Some(cache.folding).filter(|&block| block != Block::NONE);
+            let full = cache.closed.iter().copied().chain(folding);
+            state.filled_bytes += full.clone().count() as u64 * block;
+            let open = Some(cache.open).filter(|open| open.block != Block::NONE);
+            let used = open.map_or(0, |open| u64::from(open.next_page) * page);
+            state.filled_bytes += used;
+            let valid = full.chain(open.map(|open| open.block));
+            let units: u64 = valid.map(|block| u64::from(self.blocks.valid(block))).sum();
+            state.valid_bytes += units * u64::from(self.shape.unit_bytes);
+            state.room_bytes += u64::from(slc.blocks_to_open(plane, free)) * block
+                + open.map_or(0, |_| block - used);
+        }
+        Some(state)
+    }
+
+    /// Blocks of `plane` that belong to the cache, each once.
+    pub(in crate::ftl) fn slc_blocks(&self, plane: Plane) -> Vec<Block> {
+        let Some(slc) = &self.slc else { return vec![] };
+        let open = slc.open(plane).block;
+        slc.at_rest(plane).chain(Some(open).filter(|&open| open != Block::NONE)).collect()
+    }
+}
