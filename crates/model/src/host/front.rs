@@ -361,12 +361,12 @@ impl Drive {
     pub(crate) fn firmware_done(&mut self, command: CommandIndex) {
         let now = self.kernel.now;
         self.host.commands[command].end_stage(Stage::Firmware, now);
-        self.ftl.note_command(now);
         self.execute(command);
     }
 
     #[inline(always)]
     fn execute(&mut self, command: CommandIndex) {
+        self.ftl.note_command(self.kernel.now);
         match self.host.commands[command].request.operation {
             Operation::Read => self.begin_read(command),
             Operation::Write | Operation::WriteThrough => self.begin_write(command),

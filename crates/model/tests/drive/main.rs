@@ -16,6 +16,7 @@
 //! - `cache`, `warm_partial`: the cache and its DRAM, in numbers; as it is found;
 //! - `hybrid`, `large_units`: mappings other than by page;
 //! - `pairs`: key-value namespaces: exact times, the index, capacity, and any sequence of commands;
+//! - `slc`: a write cache of blocks with one bit a cell: cliffs, plateaus, what it costs;
 //! - `refused`: drives that cannot be built;
 //! - `saved_state`: a drive that is saved and restored goes on as it was;
 //! - `lints`: what clippy has to find, when it runs.
@@ -46,6 +47,7 @@ mod renewal;
 mod saved_state;
 mod scheduling;
 mod sequential;
+mod slc;
 mod superblocks;
 mod support;
 mod warm_partial;

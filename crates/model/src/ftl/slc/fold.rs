@@ -44,7 +44,7 @@ impl Ftl {
             Some(slc) if slc.is_folding(plane) => {
                 let free = self.blocks.free_blocks(plane);
                 match slc.planes[plane.index()].bypassed {
-                    true => (slc.fold_beside * f64::from(collection::MOVE)) as u32,
+                    true => slc.pace_beside(valid),
                     false if slc.may_open(plane, free) => 0,
                     false => slc.pace(valid),
                 }
@@ -139,6 +139,13 @@ impl super::Slc {
     fn pace(&self, units: u32) -> u32 {
         let moves = units.div_ceil(self.shape.units_per_program) + 1;
         (moves * collection::MOVE).div_ceil(self.pages.max(1))
+    }
+
+    /// The pace at which a block with so many valid units is folded beside writes past the cache. The
+    /// erase counts as a move, as everywhere.
+    fn pace_beside(&self, units: u32) -> u32 {
+        let moves = f64::from(units.div_ceil(self.shape.units_per_program).max(1));
+        (self.fold_beside * f64::from(collection::MOVE) * (moves + 1.0) / moves) as u32
     }
 
     /// Whether so much of what the cache of `plane` could hold now is filled that it is folded
