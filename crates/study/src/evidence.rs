@@ -7,13 +7,17 @@
 //!
 //! This module fits nothing: which figures a drive was fitted to is what the file says.
 
+mod fill;
+mod fill_picture;
 mod picture;
 mod table;
 
+use fill::{Completions, Curve};
+pub use fill_picture::{FillPicture, fill_picture};
 pub use picture::{Picture, picture};
 pub use table::{Checks, Paint, json, text};
 
-use mynah_drive_file::units::{Bandwidth, Duration, Fraction, Iops};
+use mynah_drive_file::units::{Bandwidth, Bytes, Duration, Fraction, Iops};
 use mynah_drive_file::{self as drive, shipped};
 use mynah_lab::experiment::Precondition;
 use mynah_lab::runner::SharedStates;
@@ -71,9 +75,13 @@ pub struct Measurement {
     /// Where in the source: a page, a table, a file.
     #[serde(default)]
     pub at: String,
-    /// Whether the drive was fitted to these figures.
+    /// Whether the drive was fitted to these figures, or to which of them.
     #[serde(default)]
-    pub fitted: bool,
+    pub fitted: Fitted,
+    /// The drive is run with so many times fewer blocks, and what was written counts so many times:
+    /// a curve over what was written scales.
+    #[serde(default)]
+    pub shrink: Option<u32>,
     /// Why the drive misses some of them.
     #[serde(default)]
     pub miss: String,
@@ -87,10 +95,37 @@ pub struct Measurement {
     within: BTreeMap<Figure, Fraction>,
 }
 
+/// Which of a measurement's figures the drive was fitted to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Fitted {
+    /// All of them, or none.
+    All(bool),
+    Some(Vec<Figure>),
+}
+
+impl Default for Fitted {
+    fn default() -> Fitted {
+        Fitted::All(false)
+    }
+}
+
+impl Fitted {
+    /// Whether the drive was fitted to a figure.
+    pub fn has(&self, figure: Figure) -> bool {
+        match self {
+            Fitted::All(all) => *all,
+            Fitted::Some(some) => some.contains(&figure),
+        }
+    }
+}
+
 /// The state that a drive starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
+    /// Nothing has been written.
+    None,
     /// Written once, in order.
     Fill,
     /// As after a long time of the load's own writes: what `mynah sim` starts from by default.
@@ -105,6 +140,7 @@ impl Start {
 
     const fn precondition(self) -> Precondition {
         match self {
+            Start::None => Precondition::None,
             Start::Fill => Precondition::Fill,
             Start::Steady => Precondition::Steady,
         }
@@ -129,6 +165,20 @@ pub enum Figure {
     /// 99.9th percentile of the latency, in nanoseconds.
     #[serde(rename = "p99.9")]
     P999,
+    /// Of a drive that is written from one end to the other: what had been written when throughput
+    /// first fell, in bytes,
+    Cliff,
+    /// and the second time.
+    #[serde(rename = "second-cliff")]
+    SecondCliff,
+    /// Bytes per second before the first cliff,
+    First,
+    /// after it,
+    Second,
+    /// after the second,
+    Third,
+    /// and over the whole.
+    Average,
 }
 
 impl Figure {
@@ -141,14 +191,38 @@ impl Figure {
             Figure::P50 => "p50",
             Figure::P99 => "p99",
             Figure::P999 => "p99.9",
+            Figure::Cliff => "cliff",
+            Figure::SecondCliff => "second-cliff",
+            Figure::First => "first",
+            Figure::Second => "second",
+            Figure::Third => "third",
+            Figure::Average => "average",
         }
     }
 
-    /// In which unit its numbers are: a second's requests, a second's bytes, or nanoseconds.
+    /// Whether it is one of the curve over what was written.
+    const fn is_of_curve(self) -> bool {
+        matches!(
+            self,
+            Figure::Cliff
+                | Figure::SecondCliff
+                | Figure::First
+                | Figure::Second
+                | Figure::Third
+                | Figure::Average
+        )
+    }
+
+    /// In which unit its numbers are: a second's requests, a second's bytes, bytes, or nanoseconds.
     pub const fn unit(self) -> &'static str {
         match self {
             Figure::Iops => "1/s",
-            Figure::Bandwidth => "B/s",
+            Figure::Bandwidth
+            | Figure::First
+            | Figure::Second
+            | Figure::Third
+            | Figure::Average => "B/s",
+            Figure::Cliff | Figure::SecondCliff => "B",
             Figure::Mean | Figure::P50 | Figure::P99 | Figure::P999 => "ns",
         }
     }
@@ -156,7 +230,8 @@ impl Figure {
     fn read(self, text: &str) -> Result<f64, String> {
         let number = match self {
             Figure::Iops => text.parse::<Iops>().map(|iops| iops.0 as f64),
-            Figure::Bandwidth => text.parse::<Bandwidth>().map(|rate| rate.0 as f64),
+            Figure::Cliff | Figure::SecondCliff => text.parse::<Bytes>().map(|it| it.0 as f64),
+            _ if self.unit() == "B/s" => text.parse::<Bandwidth>().map(|rate| rate.0 as f64),
             _ => text.parse::<Duration>().map(|time| time.0.as_ns_f64()),
         };
         number.map_err(|error| error.to_string())
@@ -176,6 +251,8 @@ impl Figure {
             Figure::P50 => percentile(|latency| latency.percentiles.p50),
             Figure::P99 => percentile(|latency| latency.percentiles.p99),
             Figure::P999 => percentile(|latency| latency.percentiles.p99_9),
+            // They are of the curve.
+            _ => f64::NAN,
         }
     }
 }
@@ -209,6 +286,8 @@ pub struct Compared {
     pub here: f64,
     /// How far it may be off, relative to what was published.
     pub tolerance: f64,
+    /// Whether the drive was fitted to it.
+    pub fitted: bool,
 }
 
 impl Compared {
@@ -272,11 +351,16 @@ impl Evidence {
         changes: &[String],
         shared: &SharedStates,
     ) -> Result<Vec<Compared>, SimulationError> {
-        let flow = measurement.run(name_or_path, changes, shared)?;
+        let (flow, curve) = measurement.run(name_or_path, changes, shared)?;
+        let here = |figure: Figure| match &curve {
+            Some(curve) if figure.is_of_curve() => curve.figure(figure),
+            _ => figure.of(&flow),
+        };
         let each = |(figure, published): (&Figure, &Published)| Compared {
             figure: *figure,
             published: published.ends(*figure).expect("checked when it was read"),
-            here: figure.of(&flow),
+            here: here(*figure),
+            fitted: measurement.fitted.has(*figure),
             tolerance: self.tolerance(measurement, *figure).expect("checked when it was read"),
         };
         Ok(measurement.figures.iter().map(each).collect())
@@ -284,22 +368,41 @@ impl Evidence {
 }
 
 impl Measurement {
-    /// Runs the load on the drive, and returns the flow's result.
+    /// Runs the load on the drive, and returns the flow's result, and the curve over what was written
+    /// if a figure is of that.
     fn run(
         &self,
         name_or_path: &str,
         changes: &[String],
         shared: &SharedStates,
-    ) -> Result<Flow, SimulationError> {
-        let changes: Vec<String> = self.set.iter().chain(changes).cloned().collect();
+    ) -> Result<(Flow, Option<Curve>), SimulationError> {
+        let mut changes: Vec<String> = self.set.iter().chain(changes).cloned().collect();
+        let mut scale = 1.0;
+        if let Some(times) = self.shrink {
+            let blocks = drive::load(name_or_path, &changes)?.config.geometry.blocks_per_plane;
+            let fewer = blocks.div_ceil(times.max(1));
+            changes.push(format!("geometry.blocks_per_plane={fewer}"));
+            scale = f64::from(blocks) / f64::from(fewer);
+        }
         let mut simulation = Simulation::on_changed(name_or_path, &changes)?
             .precondition(self.start.precondition())
             .flow("load", &format!("{} {}", self.load, self.length))?;
         simulation.options.ramp_time = self.ramp_time.unwrap_or_default().0;
         simulation.options.keep_little();
         simulation.options.shared = Some(shared.clone());
+        let completions = Completions::default();
+        let has_curve = self.figures.keys().any(|figure| figure.is_of_curve());
+        if has_curve {
+            simulation.rows = Some(completions.sink());
+        }
         let mut result = simulation.run()?.result;
-        Ok(result.flows.remove(0))
+        let flow = result.flows.remove(0);
+        let sides = flow.sides();
+        let (ios, bytes) = sides.iter().fold((0, 0.0), |(ios, bytes), (_, side)| {
+            (ios + side.ios, bytes + side.bw_bytes_per_s / side.iops.max(1.0) * side.ios as f64)
+        });
+        let curve = || completions.curve(bytes / ios.max(1) as f64, scale);
+        Ok((flow, has_curve.then(curve).flatten()))
     }
 
     /// The value of an option of the load.
@@ -373,8 +476,13 @@ mod tests {
 
     #[test]
     fn deviations_count_from_the_nearer_end_of_what_was_published() {
-        let at =
-            |here| Compared { figure: Figure::Mean, published: [8e3, 10e3], here, tolerance: 0.1 };
+        let at = |here| Compared {
+            figure: Figure::Mean,
+            published: [8e3, 10e3],
+            here,
+            tolerance: 0.1,
+            fitted: false,
+        };
         assert_eq!(
             [7e3, 9e3, 12e3].map(|here| at(here).deviation()),
             [-0.125, 0.0, 12.0 / 10.0 - 1.0]

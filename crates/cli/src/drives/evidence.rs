@@ -132,9 +132,14 @@ fn known(args: &DriveCheck) -> Result<Vec<DriveEvidence>, Failure> {
 }
 
 fn draw(args: &DriveCheck, known: &DriveEvidence, path: &Path) -> Result<(), Failure> {
-    let Some(picture) = evidence::picture(&known.evidence, &known.drive, &args.set)? else {
+    if let Some(picture) = evidence::picture(&known.evidence, &known.drive, &args.set)? {
+        output::write(path, &picture.svg())?;
+        return Ok(());
+    }
+    let Some(picture) = evidence::fill_picture(&known.evidence, &known.drive, &args.set)? else {
         let message = format!("{}: there is nothing to draw", known.drive);
-        let help = "a picture needs three measurements that differ only in their queue depth";
+        let help = "a picture needs three measurements that differ only in their queue depth, or one \
+                    of a drive that is written from end to end";
         return Err(Failure::usage(message, Some(help)));
     };
     output::write(path, &picture.svg())?;

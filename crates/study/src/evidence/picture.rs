@@ -84,13 +84,13 @@ pub fn picture(
         let (at, model) = *nearest.expect("a family has members");
         let load = format!("{} iodepth={depth}", model.without("iodepth"));
         let model_at = Measurement { load, ..model.clone() };
-        let flow = model_at.run(name_or_path, changes, &states)?;
+        let (flow, _) = model_at.run(name_or_path, changes, &states)?;
         for trace in &mut traces {
             trace.predicted.push((depth, trace.figure.of(&flow)));
             let published = model.figures.get(&trace.figure).filter(|_| at == depth);
             if let Some(Published::One(_)) = published {
                 let [value, _] = published.expect("it is one").ends(trace.figure).expect("read");
-                trace.measured.push((depth, value, model.fitted));
+                trace.measured.push((depth, value, model.fitted.has(trace.figure)));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Evidence as a table, for people and for `docs/evidence.md`, and as JSON for programs.
 
-use super::{Compared, Evidence, Figure, Measurement};
+use super::{Compared, Evidence, Figure, Fitted, Measurement};
 use mynah_result::figures::{count, duration};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -95,19 +95,22 @@ pub fn text(checks: &Checks<'_>, paint: Paint) -> String {
 }
 
 fn cells(measurement: &Measurement, compared: &Compared) -> [String; 8] {
-    let Compared { figure, published: [from, to], here, tolerance } = *compared;
+    let Compared { figure, published: [from, to], here, tolerance, fitted } = *compared;
     let shown = |value| number(figure, value);
     let published =
         if from == to { shown(from) } else { format!("{} to {}", shown(from), shown(to)) };
-    let load = match measurement.set.is_empty() {
+    let mut load = match measurement.set.is_empty() {
         true => measurement.load.clone(),
         false => format!("{}, {}", measurement.load, measurement.set.join(", ")),
     };
+    if let Some(times) = measurement.shrink {
+        let _ = write!(load, ", 1/{times} of the blocks");
+    }
     let place = match measurement.at.is_empty() {
         true => measurement.source.clone(),
         false => format!("{}, {}", measurement.source, measurement.at),
     };
-    let fitted = if measurement.fitted { ", fitted" } else { "" };
+    let fitted = if fitted { ", fitted" } else { "" };
     let missed = if compared.holds() { "" } else { " MISSED" };
     [
         load,
@@ -115,7 +118,10 @@ fn cells(measurement: &Measurement, compared: &Compared) -> [String; 8] {
         figure.name().to_owned(),
         published,
         shown(here),
-        format!("{:+.1} %", compared.deviation() * 100.0),
+        match here.is_nan() {
+            true => "none".to_owned(),
+            false => format!("{:+.1} %", compared.deviation() * 100.0),
+        },
         format!("{:.0} %{missed}", tolerance * 100.0),
         format!("{place}{fitted}"),
     ]
@@ -125,7 +131,9 @@ fn cells(measurement: &Measurement, compared: &Compared) -> [String; 8] {
 fn number(figure: Figure, value: f64) -> String {
     match figure {
         Figure::Iops => count(value),
-        Figure::Bandwidth => format!("{:.0}MB/s", value / 1e6),
+        _ if value.is_nan() => "none".to_owned(),
+        Figure::Cliff | Figure::SecondCliff => format!("{:.0}GB", value / 1e9),
+        _ if figure.unit() == "B/s" => format!("{:.0}MB/s", value / 1e6),
         _ => duration(value),
     }
 }
@@ -141,6 +149,7 @@ pub fn json(checks: &[Checks<'_>], hash: impl Fn(&str) -> Option<String>) -> Val
             "deviation": compared.deviation(),
             "tolerance": compared.tolerance,
             "within": compared.holds(),
+            "fitted": compared.fitted,
         })
     };
     let measurement = |(m, compared): &(&Measurement, Vec<Compared>)| {
@@ -151,7 +160,7 @@ pub fn json(checks: &[Checks<'_>], hash: impl Fn(&str) -> Option<String>) -> Val
             "set": m.set,
             "source": m.source,
             "at": m.at,
-            "fitted": m.fitted,
+            "fitted": m.fitted == Fitted::All(true),
             "miss": m.miss,
             "figures": compared.iter().map(figure).collect::<Vec<_>>(),
         })
