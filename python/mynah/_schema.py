@@ -179,6 +179,8 @@ class Device:
     """Retries of page reads."""
     retired_blocks: int
     """Blocks retired after failures."""
+    slc: SlcCacheUse | None
+    """What became of writes in a pSLC cache; null on drives without one."""
     switch_merges: int
     """Merges of hybrid mapping that copied nothing: a log block became a data block."""
     units_lost: int
@@ -235,6 +237,7 @@ class Device:
             program_suspensions=(data["program_suspensions"]) if "program_suspensions" in data else 0,
             read_retries=(data["read_retries"]) if "read_retries" in data else 0,
             retired_blocks=data["retired_blocks"],
+            slc=(None if data["slc"] is None else SlcCacheUse._read(data["slc"])) if "slc" in data else None,
             switch_merges=(data["switch_merges"]) if "switch_merges" in data else 0,
             units_lost=data["units_lost"],
             units_lost_written=(data["units_lost_written"]) if "units_lost_written" in data else 0,
@@ -999,6 +1002,45 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlcCacheUse:
+    """A pSLC write cache during the measurement, and how full it is at the end."""
+
+    cached_bytes: int
+    """Bytes of hosts that were programmed into the cache, and past it to native blocks."""
+    direct_bytes: int
+    empty_room_bytes: int
+    erases: int
+    """Blocks of it that were erased."""
+    filled_bytes: int
+    """What its blocks hold at the end, valid or not, and what of it is valid."""
+    folded_bytes: int
+    """Bytes that were folded, that is moved from it to native blocks."""
+    idle_to_empty_ns: float | None
+    """After how much idle time it is empty, what its open blocks hold apart; null if nothing is
+    folded in idle time.
+    """
+    room_bytes: int
+    """The burst that fits at the end, if nothing is folded meanwhile, and the one that fits when
+    it is empty.
+    """
+    valid_bytes: int
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            cached_bytes=data["cached_bytes"],
+            direct_bytes=data["direct_bytes"],
+            empty_room_bytes=data["empty_room_bytes"],
+            erases=data["erases"],
+            filled_bytes=data["filled_bytes"],
+            folded_bytes=data["folded_bytes"],
+            idle_to_empty_ns=data["idle_to_empty_ns"],
+            room_bytes=data["room_bytes"],
+            valid_bytes=data["valid_bytes"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlowCommand:
     """One of the slowest commands."""
 
@@ -1186,6 +1228,8 @@ class WafParts:
 
     collection: float
     """What garbage collection moved, and room in its pages."""
+    folding: float | None
+    """What was folded out of a pSLC write cache, and room in its pages."""
     host: float
     """What hosts wrote. Below 1 where the cache absorbed rewrites."""
     padding: float
@@ -1201,6 +1245,7 @@ class WafParts:
     def _read(cls, data: _Data) -> Self:
         return cls(
             collection=data["collection"],
+            folding=(data["folding"]) if "folding" in data else None,
             host=data["host"],
             padding=data["padding"],
             rest_of_units=data["rest_of_units"],

@@ -262,6 +262,7 @@ impl Check<'_> {
             "slc" => (None, "give it blocks that can hold it"),
             "slc.static" => (slc.fixed.as_ref().map(At::span), "use a smaller share"),
             "slc.keep_free" => (slc.keep_free.as_ref().map(At::span), "use `2%`"),
+            "slc.fold" => (slc.fold.as_ref().map(At::span), "use `fold = \"copy\"`"),
             "slc.program" => (
                 slc.program.as_ref().map(At::span),
                 "use a time below `flash.program`, or remove `[slc]`",

@@ -3,7 +3,7 @@
 
 use crate::config::{
     Arbitration, CacheMode, Caching, CellType, CollectionUnit, Config, ConfigError, Fault,
-    FaultExtent, HANDLES_MAX, HotData, Isolation, KeyIndex, KeyIndexKind, MappingScheme,
+    FaultExtent, FoldWay, HANDLES_MAX, HotData, Isolation, KeyIndex, KeyIndexKind, MappingScheme,
     MappingTable, MediaOperation, Namespace, NamespaceKind, PageTimes, Placement, RowPolicy,
     UnmappedReads, WriteBack, WriteFrontiers,
 };
@@ -407,6 +407,10 @@ impl Config {
         ];
         if let Some((key, share)) = shares.into_iter().find(|(_, it)| !(0.0..=1.0).contains(it)) {
             return fail(key, format!("{share} is not within 0 to 1"));
+        }
+        if self.flash.one_shot && slc.fold == FoldWay::Copyback {
+            let problem = "one-shot programs take whole word lines, copyback a page: `copy`";
+            return fail("slc.fold", problem);
         }
         if slc.fold_blocks == Some(0) {
             return fail("slc.fold_blocks", "at least one block is folded at a time");

@@ -12,6 +12,7 @@ use std::fmt::Write;
 mod distribution;
 pub(crate) mod placement;
 mod short;
+mod slc;
 pub(crate) mod slow;
 
 use mynah_result::figures::{bandwidth, bar, bytes, count, duration, if_known, named, percent};
@@ -349,6 +350,9 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         }
         if let Some(placement) = &device.placement {
             placement::write(out, placement)?;
+        }
+        if let Some(slc) = &device.slc {
+            slc::write(out, slc)?;
         }
     }
     let &Device { switch_merges, partial_merges, full_merges, .. } = device;

@@ -78,10 +78,10 @@ pub struct Measurement {
     /// Whether the drive was fitted to these figures, or to which of them.
     #[serde(default)]
     pub fitted: Fitted,
-    /// The drive is run with so many times fewer blocks, and what was written counts so many times:
-    /// a curve over what was written scales.
+    /// Blocks of a plane of the real drive, if the one here has fewer: what was written counts for
+    /// as many times as much, since a curve over what was written scales.
     #[serde(default)]
-    pub shrink: Option<u32>,
+    pub full_blocks: Option<u32>,
     /// Why the drive misses some of them.
     #[serde(default)]
     pub miss: String,
@@ -376,20 +376,15 @@ impl Measurement {
         changes: &[String],
         shared: &SharedStates,
     ) -> Result<(Flow, Option<Curve>), SimulationError> {
-        let mut changes: Vec<String> = self.set.iter().chain(changes).cloned().collect();
-        let mut scale = 1.0;
-        if let Some(times) = self.shrink {
-            let blocks = drive::load(name_or_path, &changes)?.config.geometry.blocks_per_plane;
-            let fewer = blocks.div_ceil(times.max(1));
-            changes.push(format!("geometry.blocks_per_plane={fewer}"));
-            scale = f64::from(blocks) / f64::from(fewer);
-        }
+        let changes: Vec<String> = self.set.iter().chain(changes).cloned().collect();
         let mut simulation = Simulation::on_changed(name_or_path, &changes)?
             .precondition(self.start.precondition())
             .flow("load", &format!("{} {}", self.load, self.length))?;
         simulation.options.ramp_time = self.ramp_time.unwrap_or_default().0;
         simulation.options.keep_little();
         simulation.options.shared = Some(shared.clone());
+        let blocks = f64::from(simulation.config.geometry.blocks_per_plane);
+        let scale = self.full_blocks.map_or(1.0, |full| f64::from(full) / blocks);
         let completions = Completions::default();
         let has_curve = self.figures.keys().any(|figure| figure.is_of_curve());
         if has_curve {

@@ -17,6 +17,7 @@ impl Drive {
             cache.count_dram(now, &mut totals);
         }
         totals.placement = self.placement_counters().map(Box::new);
+        totals.slc_state = self.slc_state();
         totals.link_busy = self.host.link_booked(now);
         totals.block_erases_max = self.ftl.erases_max();
         totals.wear = self.wear_state();

@@ -1,5 +1,6 @@
 //! What a pSLC write cache has done.
 
+use mynah_stamp::Span;
 use serde::{Deserialize, Serialize};
 
 /// What a pSLC write cache has counted since the drive was built.
@@ -43,4 +44,8 @@ pub struct SlcState {
     pub valid_bytes: u64,
     /// Bytes that can be written before it is full, if nothing is folded meanwhile.
     pub room_bytes: u64,
+    /// The same when it is empty.
+    pub empty_room_bytes: u64,
+    /// After how much idle time all of its full blocks are folded; `None` if none are in idle time.
+    pub idle_to_empty: Option<Span>,
 }

@@ -1,7 +1,7 @@
 //! What the drive counted: operations, utilisation, and who delayed whom.
 
 use super::placement::PlacementCounters;
-use super::slc::SlcCounters;
+use super::slc::{SlcCounters, SlcState};
 use crate::io::FlowId;
 use mynah_stamp::Span;
 use serde::{Deserialize, Serialize};
@@ -210,6 +210,8 @@ pub struct Counters {
     pub energy_nj: Option<u64>,
     /// What a pSLC write cache has counted; zeros without one.
     pub slc: SlcCounters,
+    /// How full it is, of a drive that has one.
+    pub slc_state: Option<SlcState>,
     /// What data placement has counted since the drive was built, of a drive that has it.
     pub placement: Option<Box<PlacementCounters>>,
 }

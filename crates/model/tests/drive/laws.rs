@@ -426,7 +426,10 @@ pub(crate) fn make_slc(config: &mut Config, random: &mut Random) {
         erase: Span::from_ms(random.range(1, 3)),
         endurance: None,
         when_full: random.pick(&[WhenFull::Direct, WhenFull::Fold]),
-        fold: random.pick(&[FoldWay::Copy, FoldWay::Copyback]),
+        fold: match config.flash.one_shot {
+            true => FoldWay::Copy,
+            false => random.pick(&[FoldWay::Copy, FoldWay::Copyback]),
+        },
         fold_beside: random.pick(&[0.0, 0.5, 1.0]),
         fold_blocks: random.pick(&[None, Some(1), Some(2)]),
         fold_from: random.pick(&[0.0, 0.5, 1.0]),

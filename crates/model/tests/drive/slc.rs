@@ -270,6 +270,8 @@ fn idle_time_makes_room() {
             let mut host = Host::new(config.clone());
             // Short of the last blocks, at which folding would begin.
             write(&mut host, 16, 0, cache - 8 * SLC_PAGES);
+            let said = host.drive.slc_state().expect("a cache");
+            let empty = said.idle_to_empty.expect("it folds in idle time");
             let before = host.drive.slc_state().expect("a cache").room_bytes / 4096;
             let until = host.now() + Span::from_ms(500 + idle);
             host.advance_to(until);
@@ -279,6 +281,12 @@ fn idle_time_makes_room() {
             let expected = (blocks * SLC_PAGES as f64).min((cache - before) as f64);
             let won = (room - before) as f64;
             println!("{share} of {idle} ms: {won} of {expected:.0} units");
+            if idle == 8000 {
+                assert_eq!(room * 4096, said.empty_room_bytes, "the room when it is empty");
+                let at = empty.as_secs_f64() - 0.5;
+                let all = expected / (SLC_PAGES as f64 * 2.0 * share) * block.as_secs_f64();
+                near("idle time that empties it", at, all, 0.06);
+            }
             // A block more or less in each plane, and the open ones.
             let slack = 3.0 * SLC_PAGES as f64;
             assert!((won - expected).abs() <= slack, "{won} units, {expected} by hand");
@@ -423,6 +431,9 @@ fn contradictions_are_refused() {
     refused("slc.static", &|_, slc| slc.static_share = -0.1);
     refused("slc", &|_, slc| slc.dynamic = 0.0);
     refused("slc", &|config, _| config.flash.cell = CellType::Slc);
+    refused("slc.fold", &|config, slc| {
+        (config.flash.one_shot, slc.fold) = (true, FoldWay::Copyback);
+    });
     refused("slc.fold_blocks", &|_, slc| slc.fold_blocks = Some(0));
     refused("gc.unit", &|config, _| config.gc.unit = CollectionUnit::Superblock);
 }

@@ -2,6 +2,7 @@
 
 use super::key_value::KeyValueCounts;
 use super::placement::DataPlacement;
+use super::slc::SlcCacheUse;
 use super::waf::WafParts;
 use mynah_model::stats::Counters;
 use mynah_stamp::Span;
@@ -114,6 +115,9 @@ pub struct Device {
     /// What data placement did; null on drives without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<DataPlacement>>,
+    /// What became of writes in a pSLC cache; null on drives without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slc: Option<Box<SlcCacheUse>>,
 }
 
 /// How worn a drive's blocks are, since it was built.
@@ -233,6 +237,7 @@ impl Device {
                 .map(|after| after.saturating_sub(before.energy_nj.unwrap_or(0)) as f64 * 1e-9),
             key_value: None,
             placement: DataPlacement::new(before, after),
+            slc: SlcCacheUse::new(before, after),
         }
     }
 }

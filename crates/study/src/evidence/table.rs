@@ -99,13 +99,10 @@ fn cells(measurement: &Measurement, compared: &Compared) -> [String; 8] {
     let shown = |value| number(figure, value);
     let published =
         if from == to { shown(from) } else { format!("{} to {}", shown(from), shown(to)) };
-    let mut load = match measurement.set.is_empty() {
+    let load = match measurement.set.is_empty() {
         true => measurement.load.clone(),
         false => format!("{}, {}", measurement.load, measurement.set.join(", ")),
     };
-    if let Some(times) = measurement.shrink {
-        let _ = write!(load, ", 1/{times} of the blocks");
-    }
     let place = match measurement.at.is_empty() {
         true => measurement.source.clone(),
         false => format!("{}, {}", measurement.source, measurement.at),

@@ -5,7 +5,7 @@ use crate::config::Gc;
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD};
 use crate::ftl::Ftl;
-use crate::ftl::blocks::Stream;
+use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::collection;
 use crate::kernel::event::Event;
 use crate::number::{Block, Plane};
@@ -157,6 +157,20 @@ impl super::Slc {
         let cache = &self.planes[plane.index()];
         let filled = cache.closed.len() as f64;
         filled >= self.fold_from * (filled + f64::from(self.blocks_to_open(plane, free))).max(1.0)
+    }
+
+    /// Blocks of `plane` that could be opened if all that is full were folded.
+    pub(super) fn blocks_when_empty(&self, plane: Plane, free: usize, blocks: &Blocks) -> u64 {
+        let cache = &self.planes[plane.index()];
+        let units: u32 = cache.closed.iter().map(|&block| blocks.valid(block)).sum();
+        let closed = cache.closed.iter().filter(|&&block| !self.is_static[block]).count();
+        let native = units.div_ceil(self.shape.units_per_block) as usize;
+        let free = (free + closed).saturating_sub(native);
+        let dynamic = cache.dynamic - closed as u32;
+        let limit = (self.dynamic * (free as f64 + f64::from(dynamic))) as u32;
+        let limit = limit.min(self.dynamic_max).saturating_sub(dynamic);
+        let fixed = cache.free.len() + cache.closed.len() - closed;
+        fixed as u64 + u64::from(limit.min(free.saturating_sub(self.left) as u32))
     }
 
     /// Blocks of `plane` that could still be opened.

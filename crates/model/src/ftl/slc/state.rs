@@ -1,6 +1,8 @@
 //! The cache as bytes and as numbers: saved, restored, hashed, and how full it is.
 
 use super::Slc;
+use crate::config::Config;
+use crate::flash::timing::FlashTimes;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Frontier;
 use crate::kernel::bytes::StateError;
@@ -8,6 +10,7 @@ use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::{Block, Plane};
 use crate::observe::slc::SlcState;
+use mynah_stamp::Span;
 use std::collections::VecDeque;
 
 impl Slc {
@@ -80,8 +83,8 @@ impl Slc {
 
 impl Ftl {
     /// How full the cache is; `None` without one.
-    pub(crate) fn slc_state(&self) -> Option<SlcState> {
-        let slc = self.slc.as_ref()?;
+    pub(crate) fn slc_state(&self, config: &Config, times: &FlashTimes) -> Option<SlcState> {
+        let (slc, config) = self.slc.as_ref().zip(config.slc.as_ref())?;
         let page = u64::from(self.shape.page_bytes);
         let block = u64::from(slc.pages) * page;
         let mut state = SlcState::default();
@@ -97,10 +100,35 @@ impl Ftl {
             let valid = full.chain(open.map(|open| open.block));
             let units: u64 = valid.map(|block| u64::from(self.blocks.valid(block))).sum();
             state.valid_bytes += units * u64::from(self.shape.unit_bytes);
-            state.room_bytes += u64::from(slc.blocks_to_open(plane, free)) * block
-                + open.map_or(0, |_| block - used);
+            let open_room = open.map_or(0, |_| block - used);
+            state.room_bytes += u64::from(slc.blocks_to_open(plane, free)) * block + open_room;
+            state.empty_room_bytes += slc.blocks_when_empty(plane, free, &self.blocks) * block
+                + if open.is_some() { open_room } else { 0 };
         }
+        state.idle_to_empty =
+            (config.idle_share > 0.0).then(|| config.idle_after + self.time_to_fold(slc, times));
         Some(state)
+    }
+
+    /// How long folding all full blocks takes, where it has its share of each plane's time and the dies
+    /// do nothing else: channels are not waited for.
+    fn time_to_fold(&self, slc: &Slc, times: &FlashTimes) -> Span {
+        let page = times.slc().read + times.program_mean + times.page_transfer.times(2);
+        let (mut all, mut longest, mut die) = (0.0_f64, 0.0_f64, 0.0_f64);
+        for plane in self.shape.all_planes() {
+            let closed = &slc.planes[plane.index()].closed;
+            let units: u32 = closed.iter().map(|&block| self.blocks.valid(block)).sum();
+            let pages = u64::from(units.div_ceil(self.shape.units_per_page));
+            let time = page.times(pages) + times.slc().erase.times(closed.len() as u64);
+            let time = time.as_ps() as f64;
+            if plane.0.is_multiple_of(self.shape.planes_per_die) {
+                die = 0.0;
+            }
+            die += time;
+            all += time;
+            longest = longest.max(time / slc.idle_share).max(die);
+        }
+        Span::from_ps(longest.max(all / slc.fold_blocks as f64) as u64)
     }
 
     /// Blocks of `plane` that belong to the cache, each once.
