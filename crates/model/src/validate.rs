@@ -273,8 +273,7 @@ impl Config {
         }
         self.validate_hot_data()?;
         self.validate_collection()?;
-        self.validate_data_placement()?;
-        self.validate_slc()?;
+        self.validate_placement()?;
         self.validate_wear()?;
         self.validate_scheduler()?;
         self.validate_rewritable()?;
@@ -353,6 +352,12 @@ impl Config {
         Ok(())
     }
 
+    /// Which blocks what hosts write may go to.
+    fn validate_placement(&self) -> Result<(), ConfigError> {
+        self.validate_data_placement()?;
+        self.validate_slc()
+    }
+
     fn validate_slc(&self) -> Result<(), ConfigError> {
         let Some(slc) = self.slc else { return Ok(()) };
         let unsupported = [
@@ -363,7 +368,7 @@ impl Config {
             ),
             (
                 self.mapping.scheme != MappingScheme::Page,
-                "mapping.scheme",
+                "mapping.kind",
                 "an SLC cache goes with page mapping; hybrid mapping has its log blocks",
             ),
             (

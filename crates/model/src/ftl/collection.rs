@@ -10,6 +10,7 @@ use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
+use crate::ftl::slc::fold::Move;
 use crate::ftl::unit::WriteUnit;
 use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
@@ -171,7 +172,7 @@ impl Victim {
     /// One with so many valid units.
     pub(crate) fn new(shape: &Shape, block: Block, units: u32) -> Victim {
         let next = shape.first_ppn_of_block(block);
-        let (units_per_page, pace) = (shape.units_per_page, pace(shape, units));
+        let (units_per_page, pace) = (shape.units_per_page, pace_of(shape, units));
         Victim { block, next, end: next + shape.units_per_block, units_per_page, pace, due: 0 }
     }
 
@@ -195,7 +196,7 @@ impl Victim {
 
 /// The pace at which a block with so many valid units is emptied while the host fills the pages
 /// that are won.
-pub(super) fn pace(shape: &Shape, units: u32) -> u32 {
+fn pace_of(shape: &Shape, units: u32) -> u32 {
     let valid = units.div_ceil(shape.units_per_page);
     let won = (shape.pages_per_block - valid).max(1);
     ((valid + 1) * MOVE).div_ceil(won)
@@ -251,9 +252,62 @@ impl Drive {
         }
     }
 
+    /// The same of a drive with a pSLC cache, of which a block may be due to be folded.
+    #[inline(never)]
+    fn fold_or_collect(&mut self, plane: Plane) {
+        if !self.ftl.planes[plane].collection.is_over() || self.flash.is_dead(plane) {
+            return;
+        }
+        if let Some(due) = self.ftl.await_idleness(plane, self.kernel.now) {
+            self.kernel.events.push(due, Event::FoldCheck { plane });
+        }
+        match self.ftl.next_move(plane) {
+            Some(Move::Fold(block)) => self.fold(plane, block, false),
+            Some(Move::Native(victim)) => self.collect_block(plane, victim),
+            Some(Move::Collect) => self.collect_if_allowed(plane),
+            None => {}
+        }
+    }
+
+    /// Starts to move what is valid in a block of the cache, unless as many as may be are being
+    /// folded: then the plane has its turn when one of them ends.
+    fn fold(&mut self, plane: Plane, block: Block, idle: bool) {
+        let when = (self.kernel.now, idle);
+        if self.ftl.begin_fold(plane, block, when, |at| self.flash.is_dead(at)) {
+            self.collect_block(plane, block);
+        }
+    }
+
+    /// A fold has ended: the next plane that waits for its turn has it.
+    fn fold_next(&mut self, after: Plane) {
+        if self.ftl.folds_take_turns() {
+            let planes = self.shape.planes;
+            for step in 1..planes {
+                self.fold_or_collect(Plane((after.0 + step) % planes));
+            }
+        }
+    }
+
+    /// Folds a block of `plane` if no command has come for long enough.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fold_check(&mut self, plane: Plane) {
+        if let Some(due) = self.ftl.is_idle(plane, self.kernel.now) {
+            return self.kernel.events.push(due, Event::FoldCheck { plane });
+        }
+        let state = &self.ftl.planes[plane];
+        if state.collection.is_over()
+            && !state.read_only
+            && !self.flash.is_dead(plane)
+            && let Some(block) = self.ftl.idle_block(plane)
+        {
+            self.fold(plane, block, true);
+        }
+    }
+
     /// A drive without spare blocks wears no more of them out than it has to.
     #[inline(never)]
-    pub(super) fn collect_if_allowed(&mut self, plane: Plane) {
+    fn collect_if_allowed(&mut self, plane: Plane) {
         if !self.ftl.write_protected || self.is_starving(plane) {
             self.collect(plane);
         }
@@ -271,7 +325,7 @@ impl Drive {
     }
 
     /// Chooses a victim in `plane` and starts to move what is valid in it.
-    pub(super) fn collect(&mut self, plane: Plane) {
+    fn collect(&mut self, plane: Plane) {
         if self.flash.is_dead(plane) {
             return;
         }
@@ -285,7 +339,7 @@ impl Drive {
     }
 
     /// Nothing in `plane` is worth collecting.
-    pub(super) fn nothing_to_collect(&mut self, plane: Plane) {
+    fn nothing_to_collect(&mut self, plane: Plane) {
         // Without anything to win, writes can only go on while there are free pages.
         if !self.ftl.can_program_host(plane) {
             self.give_up(plane);
@@ -353,7 +407,9 @@ impl Drive {
 
     /// Starts to move what is valid in `victim`, which has been marked.
     pub(crate) fn collect_block(&mut self, plane: Plane, victim: Block) {
-        let pace = self.ftl.pace_of(plane, victim);
+        let valid = self.ftl.blocks.valid(victim);
+        let pace = self.ftl.pace_beside_slc(plane, valid);
+        let pace = pace.unwrap_or_else(|| pace_of(&self.shape, valid));
         let mut pages = std::mem::take(&mut self.ftl.planes[plane].collection.pages);
         let units_per_page = self.shape.units_per_page;
         let first = self.shape.first_ppn_of_block(victim);

@@ -531,5 +531,8 @@ impl Ftl {
     pub(crate) fn begin_anew(&mut self) {
         self.stripes.iter_mut().for_each(|stripe| stripe.left = 0);
         self.lost_units.clear();
+        if let Some(slc) = &mut self.slc {
+            slc.begin_anew();
+        }
     }
 }

@@ -2,15 +2,13 @@
 //! of native ones then.
 
 use crate::config::Gc;
-use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
-use crate::ftl::collection;
-use crate::kernel::event::Event;
+use crate::ftl::collection::MOVE;
 use crate::number::{Block, Plane};
 use crate::observe::blame::{FOLDING, GARBAGE_COLLECTION, HolderIndex};
-use mynah_stamp::Span;
+use mynah_stamp::{Span, Time};
 
 impl Ftl {
     /// Class and holder of what is moved in `plane`.
@@ -36,22 +34,20 @@ impl Ftl {
         }
     }
 
-    /// Moves of `victim` that each page of the host in its plane makes due. A fold that nobody waits
-    /// for has the time that dies have left.
-    pub(in crate::ftl) fn pace_of(&self, plane: Plane, victim: Block) -> u32 {
-        let valid = self.blocks.valid(victim);
-        match &self.slc {
-            Some(slc) if slc.is_folding(plane) => {
-                let free = self.blocks.free_blocks(plane);
-                match slc.planes[plane.index()].bypassed {
-                    true => slc.pace_beside(valid),
-                    false if slc.may_open(plane, free) => 0,
-                    false => slc.pace(valid),
-                }
-            }
-            Some(slc) if !slc.gc_paced => 0,
-            _ => collection::pace(&self.shape, valid),
+    /// Moves of a block with so many valid units that each page of the host in its plane makes due, if
+    /// that is not what it is on a drive without a cache. A fold that nobody waits for has the time
+    /// that dies have left.
+    pub(in crate::ftl) fn pace_beside_slc(&self, plane: Plane, valid: u32) -> Option<u32> {
+        let slc = self.slc.as_ref()?;
+        if !slc.is_folding(plane) {
+            return (!slc.gc_paced).then_some(0);
         }
+        let free = self.blocks.free_blocks(plane);
+        Some(match slc.planes[plane.index()].bypassed {
+            true => slc.pace_beside(valid),
+            false if slc.may_open(plane, free) => 0,
+            false => slc.pace(valid),
+        })
     }
 
     /// Whether pages that are moved in `plane` stay in their die.
@@ -138,14 +134,14 @@ impl super::Slc {
     /// The pace at which a block with so many valid units is folded while the host fills another.
     fn pace(&self, units: u32) -> u32 {
         let moves = units.div_ceil(self.shape.units_per_program) + 1;
-        (moves * collection::MOVE).div_ceil(self.pages.max(1))
+        (moves * MOVE).div_ceil(self.pages.max(1))
     }
 
     /// The pace at which a block with so many valid units is folded beside writes past the cache. The
     /// erase counts as a move, as everywhere.
     fn pace_beside(&self, units: u32) -> u32 {
         let moves = f64::from(units.div_ceil(self.shape.units_per_program).max(1));
-        (self.fold_beside * f64::from(collection::MOVE) * (moves + 1.0) / moves) as u32
+        (self.fold_beside * f64::from(MOVE) * (moves + 1.0) / moves) as u32
     }
 
     /// Whether so much of what the cache of `plane` could hold now is filled that it is folded
@@ -157,6 +153,11 @@ impl super::Slc {
         let cache = &self.planes[plane.index()];
         let filled = cache.closed.len() as f64;
         filled >= self.fold_from * (filled + f64::from(self.blocks_to_open(plane, free))).max(1.0)
+    }
+
+    /// Whether fewer blocks may be folded at a time than there are planes.
+    fn takes_turns(&self) -> bool {
+        self.fold_blocks < self.shape.planes as usize
     }
 
     /// Blocks of `plane` that could be opened if all that is full were folded.
@@ -183,132 +184,117 @@ impl super::Slc {
     }
 }
 
-impl Drive {
-    /// Starts to fold a block of the cache of `plane`, or to collect one of its native blocks, if
-    /// that is due.
-    #[inline(never)]
-    pub(in crate::ftl) fn fold_or_collect(&mut self, plane: Plane) {
-        if !self.ftl.planes[plane].collection.is_over() || self.flash.is_dead(plane) {
-            return;
-        }
-        self.await_idleness(plane);
-        let Some(slc) = &self.ftl.slc else { return };
-        let free = self.ftl.blocks.free_blocks(plane);
-        let least = match slc.is_empty_of_closed(plane) {
-            true => self.ftl.blocks.start,
-            false => self.ftl.blocks.start.max(slc.left_by_host + 1),
-        };
+/// What is to be moved in a plane.
+pub(in crate::ftl) enum Move {
+    /// This block of the cache, to native blocks.
+    Fold(Block),
+    /// This native block, which has been taken.
+    Native(Block),
+    /// A native block, if one is worth it.
+    Collect,
+}
+
+impl Ftl {
+    /// What is due to be moved in `plane`, where nothing is, if anything.
+    pub(in crate::ftl) fn next_move(&mut self, plane: Plane) -> Option<Move> {
+        let slc = self.slc.as_ref()?;
+        let free = self.blocks.free_blocks(plane);
         let nothing_folds = slc.is_empty_of_closed(plane);
-        if free < least {
-            self.win_native_block(plane);
+        let least = match nothing_folds {
+            true => self.blocks.start,
+            false => self.blocks.start.max(slc.left_by_host + 1),
+        };
+        if free < least
+            && let Some(won) = self.win_native_block(plane)
+        {
+            return Some(won);
         }
-        if self.ftl.planes[plane].collection.is_over() && self.ftl.wants_fold(plane) {
-            match self.ftl.block_to_fold(plane, false) {
-                Some(block) => self.fold(plane, block),
-                None if nothing_folds || free < least => {}
-                None => self.win_native_block(plane),
-            }
+        if !self.wants_fold(plane) {
+            return None;
+        }
+        match self.block_to_fold(plane, false) {
+            Some(block) => Some(Move::Fold(block)),
+            None if nothing_folds || free < least => None,
+            None => self.win_native_block(plane),
         }
     }
 
-    /// Native blocks of `plane` are short: wins one where the least has to be moved, of the cache or
-    /// of native blocks.
-    fn win_native_block(&mut self, plane: Plane) {
-        let fold = self.ftl.block_to_fold(plane, true);
+    /// Native blocks of `plane` are short: what wins one with the least to be moved, of the cache or of
+    /// native blocks.
+    fn win_native_block(&mut self, plane: Plane) -> Option<Move> {
+        let fold = self.block_to_fold(plane, true);
         if let Some(block) = fold
-            && self.ftl.blocks.valid(block) <= self.ftl.blocks.fewest_valid(plane)
+            && self.blocks.valid(block) <= self.blocks.fewest_valid(plane)
         {
-            return self.fold(plane, block);
+            return Some(Move::Fold(block));
         }
-        if self.ftl.blocks.free_blocks(plane) >= self.ftl.blocks.start {
+        if self.blocks.free_blocks(plane) >= self.blocks.start {
             // They are short of what folding needs alone.
-            return match self.ftl.blocks.take_victim(plane) {
-                Some(victim) => self.collect_block(plane, victim),
-                None => fold.into_iter().for_each(|block| self.fold(plane, block)),
-            };
+            let native = self.blocks.take_victim(plane).map(Move::Native);
+            return native.or(fold.map(Move::Fold));
         }
-        if self.ftl.blocks.is_anything_worth_collecting(plane) {
-            return self.collect_if_allowed(plane);
+        if self.blocks.is_anything_worth_collecting(plane) {
+            return Some(Move::Collect);
         }
-        match fold.or_else(|| self.ftl.block_to_fold(plane, false)) {
-            Some(block) => self.fold(plane, block),
-            None => self.collect_if_allowed(plane),
-        }
+        let fold = fold.or_else(|| self.block_to_fold(plane, false));
+        Some(fold.map_or(Move::Collect, Move::Fold))
     }
 
-    /// Starts to move what is valid in a block of the cache, unless as many as may be are being
-    /// folded: then the plane has its turn when one of them ends.
-    fn fold(&mut self, plane: Plane, block: Block) {
-        let now = self.kernel.now;
-        let Some(slc) = &mut self.ftl.slc else { return };
-        if slc.fold_blocks < self.shape.planes as usize {
-            let folds = |&at: &Plane| slc.is_folding(at) && !self.flash.is_dead(at);
-            if self.shape.all_planes().filter(folds).count() >= slc.fold_blocks {
-                return;
-            }
-        }
-        slc.begin_fold(plane, block, now);
-        self.collect_block(plane, block);
-    }
-
-    /// A fold has ended: the next plane that waits for its turn has it.
-    pub(in crate::ftl) fn fold_next(&mut self, after: Plane) {
-        let Some(slc) = &self.ftl.slc else { return };
-        if slc.fold_blocks >= self.shape.planes as usize {
-            return;
-        }
-        let planes = self.shape.planes;
-        for step in 1..planes {
-            self.fold_or_collect(Plane((after.0 + step) % planes));
-        }
-    }
-
-    /// Has it looked after a while whether the drive is idle, if `plane` has something to fold.
-    fn await_idleness(&mut self, plane: Plane) {
-        let Some((slc, config)) = self.ftl.slc.as_mut().zip(self.config.slc.as_ref()) else {
-            return;
-        };
-        let now = self.kernel.now;
+    /// When it should be looked whether the drive is idle, if `plane` has something to fold then and
+    /// nobody looks already.
+    pub(in crate::ftl) fn await_idleness(&mut self, plane: Plane, now: Time) -> Option<Time> {
+        let slc = self.slc.as_mut()?;
         let cache = &mut slc.planes[plane.index()];
-        if slc.idle_share > 0.0 && !cache.check && !cache.closed.is_empty() {
-            cache.check = true;
-            // Of a plane that has just folded in idle time the rest comes after it.
-            let spent = now.since(cache.began);
-            let rest = match cache.folds_idly {
-                true => spent.as_ps() as f64 * (1.0 - slc.idle_share) / slc.idle_share,
-                false => 0.0,
-            };
-            cache.folds_idly = false;
-            let due = (slc.last_command + config.idle_after).max(now + Span::from_ps(rest as u64));
-            self.kernel.events.push(due, Event::FoldCheck { plane });
+        if slc.idle_share <= 0.0 || cache.check || cache.closed.is_empty() {
+            return None;
         }
+        cache.check = true;
+        // Of a plane that has just folded in idle time the rest comes after it.
+        let spent = now.since(cache.began).as_ps() as f64;
+        let rest = match std::mem::take(&mut cache.folds_idly) {
+            true => spent * (1.0 - slc.idle_share) / slc.idle_share,
+            false => 0.0,
+        };
+        Some((slc.last_command + slc.idle_after).max(now + Span::from_ps(rest as u64)))
     }
 
-    /// Folds a block of `plane` if no command has come for long enough.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn fold_check(&mut self, plane: Plane) {
-        let Some((slc, config)) = self.ftl.slc.as_mut().zip(self.config.slc.as_ref()) else {
-            return;
-        };
-        let due = slc.last_command + config.idle_after;
-        if due > self.kernel.now {
-            // One has come since.
-            return self.kernel.events.push(due, Event::FoldCheck { plane });
+    /// The check that was scheduled for `plane` is now: when it should be looked again, if a command has
+    /// come since.
+    pub(in crate::ftl) fn is_idle(&mut self, plane: Plane, now: Time) -> Option<Time> {
+        let slc = self.slc.as_mut()?;
+        let due = slc.last_command + slc.idle_after;
+        let again = (due > now).then_some(due);
+        slc.planes[plane.index()].check = again.is_some();
+        again
+    }
+
+    /// The block of `plane` that is folded in idle time.
+    pub(in crate::ftl) fn idle_block(&self, plane: Plane) -> Option<Block> {
+        self.block_to_fold(plane, false)
+    }
+
+    /// Begins to fold a block of `plane`, in `idle` time or not, unless as many as may be are being
+    /// folded, planes that are `dead` apart; whether it has.
+    pub(in crate::ftl) fn begin_fold(
+        &mut self,
+        plane: Plane,
+        block: Block,
+        (now, idle): (Time, bool),
+        dead: impl Fn(Plane) -> bool,
+    ) -> bool {
+        let Some(slc) = &mut self.slc else { return false };
+        let folds = |&at: &Plane| slc.is_folding(at) && !dead(at);
+        let may =
+            !slc.takes_turns() || self.shape.all_planes().filter(folds).count() < slc.fold_blocks;
+        if may {
+            slc.begin_fold(plane, block, now);
+            slc.planes[plane.index()].folds_idly = idle;
         }
-        slc.planes[plane.index()].check = false;
-        if !self.ftl.planes[plane].collection.is_over()
-            || self.ftl.planes[plane].read_only
-            || self.flash.is_dead(plane)
-        {
-            return;
-        }
-        if let Some(block) = self.ftl.block_to_fold(plane, false) {
-            self.fold(plane, block);
-            if let Some(slc) = &mut self.ftl.slc {
-                let folds = slc.is_folding(plane);
-                slc.planes[plane.index()].folds_idly = folds;
-            }
-        }
+        may
+    }
+
+    /// Whether planes wait for one another's folds.
+    pub(in crate::ftl) fn folds_take_turns(&self) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.takes_turns())
     }
 }

@@ -5,7 +5,7 @@
 //! a page for each word line: the first of its PPNs, the rest hold nothing. Folding is a collection
 //! ([`super::collection`]) whose victim is such a block, of a scheduling class and a holder of its own.
 
-mod fold;
+pub(crate) mod fold;
 mod state;
 
 use crate::config::{Config, Evict, FoldWay, SlcCache, WhenFull};
@@ -236,6 +236,14 @@ impl Slc {
     /// Whether a block of `plane` is being folded.
     pub(crate) fn is_folding(&self, plane: Plane) -> bool {
         self.planes[plane.index()].folding != Block::NONE
+    }
+
+    /// The clock stands at zero again.
+    pub(super) fn begin_anew(&mut self) {
+        self.last_command = Time::ZERO;
+        for cache in &mut self.planes {
+            (cache.began, cache.check, cache.folds_idly) = (Time::ZERO, false, false);
+        }
     }
 
     /// A command has come.
