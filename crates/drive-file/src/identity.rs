@@ -196,6 +196,7 @@ mod tests {
             &["mapping.cmt={size=\"1MiB\",entry=\"16B\",translation_entry=\"8B\"}"],
             &["cache.write_back_max=64KiB", "gc.unit=superblock", "link.generation=4"],
             &["gc.write_frontiers=hot-cold", "gc.hot={counters=160,decay=160}"],
+            &["slc={endurance=30000}"],
             &["namespace.0={size=\"1MiB\",channels=[0],chips=[0],dies=[0],planes=[0]}"],
             &["namespace.0={cache=\"off\"}", "gc.least_invalid=1%"],
             &[
