@@ -42,7 +42,8 @@ pub struct SlcState {
     pub filled_bytes: u64,
     /// Of these, bytes that are valid.
     pub valid_bytes: u64,
-    /// Bytes that can be written before it is full, if nothing is folded meanwhile.
+    /// Bytes that can be written before it is full, if nothing is folded meanwhile; nothing of planes
+    /// whose cache writes go past until the drive has been idle.
     pub room_bytes: u64,
     /// The same when it is empty.
     pub empty_room_bytes: u64,

@@ -170,7 +170,8 @@ impl TurnoverBooks {
 fn mark(counters: &Counters, collected: u64) -> Mark {
     Mark {
         collected,
-        units_programmed: counters.flash_units_programmed,
+        // What is folded has been counted as it came to the cache.
+        units_programmed: counters.flash_units_programmed - counters.slc.units_folded,
         units_moved: counters.gc_units_moved,
     }
 }

@@ -307,6 +307,7 @@ fn a_full_cache_is_passed_until_the_drive_rests() {
     let slow = rate(&done[cache as usize + 8..]);
     near("past it", slow, 1.0 / (PROGRAM + transfer).as_secs_f64(), 0.01);
     assert_eq!(host.drive.counters().slc.units_cached, cache);
+    assert_eq!(host.drive.slc_state().expect("a cache").room_bytes, 0, "it is passed");
     let until = host.now() + Span::from_secs(5);
     host.advance_to(until);
     let done = write(&mut host, 4, 5 * cache, cache - 8);

@@ -1,4 +1,5 @@
 //! Tests of studies on whole drives.
 
 mod comparison;
+mod fill_curves;
 mod validation_drives;

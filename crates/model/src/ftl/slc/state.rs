@@ -101,7 +101,9 @@ impl Ftl {
             let units: u64 = valid.map(|block| u64::from(self.blocks.valid(block))).sum();
             state.valid_bytes += units * u64::from(self.shape.unit_bytes);
             let open_room = open.map_or(0, |_| block - used);
-            state.room_bytes += u64::from(slc.blocks_to_open(plane, free)) * block + open_room;
+            if !cache.bypassed {
+                state.room_bytes += u64::from(slc.blocks_to_open(plane, free)) * block + open_room;
+            }
             state.empty_room_bytes += slc.blocks_when_empty(plane, free, &self.blocks) * block
                 + if open.is_some() { open_room } else { 0 };
         }
