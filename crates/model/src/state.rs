@@ -103,6 +103,7 @@ impl Drive {
         if !self.is_at_rest() {
             return Err(StateError::Damaged("something is under way".into()));
         }
+        self.await_idleness();
         self.restart_counters();
         Ok(())
     }

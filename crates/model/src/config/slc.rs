@@ -4,7 +4,7 @@ use mynah_stamp::Span;
 use serde::{Deserialize, Serialize};
 
 /// How a drive uses blocks with one bit a cell as a cache of what hosts write.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlcCache {
     /// The share of each plane's blocks that never holds more than one bit a cell, and none of the
     /// drive's capacity.

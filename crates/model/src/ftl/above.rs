@@ -202,49 +202,19 @@ impl Ftl {
     #[inline(always)]
     pub(super) fn can_program_waiting(&self, plane: Plane, class: u8) -> bool {
         let state = &self.planes[plane];
-        if !self.plain_programs && self.slc.is_some() {
-            return self.can_program_waiting_beside_slc(plane, class);
-        }
-        let units_per_page = self.shape.units_per_program;
-        let (full, stream) = match class {
-            CLASS_TABLES => (true, Stream::TRANSLATION),
-            CLASS_COLLECTION | CLASS_FOLD => (
-                state.queues.collected_units >= units_per_page || state.collection.is_read(),
-                Stream::COLLECTED,
-            ),
-            _ => (
-                state.queues.host_units >= units_per_page
-                    || state.queues.forced > 0
-                    || self.write_pressure,
-                Stream::HOST,
-            ),
+        let stream = self.stream_of(plane, class);
+        let units = self.units_per_program(stream);
+        let full = match class {
+            CLASS_TABLES => true,
+            CLASS_COLLECTION | CLASS_FOLD => {
+                state.queues.collected_units >= units || state.collection.is_read()
+            }
+            _ => state.queues.host_units >= units || state.queues.forced > 0 || self.write_pressure,
         };
         full && match self.plain_programs {
             true => self.blocks.can_program(plane, stream),
             false => self.has_place(plane, class, stream),
         }
-    }
-
-    /// The same where what hosts write may go to a pSLC cache.
-    #[inline(never)]
-    fn can_program_waiting_beside_slc(&self, plane: Plane, class: u8) -> bool {
-        let state = &self.planes[plane];
-        let (full, stream) = match class {
-            CLASS_TABLES => (true, Stream::TRANSLATION),
-            CLASS_COLLECTION | CLASS_FOLD => (
-                state.queues.collected_units >= self.shape.units_per_program
-                    || state.collection.is_read(),
-                Stream::COLLECTED,
-            ),
-            _ => {
-                let stream = self.host_stream(plane);
-                let full = state.queues.host_units >= self.units_per_program(stream)
-                    || state.queues.forced > 0
-                    || self.write_pressure;
-                (full, stream)
-            }
-        };
-        full && self.has_place(plane, class, stream)
     }
 
     /// Pages of the flash that have something a partly written unit lacks; at least one.

@@ -258,14 +258,23 @@ impl Drive {
         if !self.ftl.planes[plane].collection.is_over() || self.flash.is_dead(plane) {
             return;
         }
-        if let Some(due) = self.ftl.await_idleness(plane, self.kernel.now) {
-            self.kernel.events.push(due, Event::FoldCheck { plane });
-        }
+        self.await_idleness_of(plane);
         match self.ftl.next_move(plane) {
             Some(Move::Fold(block)) => self.fold(plane, block, false),
             Some(Move::Native(victim)) => self.collect_block(plane, victim),
             Some(Move::Collect) => self.collect_if_allowed(plane),
             None => {}
+        }
+    }
+
+    /// Has it looked later whether the drive is idle, if a plane has something to fold then.
+    pub(crate) fn await_idleness(&mut self) {
+        self.shape.all_planes().for_each(|plane| self.await_idleness_of(plane));
+    }
+
+    fn await_idleness_of(&mut self, plane: Plane) {
+        if let Some(due) = self.ftl.await_idleness(plane, self.kernel.now) {
+            self.kernel.events.push(due, Event::FoldCheck { plane });
         }
     }
 

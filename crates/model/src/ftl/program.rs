@@ -40,10 +40,11 @@ pub(super) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone 
 impl Ftl {
     /// What a program of `class` in `plane` is for, where there are no groups.
     #[inline(always)]
-    fn stream_of(&self, plane: Plane, class: u8) -> Stream {
+    pub(super) fn stream_of(&self, plane: Plane, class: u8) -> Stream {
         match class {
             CLASS_TABLES => Stream::TRANSLATION,
             CLASS_COLLECTION | CLASS_FOLD => Stream::COLLECTED,
+            _ if self.plain_programs => Stream::HOST,
             _ => self.host_stream(plane),
         }
     }

@@ -184,6 +184,46 @@ fn direct_writes_end_where_the_cache_takes_the_rest() {
     }
 }
 
+/// Behind the second cliff three folded blocks are one native block, and free two for the host: half a
+/// page is folded for each that it writes, whatever the size of the drive.
+#[test]
+fn behind_the_second_cliff_half_a_page_is_folded_for_each() {
+    let transfer = on_the_channel();
+    let fold = SLC_READ + PROGRAM + transfer.times(2) + Span::from_ps(ERASE.as_ps() / SLC_PAGES);
+    let page = (PROGRAM + transfer).as_secs_f64() + 0.5 * fold.as_secs_f64();
+    for (planes, blocks) in [(1, 200), (4, 200), (4, 800)] {
+        let mut host = Host::new(drive(blocks, planes, |config, slc| {
+            (slc.when_full, slc.dynamic_max) = (WhenFull::Direct, 0.6);
+            config.over_provisioning = 0.05;
+        }));
+        let all = units(&host);
+        let done = write(&mut host, 8 * planes as usize, 0, all);
+        // Direct writes end at 63 %.
+        let [from, to] = [0.68, 0.95].map(|share| (all as f64 * share) as usize);
+        let expected = f64::from(planes) / page;
+        near("behind it", rate(&done[from..to]), expected, 0.05);
+    }
+}
+
+/// Where few blocks are folded at a time, the host has what they win, whatever the size of the drive.
+#[test]
+fn folds_in_turns_are_not_left_behind() {
+    let rate_with = |blocks| {
+        let mut host = Host::new(drive(blocks, 8, |config, slc| {
+            (slc.when_full, slc.dynamic_max) = (WhenFull::Direct, 0.6);
+            slc.fold_blocks = Some(2);
+            config.over_provisioning = 0.05;
+            config.placement = Placement::LeastLoaded;
+        }));
+        let all = units(&host);
+        let done = write(&mut host, 64, 0, all);
+        let [from, to] = [0.68, 0.95].map(|share| (all as f64 * share) as usize);
+        rate(&done[from..to])
+    };
+    let (small, large) = (rate_with(200), rate_with(800));
+    near("a drive four times as large", large, small, 0.1);
+}
+
 /// A cache of free blocks is a share of what the data have left, by the bits of a cell.
 #[test]
 fn a_dynamic_cache_shrinks_as_the_drive_fills() {
@@ -396,17 +436,9 @@ fn a_saved_cache_goes_on() {
     write(&mut host, 8, 0, 1500);
     let until = host.now() + Span::from_secs(1);
     host.advance_to(until);
-    let mut bytes = vec![];
-    host.drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).expect("at rest");
+    let bytes = saved(&mut host);
     let mut other = Host::new(config);
-    let mut rest = &bytes[..];
-    let read = &mut |wanted: &mut [u8]| {
-        let (piece, after) = rest.split_at(wanted.len());
-        wanted.copy_from_slice(piece);
-        rest = after;
-        true
-    };
-    other.drive.restore_state(read).expect("a state");
+    restore(&mut other, &bytes);
     assert_eq!(other.drive.state_hash(), host.drive.state_hash());
     assert_eq!(other.drive.slc_state(), host.drive.slc_state());
     other.drive.check().expect("the invariants hold");
@@ -414,6 +446,115 @@ fn a_saved_cache_goes_on() {
         [&mut host, &mut other].map(|host| rate(&write(host, 8, 1500, 2000))).to_vec();
     assert!((rates[0] / rates[1] - 1.0).abs() < 1e-9, "{rates:?}");
     assert_eq!(other.drive.state_hash(), host.drive.state_hash());
+}
+
+/// One that is passed is passed after it was saved, too; and folds when nobody writes.
+#[test]
+fn a_restored_cache_is_passed_and_rests() {
+    let config = drive(400, 1, |_, slc| {
+        (slc.static_share, slc.dynamic) = (0.05, 0.0);
+        (slc.when_full, slc.idle_share) = (WhenFull::Direct, 1.0);
+    });
+    let cache = 20 * SLC_PAGES;
+    let mut host = Host::new(config.clone());
+    write(&mut host, 4, 0, 2 * cache);
+    host.advance_to(host.now() + Span::from_ms(1));
+    let (saved, mut other) = (saved(&mut host), Host::new(config));
+    restore(&mut other, &saved);
+    write(&mut other, 4, 2 * cache, cache);
+    let slc = other.drive.counters().slc;
+    assert_eq!((slc.units_cached, slc.units_direct), (0, cache), "it is passed");
+    other.advance_to(other.now() + Span::from_ms(1));
+    let (saved, mut other) = (self::saved(&mut other), Host::new(other.drive.config().clone()));
+    restore(&mut other, &saved);
+    assert_eq!(other.finish().len(), 0);
+    let full = other.drive.slc_state().expect("a cache").filled_bytes / 4096;
+    assert!(full <= SLC_PAGES, "{full} units are left of {cache}");
+}
+
+fn saved(host: &mut Host) -> Vec<u8> {
+    let mut bytes = vec![];
+    host.drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).expect("at rest");
+    bytes
+}
+
+fn restore(host: &mut Host, bytes: &[u8]) {
+    let mut rest = bytes;
+    let read = &mut |wanted: &mut [u8]| {
+        let (piece, after) = rest.split_at(wanted.len());
+        wanted.copy_from_slice(piece);
+        rest = after;
+        true
+    };
+    host.drive.restore_state(read).expect("a state");
+}
+
+/// A block ends after so many erases with one bit, native ones are counted apart.
+#[test]
+fn blocks_wear_out_by_mode() {
+    let retired = |endurance| {
+        let mut host = Host::new(drive(200, 1, |_, slc| {
+            (slc.static_share, slc.dynamic, slc.endurance) = (0.1, 0.0, endurance);
+        }));
+        // Each block of the cache is erased some thirty times, and no other.
+        for _ in 0..40 {
+            write(&mut host, 4, 0, 16 * SLC_PAGES);
+        }
+        host.drive.check().expect("the invariants hold");
+        let counters = host.drive.counters();
+        assert_eq!(counters.erases + counters.retired_blocks, counters.slc.erases);
+        assert_eq!((counters.gc_runs, counters.wear.erases_min), (0, 0), "native blocks");
+        counters.retired_blocks
+    };
+    assert_eq!((retired(None), retired(Some(1000))), (0, 0));
+    assert_eq!(retired(Some(10)), 20, "all blocks of the cache");
+}
+
+/// Under uniform overwrites of more than the cache holds, choosing the emptiest block moves less than
+/// their order does.
+#[test]
+fn the_fewest_valid_units_cost_the_least() {
+    let folded = |evict| {
+        let mut host = Host::new(drive(400, 1, |_, slc| {
+            (slc.static_share, slc.dynamic, slc.evict) = (0.05, 0.0, evict);
+        }));
+        let mut random = Random(7);
+        for _ in 0..4000 {
+            write(&mut host, 1, random.below(20 * SLC_PAGES), 1);
+        }
+        host.drive.counters().slc.units_folded
+    };
+    let (greedy, fifo) = (folded(Evict::Greedy), folded(Evict::Fifo));
+    assert!(greedy < fifo, "{greedy} units are moved, {fifo} in order");
+}
+
+/// Erases of blocks with one bit take their own time, and blocks that are kept end direct writes
+/// earlier.
+#[test]
+fn erases_and_kept_blocks_matter() {
+    let slow = |erase| {
+        let mut host = Host::new(drive(400, 1, |_, slc| {
+            (slc.static_share, slc.dynamic, slc.erase) = (0.05, 0.0, erase);
+        }));
+        let done = write(&mut host, 8, 0, 120 * SLC_PAGES);
+        1.0 / rate(&done[40 * SLC_PAGES as usize..])
+    };
+    let longer = slow(Span::from_ms(5)) - slow(Span::from_ms(1));
+    near("a page, longer by an erase's share", longer * 1e6, 4000.0 / SLC_PAGES as f64, 0.03);
+    let first_fold = |keep_free| {
+        let mut host = Host::new(drive(400, 1, |_, slc| {
+            (slc.when_full, slc.dynamic_max) = (WhenFull::Direct, 0.3);
+            slc.keep_free = keep_free;
+        }));
+        let mut next = 0;
+        while host.drive.counters().slc.fold_programs == 0 {
+            write(&mut host, 8, next, 8);
+            next += 8;
+        }
+        next as f64
+    };
+    let earlier = first_fold(0.02) - first_fold(0.1);
+    near("direct writes that are less", earlier, 0.08 * 400.0 * PAGES as f64, 0.1);
 }
 
 /// What contradicts itself is refused, with its key.

@@ -24,11 +24,6 @@ fn figures(blocks: u32) -> BTreeMap<Figure, f64> {
 fn the_curve_of_a_smaller_drive_is_the_same() {
     let (small, large) = (figures(200), figures(500));
     for (figure, large) in large {
-        // Folds that take turns wait behind hosts for as long as there are free blocks, of which a
-        // larger drive has more: what comes after the second cliff does not scale.
-        if matches!(figure, Figure::Third | Figure::Average) {
-            continue;
-        }
         let off = small[&figure] / large - 1.0;
         println!("{}: {:+.1} %", figure.name(), off * 100.0);
         assert!(off.abs() < 0.05, "{}: {} and {large}", figure.name(), small[&figure]);

@@ -67,9 +67,8 @@ pub(crate) struct Blocks {
     pub(crate) retired: Vec<Block>,
     /// Whether each block is retired; empty as long as none is.
     gone: Vec<bool>,
-    /// Whether each block never holds native data, of a drive with a pSLC cache that has such blocks:
-    /// their wear is another matter.
-    apart: Vec<bool>,
+    /// Blocks of each plane, the first, that never hold native data: their wear is another matter.
+    apart: u32,
     /// Valid units of each plane; empty where a unit's address says its plane.
     in_plane: Vec<u32>,
     /// Whether blocks are opened by their erases.
@@ -153,7 +152,7 @@ impl Blocks {
             urgent: urgent as usize,
             retired: Vec::new(),
             gone: Vec::new(),
-            apart: Vec::new(),
+            apart: 0,
             in_plane: vec![],
             dynamic: wear.dynamic,
             follows: policy.follows_changes(),
@@ -365,16 +364,18 @@ impl Blocks {
         at.and_then(|at| free.remove(at))
     }
 
-    /// These blocks never hold native data.
-    pub(crate) fn set_apart(&mut self, apart: &[bool]) {
-        self.apart = apart.to_vec();
+    /// The first blocks of `plane`, so many, never hold native data; returns them. Of every plane as
+    /// many.
+    pub(crate) fn set_apart(&mut self, plane: Plane, count: u32) -> VecDeque<Block> {
+        self.apart = count;
+        self.free[plane].drain(..count as usize).collect()
     }
 
     /// The least and the most erases of the blocks of `plane` that are not retired.
     pub(crate) fn wear_range(&self, plane: Plane) -> (u32, u32) {
         let all = self.shape.blocks_of_plane(plane).map(|block| (block, self.erases[block]));
-        let is_apart = |block: Block| self.apart.get(block.index()).is_some_and(|&apart| apart);
-        let used = all.filter(|(block, _)| !self.is_retired(*block) && !is_apart(*block));
+        let native = all.skip(self.apart as usize);
+        let used = native.filter(|(block, _)| !self.is_retired(*block));
         let used = used.map(|(_, erases)| erases);
         used.fold((u32::MAX, 0), |(least, most), erases| (least.min(erases), most.max(erases)))
     }

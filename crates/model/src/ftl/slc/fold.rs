@@ -1,7 +1,8 @@
 //! Folding: when a block of the cache is moved to native blocks, and what differs from a collection
 //! of native ones then.
 
-use crate::config::Gc;
+use super::Slc;
+use crate::config::{FoldWay, Gc, SlcCache};
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
@@ -43,17 +44,20 @@ impl Ftl {
             return (!slc.gc_paced).then_some(0);
         }
         let free = self.blocks.free_blocks(plane);
-        Some(match slc.planes[plane.index()].bypassed {
-            true => slc.pace_beside(valid),
-            false if slc.may_open(plane, free) => 0,
-            false => slc.pace(valid),
-        })
+        match slc.planes[plane.index()].bypassed {
+            // It wins native blocks that the host waits for: as a collection does, but first in its
+            // plane where other planes wait for its turn.
+            true if free < self.least_free(slc, plane) => slc.takes_turns().then_some(u32::MAX),
+            true => Some(slc.pace_beside(valid)),
+            false if slc.may_open(plane, free) => Some(0),
+            false => Some(slc.pace(valid)),
+        }
     }
 
     /// Whether pages that are moved in `plane` stay in their die.
     pub(in crate::ftl) fn copies_back(&self, plane: Plane, gc: &Gc) -> bool {
         match &self.slc {
-            Some(slc) if slc.is_folding(plane) => slc.copyback,
+            Some(slc) if slc.is_folding(plane) => slc.config.fold == FoldWay::Copyback,
             _ => gc.copyback,
         }
     }
@@ -103,6 +107,15 @@ impl Ftl {
         left >= self.blocks.valid(victim) || self.blocks.may_open(plane, Stream::HOST)
     }
 
+    /// Free blocks of `plane` below which native ones are won: more than hosts leave, as long as there
+    /// is something to fold.
+    fn least_free(&self, slc: &Slc, plane: Plane) -> usize {
+        match slc.is_empty_of_closed(plane) {
+            true => self.blocks.start,
+            false => self.blocks.start.max(slc.left_by_host + 1),
+        }
+    }
+
     /// The block of `plane` that would be folded now; `dynamic`: to win a native block.
     fn block_to_fold(&self, plane: Plane, dynamic: bool) -> Option<Block> {
         let slc = self.slc.as_ref()?;
@@ -116,8 +129,8 @@ impl Ftl {
         if slc.is_filled_to_share(plane, free) {
             return true;
         }
-        match slc.direct {
-            true => slc.planes[plane.index()].bypassed && slc.fold_beside > 0.0,
+        match slc.is_direct() {
+            true => slc.planes[plane.index()].bypassed && slc.config.fold_beside > 0.0,
             false => !slc.may_open(plane, free),
         }
     }
@@ -130,7 +143,7 @@ impl Ftl {
     }
 }
 
-impl super::Slc {
+impl Slc {
     /// The pace at which a block with so many valid units is folded while the host fills another.
     fn pace(&self, units: u32) -> u32 {
         let moves = units.div_ceil(self.shape.units_per_program) + 1;
@@ -141,34 +154,35 @@ impl super::Slc {
     /// erase counts as a move, as everywhere.
     fn pace_beside(&self, units: u32) -> u32 {
         let moves = f64::from(units.div_ceil(self.shape.units_per_program).max(1));
-        (self.fold_beside * f64::from(MOVE) * (moves + 1.0) / moves) as u32
+        (self.config.fold_beside * f64::from(MOVE) * (moves + 1.0) / moves) as u32
     }
 
     /// Whether so much of what the cache of `plane` could hold now is filled that it is folded
     /// beside the host's work.
     fn is_filled_to_share(&self, plane: Plane, free: usize) -> bool {
-        if self.fold_from >= 1.0 {
+        if self.config.fold_from >= 1.0 {
             return false;
         }
         let cache = &self.planes[plane.index()];
         let filled = cache.closed.len() as f64;
-        filled >= self.fold_from * (filled + f64::from(self.blocks_to_open(plane, free))).max(1.0)
+        let room = f64::from(self.blocks_to_open(plane, free));
+        filled >= self.config.fold_from * (filled + room).max(1.0)
     }
 
     /// Whether fewer blocks may be folded at a time than there are planes.
     fn takes_turns(&self) -> bool {
-        self.fold_blocks < self.shape.planes as usize
+        self.config.fold_blocks.is_some_and(|blocks| blocks < self.shape.planes)
     }
 
     /// Blocks of `plane` that could be opened if all that is full were folded.
     pub(super) fn blocks_when_empty(&self, plane: Plane, free: usize, blocks: &Blocks) -> u64 {
         let cache = &self.planes[plane.index()];
         let units: u32 = cache.closed.iter().map(|&block| blocks.valid(block)).sum();
-        let closed = cache.closed.iter().filter(|&&block| !self.is_static[block]).count();
+        let closed = cache.closed.iter().filter(|&&block| !self.is_static(block)).count();
         let native = units.div_ceil(self.shape.units_per_block) as usize;
         let free = (free + closed).saturating_sub(native);
         let dynamic = cache.dynamic - closed as u32;
-        let limit = (self.dynamic * (free as f64 + f64::from(dynamic))) as u32;
+        let limit = (self.config.dynamic * (free as f64 + f64::from(dynamic))) as u32;
         let limit = limit.min(self.dynamic_max).saturating_sub(dynamic);
         let fixed = cache.free.len() + cache.closed.len() - closed;
         fixed as u64 + u64::from(limit.min(free.saturating_sub(self.left) as u32))
@@ -177,7 +191,7 @@ impl super::Slc {
     /// Blocks of `plane` that could still be opened.
     pub(super) fn blocks_to_open(&self, plane: Plane, free: usize) -> u32 {
         let cache = &self.planes[plane.index()];
-        let limit = self.dynamic * (free as f64 + f64::from(cache.dynamic));
+        let limit = self.config.dynamic * (free as f64 + f64::from(cache.dynamic));
         let limit = (limit as u32).min(self.dynamic_max);
         let native = limit.saturating_sub(cache.dynamic).min(free.saturating_sub(self.left) as u32);
         cache.free.len() as u32 + native
@@ -200,10 +214,7 @@ impl Ftl {
         let slc = self.slc.as_ref()?;
         let free = self.blocks.free_blocks(plane);
         let nothing_folds = slc.is_empty_of_closed(plane);
-        let least = match nothing_folds {
-            true => self.blocks.start,
-            false => self.blocks.start.max(slc.left_by_host + 1),
-        };
+        let least = self.least_free(slc, plane);
         if free < least
             && let Some(won) = self.win_native_block(plane)
         {
@@ -245,24 +256,25 @@ impl Ftl {
     pub(in crate::ftl) fn await_idleness(&mut self, plane: Plane, now: Time) -> Option<Time> {
         let slc = self.slc.as_mut()?;
         let cache = &mut slc.planes[plane.index()];
-        if slc.idle_share <= 0.0 || cache.check || cache.closed.is_empty() {
+        let SlcCache { idle_share, idle_after, .. } = slc.config;
+        if idle_share <= 0.0 || cache.check || cache.closed.is_empty() {
             return None;
         }
         cache.check = true;
         // Of a plane that has just folded in idle time the rest comes after it.
         let spent = now.since(cache.began).as_ps() as f64;
         let rest = match std::mem::take(&mut cache.folds_idly) {
-            true => spent * (1.0 - slc.idle_share) / slc.idle_share,
+            true => spent * (1.0 - idle_share) / idle_share,
             false => 0.0,
         };
-        Some((slc.last_command + slc.idle_after).max(now + Span::from_ps(rest as u64)))
+        Some((slc.last_command + idle_after).max(now + Span::from_ps(rest as u64)))
     }
 
     /// The check that was scheduled for `plane` is now: when it should be looked again, if a command has
     /// come since.
     pub(in crate::ftl) fn is_idle(&mut self, plane: Plane, now: Time) -> Option<Time> {
         let slc = self.slc.as_mut()?;
-        let due = slc.last_command + slc.idle_after;
+        let due = slc.last_command + slc.config.idle_after;
         let again = (due > now).then_some(due);
         slc.planes[plane.index()].check = again.is_some();
         again
@@ -284,8 +296,10 @@ impl Ftl {
     ) -> bool {
         let Some(slc) = &mut self.slc else { return false };
         let folds = |&at: &Plane| slc.is_folding(at) && !dead(at);
-        let may =
-            !slc.takes_turns() || self.shape.all_planes().filter(folds).count() < slc.fold_blocks;
+        let may = match slc.config.fold_blocks.filter(|_| slc.takes_turns()) {
+            Some(blocks) => self.shape.all_planes().filter(folds).count() < blocks as usize,
+            None => true,
+        };
         if may {
             slc.begin_fold(plane, block, now);
             slc.planes[plane.index()].folds_idly = idle;

@@ -8,14 +8,17 @@
 pub(crate) mod fold;
 mod state;
 
-use crate::config::{Config, Evict, FoldWay, SlcCache, WhenFull};
+use crate::config::{Config, Evict, SlcCache, WhenFull};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Frontier, Stream};
 use crate::number::{Block, Plane, Ppn};
 use crate::space::Shape;
-use mynah_stamp::{Span, Time};
+use mynah_stamp::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+/// A block is open from when its first page is taken until the last is.
+const NOTHING_OPEN: Frontier = Frontier { block: Block::NONE, next_page: 0 };
 
 /// The cache of one plane.
 #[derive(Clone, Serialize, Deserialize)]
@@ -33,8 +36,6 @@ struct PlaneCache {
     /// Blocks of the cache that become native ones when they are erased, the open one and the one
     /// that is folded included.
     dynamic: u32,
-    /// Blocks that are only ever used with one bit and work.
-    fixed: u32,
     /// A check whether the drive is idle is scheduled; and whether what is folded, or was last, is
     /// because it was.
     check: bool,
@@ -46,34 +47,25 @@ struct PlaneCache {
 /// The cache.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Slc {
+    config: SlcCache,
     shape: Shape,
     /// Pages of a block with one bit.
     pages: u32,
-    direct: bool,
-    fifo: bool,
-    copyback: bool,
-    /// The share of blocks without native data that may be used, and the most of a plane.
-    dynamic: f64,
+    /// Blocks of each plane, the first, that are only ever used with one bit.
+    fixed: u32,
+    /// Most others of a plane that are used so.
     dynamic_max: u32,
     /// Free blocks of a plane that the cache leaves, and that hosts leave as long as there is
     /// something to fold.
     left: usize,
     left_by_host: usize,
-    fold_from: f64,
-    fold_beside: f64,
-    /// Blocks that may be folded at a time.
-    fold_blocks: usize,
-    idle_share: f64,
-    idle_after: Span,
     /// Whether collection of native blocks keeps pace with hosts.
     gc_paced: bool,
     planes: Vec<PlaneCache>,
-    /// Whether each block is used with one bit now, and whether it always is.
+    /// Whether each block is used with one bit now.
     is_slc: Vec<bool>,
-    is_static: Vec<bool>,
-    /// Erases of each block after it was used with one bit; how many it endures.
+    /// Erases of each block after it was used with one bit.
     erases: Vec<u32>,
-    endurance: Option<u32>,
     /// When a command came last.
     last_command: Time,
 }
@@ -83,55 +75,42 @@ impl Slc {
     pub(super) fn new(config: &Config, shape: &Shape, blocks: &mut Blocks) -> Option<Slc> {
         let cache: SlcCache = config.slc?;
         let per_plane = shape.blocks_per_plane;
-        let count = (shape.planes * per_plane) as usize;
-        let mut is_static = vec![false; count];
-        let kept = cache.kept_blocks(per_plane) as usize;
-        let reserve = config.gc.reserve_blocks as usize;
+        let fixed = cache.static_blocks(per_plane);
+        let left_by_host = (config.gc.reserve_blocks + cache.kept_blocks(per_plane)) as usize;
+        let mut is_slc = vec![false; (shape.planes * per_plane) as usize];
         let planes = shape.all_planes().map(|plane| {
-            let fixed = cache.static_blocks(per_plane);
-            let free: VecDeque<Block> =
-                (0..fixed).filter_map(|_| blocks.free[plane].pop_front()).collect();
-            free.iter().for_each(|&block| is_static[block] = true);
+            let free = blocks.set_apart(plane, fixed);
+            free.iter().for_each(|&block| is_slc[block] = true);
             PlaneCache {
                 free,
-                open: Frontier { block: Block::NONE, next_page: 0 },
+                open: NOTHING_OPEN,
                 closed: VecDeque::new(),
                 folding: Block::NONE,
                 began: Time::ZERO,
                 dynamic: 0,
-                fixed,
                 check: false,
                 folds_idly: false,
                 bypassed: false,
             }
         });
-        let planes = planes.collect();
-        if is_static.contains(&true) {
-            blocks.set_apart(&is_static);
-        }
         Some(Slc {
+            planes: planes.collect(),
+            config: cache,
             shape: *shape,
             pages: shape.pages_per_block / config.flash.cell.bits(),
-            direct: cache.when_full == WhenFull::Direct,
-            fifo: cache.evict == Evict::Fifo,
-            copyback: cache.fold == FoldWay::Copyback,
-            dynamic: cache.dynamic,
+            fixed,
             dynamic_max: cache.dynamic_blocks(per_plane),
-            left: blocks.start.max(reserve + kept),
-            left_by_host: reserve + kept,
-            fold_from: cache.fold_from,
-            fold_beside: cache.fold_beside,
-            fold_blocks: cache.fold_blocks.map_or(usize::MAX, |blocks| blocks as usize),
-            idle_share: cache.idle_share,
-            idle_after: cache.idle_after,
+            left: blocks.start.max(left_by_host),
+            left_by_host,
             gc_paced: config.gc.paced,
-            planes,
-            is_slc: is_static.clone(),
-            is_static,
-            erases: vec![0; count],
-            endurance: cache.endurance,
+            erases: vec![0; is_slc.len()],
+            is_slc,
             last_command: Time::ZERO,
         })
+    }
+
+    fn is_direct(&self) -> bool {
+        self.config.when_full == WhenFull::Direct
     }
 
     /// Whether the data of a block are one bit a cell.
@@ -148,7 +127,7 @@ impl Slc {
     /// Whether a block of `plane` may be taken out of the native ones.
     fn may_take_native(&self, plane: Plane, free: usize) -> bool {
         let dynamic = self.planes[plane.index()].dynamic;
-        let room = self.dynamic * (free as f64 + f64::from(dynamic));
+        let room = self.config.dynamic * (free as f64 + f64::from(dynamic));
         dynamic < self.dynamic_max && f64::from(dynamic + 1) <= room && free > self.left
     }
 
@@ -160,9 +139,7 @@ impl Slc {
     /// Whether a page can be programmed in `plane`.
     fn has_room(&self, plane: Plane, free: usize) -> bool {
         let cache = &self.planes[plane.index()];
-        let open = cache.open;
-        let has_page = open.block != Block::NONE && open.next_page < self.pages;
-        !cache.bypassed && (has_page || self.may_open(plane, free))
+        !cache.bypassed && (cache.open.block != Block::NONE || self.may_open(plane, free))
     }
 
     /// Whether there is nothing to fold in `plane`, and nothing is folded.
@@ -171,51 +148,36 @@ impl Slc {
         cache.closed.is_empty() && cache.folding == Block::NONE
     }
 
-    /// The page of its block that is programmed next in `plane`.
-    fn next_page(&self, plane: Plane) -> u32 {
-        match self.planes[plane.index()].open.next_page {
-            page if page == self.pages => 0,
-            page => page,
-        }
-    }
-
     /// Takes the next page of `plane`; returns its first PPN.
     fn take_page(&mut self, plane: Plane, blocks: &mut Blocks) -> Ppn {
-        let pages = self.pages;
         let cache = &mut self.planes[plane.index()];
-        if cache.open.block == Block::NONE || cache.open.next_page == pages {
-            if cache.open.block != Block::NONE {
-                cache.closed.push_back(cache.open.block);
+        if cache.open.block == Block::NONE {
+            cache.open.block = cache.free.pop_front().unwrap_or_else(|| {
+                cache.dynamic += 1;
+                blocks.take_free(plane).expect("a free block")
+            });
+            self.is_slc[cache.open.block] = true;
+        }
+        let Frontier { block, next_page } = cache.open;
+        cache.open.next_page += 1;
+        if cache.open.next_page == self.pages {
+            cache.closed.push_back(block);
+            cache.open = NOTHING_OPEN;
+            if self.is_direct() && !self.may_open(plane, blocks.free_blocks(plane)) {
+                self.planes[plane.index()].bypassed = true;
             }
-            let block = match cache.free.pop_front() {
-                Some(block) => block,
-                None => {
-                    cache.dynamic += 1;
-                    blocks.take_free(plane).expect("a free block")
-                }
-            };
-            self.is_slc[block] = true;
-            cache.open = Frontier { block, next_page: 0 };
         }
-        let open = &mut cache.open;
-        let ppn =
-            self.shape.first_ppn_of_block(open.block) + open.next_page * self.shape.units_per_page;
-        open.next_page += 1;
-        let is_full = open.next_page == pages;
-        if self.direct && is_full && !self.may_open(plane, blocks.free_blocks(plane)) {
-            self.planes[plane.index()].bypassed = true;
-        }
-        ppn
+        self.shape.first_ppn_of_block(block) + next_page * self.shape.units_per_page
     }
 
     /// The full block of `plane` that is folded next, if there is one; `dynamic`: of those that become
     /// native ones.
     fn victim(&self, plane: Plane, blocks: &Blocks, dynamic: bool) -> Option<Block> {
         let closed = self.planes[plane.index()].closed.iter().copied();
-        let mut closed = closed.filter(|&block| !dynamic || !self.is_static[block]);
-        match self.fifo {
-            true => closed.next(),
-            false => closed.min_by_key(|&block| blocks.valid(block)),
+        let mut closed = closed.filter(|&block| !dynamic || !self.is_static(block));
+        match self.config.evict {
+            Evict::Fifo => closed.next(),
+            Evict::Greedy => closed.min_by_key(|&block| blocks.valid(block)),
         }
     }
 
@@ -248,7 +210,7 @@ impl Slc {
 
     /// A command has come.
     fn note_command(&mut self, now: Time) {
-        if now.since(self.last_command) >= self.idle_after {
+        if now.since(self.last_command) >= self.config.idle_after {
             self.planes.iter_mut().for_each(|cache| cache.bypassed = false);
         }
         self.last_command = now;
@@ -256,26 +218,22 @@ impl Slc {
 
     /// Whether one more erase after use with one bit is more than `block` endures.
     fn is_worn_out(&self, block: Block) -> bool {
-        self.endurance.is_some_and(|cycles| self.erases[block] >= cycles)
+        self.config.endurance.is_some_and(|cycles| self.erases[block] >= cycles)
     }
 
     /// A block has been erased, or is retired: returns whether it is one of the native ones now.
     fn erased(&mut self, plane: Plane, block: Block, works: bool) -> bool {
         self.erases[block] += 1;
+        let is_static = self.is_static(block);
         let cache = &mut self.planes[plane.index()];
         cache.folding = Block::NONE;
-        match (self.is_static[block], works) {
-            (true, true) => cache.free.push_back(block),
-            (true, false) => {
-                cache.fixed -= 1;
-                self.is_slc[block] = false;
-            }
-            (false, _) => {
-                cache.dynamic -= 1;
-                self.is_slc[block] = false;
-            }
+        match is_static {
+            true if works => cache.free.push_back(block),
+            true => {}
+            false => cache.dynamic -= 1,
         }
-        !self.is_static[block]
+        self.is_slc[block] = is_static && works;
+        !is_static
     }
 
     /// Blocks of `plane` that are used with one bit and are neither open nor being folded.
@@ -286,13 +244,12 @@ impl Slc {
 
     /// Whether a block only ever serves the cache.
     pub(crate) fn is_static(&self, block: Block) -> bool {
-        self.is_static[block] && self.is_slc[block]
+        block.0 % self.shape.blocks_per_plane < self.fixed
     }
 
-    /// Blocks of the cache of `plane`: those that are always, and those that become native ones.
-    pub(crate) fn counts(&self, plane: Plane) -> (u32, u32) {
-        let cache = &self.planes[plane.index()];
-        (cache.fixed, cache.dynamic)
+    /// Blocks of the cache of `plane` that become native ones when they are erased.
+    pub(crate) fn dynamic_blocks(&self, plane: Plane) -> u32 {
+        self.planes[plane.index()].dynamic
     }
 
     /// The block of `plane` that is filled, and the pages of it that are.
@@ -338,7 +295,7 @@ impl Ftl {
         if slc.has_room(plane, free) {
             return Stream::SLC;
         }
-        let direct = slc.direct || slc.is_empty_of_closed(plane);
+        let direct = slc.is_direct() || slc.is_empty_of_closed(plane);
         if direct && self.may_write_natively(slc, plane) { Stream::HOST } else { Stream::SLC }
     }
 
@@ -365,7 +322,7 @@ impl Ftl {
 
     /// The page offset of the next program of the cache.
     pub(crate) fn next_page_of_slc(&self, plane: Plane) -> u32 {
-        self.slc.as_ref().map_or(0, |slc| slc.next_page(plane))
+        self.slc.as_ref().map_or(0, |slc| slc.open(plane).next_page)
     }
 
     /// Takes the next page of the cache; returns its first PPN.

@@ -1,7 +1,6 @@
 //! The cache as bytes and as numbers: saved, restored, hashed, and how full it is.
 
 use super::Slc;
-use crate::config::Config;
 use crate::flash::timing::FlashTimes;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Frontier;
@@ -32,7 +31,7 @@ impl Slc {
             out.numbers(cache.free.iter().map(|block| block.0));
             out.numbers(cache.closed.iter().map(|block| block.0));
             out.numbers([cache.open.block.0.wrapping_add(1), cache.open.next_page].into_iter());
-            out.number(cache.fixed.into());
+            out.number(cache.bypassed.into());
         }
         out.numbers(self.erases.iter().copied());
     }
@@ -41,7 +40,7 @@ impl Slc {
     pub(in crate::ftl) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
         let (shape, blocks) = (self.shape, self.is_slc.len() as u32);
         let damaged = || StateError::Damaged("a block of the SLC cache".into());
-        self.is_slc.copy_from_slice(&self.is_static);
+        self.is_slc.fill(false);
         for plane in shape.all_planes() {
             let mut list = |what| -> Result<VecDeque<Block>, StateError> {
                 let list = input.numbers(what, shape.blocks_per_plane as usize, blocks)?;
@@ -54,22 +53,22 @@ impl Slc {
             let open = input.all("the open block of the SLC cache", 2, blocks + 1)?;
             let open = Frontier { block: Block(open[0].wrapping_sub(1)), next_page: open[1] };
             let is_open = open.block != Block::NONE;
-            let fixed = u32::try_from(input.number()?).map_err(|_| damaged())?;
-            if open.next_page > self.pages
+            let bypassed = input.number()? == 1;
+            if open.next_page >= self.pages
                 || is_open && shape.plane_of_block(open.block) != plane
-                || !free.iter().all(|&block| self.is_static[block])
+                || !free.iter().all(|&block| self.is_static(block))
             {
                 return Err(damaged());
             }
-            let in_use = closed.iter().copied().chain(is_open.then_some(open.block));
+            let open_block = is_open.then_some(open.block);
             let mut dynamic = 0;
-            for block in in_use {
-                dynamic += u32::from(!self.is_static[block]);
+            for block in free.iter().chain(&closed).copied().chain(open_block) {
+                dynamic += u32::from(!self.is_static(block));
                 self.is_slc[block] = true;
             }
             let cache = &mut self.planes[plane.index()];
             (cache.free, cache.closed, cache.open) = (free, closed, open);
-            (cache.dynamic, cache.fixed) = (dynamic, fixed);
+            (cache.dynamic, cache.bypassed) = (dynamic, bypassed);
         }
         self.erases = input.words("erases of the SLC cache", self.erases.len())?;
         Ok(())
@@ -83,8 +82,8 @@ impl Slc {
 
 impl Ftl {
     /// How full the cache is; `None` without one.
-    pub(crate) fn slc_state(&self, config: &Config, times: &FlashTimes) -> Option<SlcState> {
-        let (slc, config) = self.slc.as_ref().zip(config.slc.as_ref())?;
+    pub(crate) fn slc_state(&self, times: &FlashTimes) -> Option<SlcState> {
+        let slc = self.slc.as_ref()?;
         let page = u64::from(self.shape.page_bytes);
         let block = u64::from(slc.pages) * page;
         let mut state = SlcState::default();
@@ -107,8 +106,8 @@ impl Ftl {
             state.empty_room_bytes += slc.blocks_when_empty(plane, free, &self.blocks) * block
                 + if open.is_some() { open_room } else { 0 };
         }
-        state.idle_to_empty =
-            (config.idle_share > 0.0).then(|| config.idle_after + self.time_to_fold(slc, times));
+        state.idle_to_empty = (slc.config.idle_share > 0.0)
+            .then(|| slc.config.idle_after + self.time_to_fold(slc, times));
         Some(state)
     }
 
@@ -128,9 +127,10 @@ impl Ftl {
             }
             die += time;
             all += time;
-            longest = longest.max(time / slc.idle_share).max(die);
+            longest = longest.max(time / slc.config.idle_share).max(die);
         }
-        Span::from_ps(longest.max(all / slc.fold_blocks as f64) as u64)
+        let at_a_time = slc.config.fold_blocks.map_or(f64::INFINITY, f64::from);
+        Span::from_ps(longest.max(all / at_a_time) as u64)
     }
 
     /// Blocks of `plane` that belong to the cache, each once.
