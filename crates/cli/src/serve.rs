@@ -14,7 +14,7 @@ use mynah_drive_file::DEFAULT_DRIVE;
 use mynah_drive_file::units::Bytes;
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
-use mynah_lab::experiment::Precondition;
+use mynah_lab::experiment::{Precondition, Start};
 use mynah_lab::simulation::Step;
 use mynah_report::summary;
 use mynah_result::output::PendingFile;
@@ -503,18 +503,18 @@ fn emulation(args: &Serve, speed: Speed) -> Result<Emulation, Failure> {
     if let Some(seed) = args.seed {
         emulation.config.seed = seed;
     }
-    emulation.precondition = match (args.drive.precondition, speed) {
-        (Some(Precondition::SteadyRandom), _) => {
+    emulation.start = match (args.drive.precondition, speed) {
+        (Some(Start { precondition: Precondition::SteadyRandom, .. }), _) => {
             return Err(Failure::usage(
                 "--precondition steady:random: nobody knows what will be written to a drive that is \
                  served, so its steady state is that of random writes anyway",
                 Some("give --precondition steady, or leave it out"),
             ));
         }
-        (Some(precondition), _) => precondition,
+        (Some(start), _) => start,
         // The model is not asked, so that its state is of no consequence.
-        (None, Speed::Max) => Precondition::None,
-        (None, _) => Precondition::default(),
+        (None, Speed::Max) => Precondition::None.into(),
+        (None, _) => Start::default(),
     };
     Ok(emulation)
 }

@@ -10,7 +10,7 @@ mod vary;
 pub use vary::{Axis, Base, Varied};
 
 use crate::enclosure::Enclosure;
-use crate::experiment::{Experiment, ExperimentFlow, Precondition, RESOURCES, Settle, check_flows};
+use crate::experiment::{Experiment, ExperimentFlow, RESOURCES, Settle, Start, check_flows};
 use crate::runner::RunOptions;
 use crate::simulation::{Simulation, SimulationError, limit_rounds};
 use mynah_drive_file::units::{BitRate, Duration};
@@ -268,7 +268,7 @@ impl Settings {
             match *option {
                 "seed" => settings.seed = Some(parse_count(value).map_err(refuse)?),
                 "precondition" => {
-                    options.precondition = value.parse::<Precondition>().map_err(refuse)?;
+                    options.set_start(value.parse::<Start>().map_err(refuse)?);
                 }
                 "settle" => options.settle = value.parse::<Settle>().map_err(refuse)?,
                 "ramp_time" => options.ramp_time = parse_time(value).map_err(refuse)?,
@@ -324,11 +324,7 @@ fn settings_of(simulation: &Simulation) -> Words {
     let enclosure = simulation.enclosure;
     let said = [
         ("seed", (options.seed != default.seed).then(|| options.seed.to_string())),
-        (
-            "precondition",
-            (options.precondition != default.precondition)
-                .then(|| options.precondition.name().to_owned()),
-        ),
+        ("precondition", (options.start() != default.start()).then(|| options.start().to_string())),
         ("settle", (options.settle != default.settle).then(|| options.settle.to_string())),
         ("ramp_time", (!options.ramp_time.is_zero()).then(|| time(options.ramp_time))),
         (

@@ -1,11 +1,12 @@
 //! A drive, made ready to be served in real time.
 
-use crate::experiment::Precondition;
+use crate::experiment::{Precondition, Start};
 use crate::recording::{Header, Preparation};
 use crate::runner::RunError;
 use crate::saved_state::{self, Checksum, SavedStateError};
 use crate::shard::{self, ShardError};
 use crate::simulation::SimulationError;
+use crate::slc_start;
 use crate::state_cache::{Key, StateCache};
 use mynah_drive_file::fault;
 use mynah_drive_file::{self as drive, drive_hash};
@@ -34,7 +35,7 @@ pub struct Emulation {
     pub config: Config,
     /// How it is prepared. Both steady states mean: after a long time of reads and writes all over
     /// the drive, which have warmed the data cache, too.
-    pub precondition: Precondition,
+    pub start: Start,
     /// Where drives that were made ready are kept, as for simulations.
     pub states: Option<StateCache>,
 }
@@ -49,7 +50,7 @@ impl Emulation {
         Ok(Emulation {
             name: file.name,
             config: file.config,
-            precondition: Precondition::default(),
+            start: Start::default(),
             states: StateCache::of_process(),
         })
     }
@@ -99,7 +100,7 @@ impl Emulation {
         Ok(Prepared {
             hash: drive_hash(drive.config()),
             name: self.name,
-            precondition: Precondition::None,
+            start: Precondition::None.into(),
             preconditioned: None,
             restored: Some(Restored { file: state.to_owned(), checksum }),
             occupancy: Vec::new(),
@@ -113,17 +114,21 @@ impl Emulation {
     /// # Errors
     /// If it cannot be built, or not be in such a state.
     pub fn prepare(mut self) -> Result<Prepared, SimulationError> {
-        let states = self.states.take().filter(|_| self.precondition != Precondition::None);
-        let key = Key::of(format_args!("serve {:?} {:?}", self.config, self.precondition));
+        let start = self.start;
+        if let Some(slc) = start.slc.filter(|_| self.config.slc.is_none()) {
+            return Err(RunError::NoSlcCache(slc.name()).into());
+        }
+        let states = self.states.take().filter(|_| start.precondition != Precondition::None);
+        let key = Key::of(format_args!("serve {:?} {start}", self.config));
         let kept = states.as_ref().and_then(|states| states.get(&key, &self.config));
         let (beside, drive) = match kept {
             Some(kept) => kept,
             None => {
-                let (beside, drive) = prepare_anew(self.config, self.precondition)?;
+                let (beside, drive) = prepare_anew(self.config, start)?;
                 if let Some(states) = states {
-                    let (hash, how) = (drive_hash(drive.config()), self.precondition.name());
+                    let hash = drive_hash(drive.config());
                     if let Some(snapshot) = drive.snapshot() {
-                        let of = format!("drive {hash}, {how}, to be served");
+                        let of = format!("drive {hash}, {start}, to be served");
                         states.put(&key, of, &beside, &snapshot);
                     }
                 }
@@ -134,7 +139,7 @@ impl Emulation {
         Ok(Prepared {
             hash: drive_hash(drive.config()),
             name: self.name,
-            precondition: self.precondition,
+            start,
             preconditioned,
             restored: None,
             occupancy,
@@ -147,7 +152,7 @@ impl Emulation {
 /// Builds and preconditions the drive of `config`.
 fn prepare_anew(
     config: Config,
-    precondition: Precondition,
+    Start { precondition, slc }: Start,
 ) -> Result<(Beside, Drive), SimulationError> {
     let mut drive = Drive::new(config).map_err(RunError::Drive)?;
     let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
@@ -183,6 +188,9 @@ fn prepare_anew(
         Precondition::Steady | Precondition::SteadyRandom => Some(drive.precondition(&occupancy)),
     };
     let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
+    if let Some(slc) = slc {
+        slc_start::prepare_unknown(&mut drive, slc)?;
+    }
     let warmed = match precondition {
         Precondition::Steady | Precondition::SteadyRandom => {
             let past = history::anywhere(&drive, WRITE_SHARE);
@@ -218,7 +226,7 @@ pub struct Prepared {
     /// The drive, with its clock at zero.
     pub drive: Drive,
     /// How it was preconditioned.
-    pub precondition: Precondition,
+    pub start: Start,
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,
     /// The saved state that it was given instead.
@@ -236,7 +244,7 @@ impl Prepared {
         let preparation = Preparation {
             name: &self.name,
             saved_state: self.restored.as_ref().map(|it| saved_state::name(&it.checksum)),
-            precondition: self.precondition,
+            start: self.start,
             settling: None,
             precision: None,
             occupancy: &self.occupancy,

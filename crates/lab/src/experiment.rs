@@ -105,6 +105,89 @@ impl Precondition {
     }
 }
 
+/// What a pSLC write cache holds when a run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlcStart {
+    /// Nothing: all of it has been folded.
+    Empty,
+    /// What was written last, half of what fits.
+    Half,
+    /// What was written last, and nothing more fits.
+    Full,
+    /// What the drive's own idle time leaves in it.
+    Rested,
+}
+
+impl SlcStart {
+    /// All of them.
+    pub const ALL: [SlcStart; 4] =
+        [SlcStart::Empty, SlcStart::Half, SlcStart::Full, SlcStart::Rested];
+
+    /// The name by which it is read, after `slc=`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SlcStart::Empty => "empty",
+            SlcStart::Half => "half",
+            SlcStart::Full => "full",
+            SlcStart::Rested => "rested",
+        }
+    }
+
+    /// The share of what fits that is filled, without time.
+    pub(crate) const fn share(self) -> f64 {
+        match self {
+            SlcStart::Empty | SlcStart::Rested => 0.0,
+            SlcStart::Half => 0.5,
+            SlcStart::Full => 1.0,
+        }
+    }
+}
+
+/// How a drive is prepared, and its pSLC cache with it, where that is said: `steady,slc=full`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Start {
+    pub precondition: Precondition,
+    /// What is in the cache; `None`: what the drive has left there.
+    pub slc: Option<SlcStart>,
+}
+
+impl From<Precondition> for Start {
+    fn from(precondition: Precondition) -> Start {
+        Start { precondition, slc: None }
+    }
+}
+
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.precondition.name())?;
+        self.slc.map_or(Ok(()), |slc| write!(f, ",slc={}", slc.name()))
+    }
+}
+
+impl FromStr for Start {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Start, String> {
+        let Some((state, slc)) = text.split_once(',') else {
+            return Ok(Start { precondition: text.parse()?, slc: None });
+        };
+        let precondition: Precondition = state.parse()?;
+        let name = slc.strip_prefix("slc=");
+        let found = SlcStart::ALL.into_iter().find(|it| Some(it.name()) == name);
+        let Some(slc) = found else {
+            return Err(format!(
+                "`{slc}` is no state of the SLC cache; valid are slc=empty, slc=half, slc=full and \
+                 slc=rested"
+            ));
+        };
+        if precondition == Precondition::None && slc.share() > 0.0 {
+            let slc = slc.name();
+            return Err(format!("nothing has been written, so the SLC cache is not {slc}"));
+        }
+        Ok(Start { precondition, slc: Some(slc) })
+    }
+}
+
 impl FromStr for Precondition {
     type Err = String;
 
@@ -171,7 +254,7 @@ pub struct Experiment {
     /// Seed of the run's random streams; `None`: the default seed.
     pub seed: Option<u64>,
     /// How the drive is prepared.
-    pub precondition: Option<Precondition>,
+    pub precondition: Option<Start>,
     /// How long the drive settles then.
     pub settle: Option<Settle>,
     /// How long the run goes on before results are taken.

@@ -45,11 +45,14 @@ pub mod runner;
 pub mod saved_state;
 pub mod shard;
 pub mod simulation;
+mod slc_start;
 pub mod state_cache;
 pub mod stepper;
 
 pub use emulation::{Emulation, Prepared};
-pub use experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
+pub use experiment::{
+    Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle, SlcStart, Start,
+};
 pub use mynah_drive_file::fault::FaultError;
 pub use mynah_drive_file::{DriveError, DriveFile};
 pub use mynah_model::config::Config;

@@ -106,7 +106,8 @@ pub struct Header {
     /// [`saved_state::name`]: crate::saved_state::name
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_state: Option<String>,
-    /// How the drive was preconditioned: `none`, `fill`, `steady` or `steady:random`.
+    /// How the drive was preconditioned: `none`, `fill`, `steady` or `steady:random`, and
+    /// after it perhaps `,slc=` and the state of the pSLC cache.
     pub precondition: String,
     /// The ranges that were occupied then.
     pub occupancy: Vec<OccupancyRange>,

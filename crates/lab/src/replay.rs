@@ -1,13 +1,14 @@
 //! Recorded runs, repeated: on the drive they were made with, where everything must come
 //! out the same to the picosecond, or on another, to see what it would have made of them.
 
-use crate::experiment::{Experiment, Precondition};
+use crate::experiment::{Experiment, Precondition, Start};
 use crate::recording::{
     Header, KeyDone, OccupancyRange, PairsSeen, Recording, RecordingError, Replayed,
 };
 use crate::runner::{Progress, RunError, RunOptions, Runner, power_note};
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{Measured, SimulationError, Step, log_error};
+use crate::slc_start;
 use mynah_drive_file as drive;
 use mynah_model::Drive;
 use mynah_model::config::Config;
@@ -191,12 +192,18 @@ fn precondition(
     occupancy: Vec<Occupancy>,
 ) -> Result<Option<Preconditioned>, SimulationError> {
     let damaged = |problem: String| RecordingError::Format { path: path.into(), problem };
-    let preconditioned = match header.precondition.parse().map_err(damaged)? {
+    let start: Start = header.precondition.parse().map_err(damaged)?;
+    let preconditioned = match start.precondition {
         Precondition::None => None,
         Precondition::Fill => Some(device.fill(&occupancy)),
         Precondition::Steady | Precondition::SteadyRandom => Some(device.precondition(&occupancy)),
     };
-    Ok(preconditioned.transpose().map_err(RunError::Precondition)?)
+    let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
+    // A run's own writes fill it, and then it has a file of its flows (`settle`).
+    if let Some(slc) = start.slc.filter(|_| device.config().slc.is_some()) {
+        slc_start::prepare_unknown(device, slc)?;
+    }
+    Ok(preconditioned)
 }
 
 /// What preconditioning found, and how the drive settled then.
@@ -212,9 +219,11 @@ fn settle(
 ) -> Result<(Drive, Prepared), SimulationError> {
     let experiment = Experiment::parse(&path.display().to_string(), text)?;
     let flows = experiment.place(&mut config);
+    let start = experiment.precondition.unwrap_or_default();
     let options = RunOptions {
         seed: experiment.seed.unwrap_or_default(),
-        precondition: experiment.precondition.unwrap_or_default(),
+        precondition: start.precondition,
+        slc_start: start.slc,
         settle: experiment.settle.unwrap_or_default(),
         ..RunOptions::default()
     };
@@ -502,7 +511,7 @@ impl Listener {
 /// The write amplification that was computed for the recorded run's own writes; `None` after a
 /// preconditioning with random writes, which is of other writes.
 fn expected_waf(header: &Header, prepared: Option<&Preconditioned>) -> Option<f64> {
-    let own = header.precondition != Precondition::SteadyRandom.name();
+    let own = !header.precondition.starts_with(Precondition::SteadyRandom.name());
     prepared.filter(|_| own).and_then(|found| found.expected_waf)
 }
 

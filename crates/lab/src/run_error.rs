@@ -125,6 +125,9 @@ pub enum RunError {
     #[error("flow `{0}` is of key-value commands, which random writes of blocks do not age")]
     #[diagnostic(help("use --precondition steady, which runs the flow itself, or fill"))]
     KeyPrecondition(String),
+    /// A state of the pSLC cache is given, and there is none.
+    #[error("slc={0}: the drive has no SLC cache (section `slc` of its file), so leave this out")]
+    NoSlcCache(&'static str),
     /// A saved state has pairs, and does not say what their keys are.
     #[error(
         "the saved state has pairs in namespace {namespace} whose keys it does not say, so flows of \

@@ -28,7 +28,7 @@ pub use occupancy::{Beyond, occupancy};
 pub(crate) use precise::check_ends;
 pub use shared::{STATES_MAX, SharedStates};
 
-use crate::experiment::{Precondition, Settle};
+use crate::experiment::{Precondition, Settle, SlcStart, Start};
 use crate::key_space::KeySpace;
 use crate::observers::Observers;
 use crate::recording::Tape;
@@ -73,6 +73,8 @@ pub struct RunOptions {
     pub seed: u64,
     /// The drive's state at the start.
     pub precondition: Precondition,
+    /// What is in its pSLC cache then; `None`: what the drive has left there.
+    pub slc_start: Option<SlcStart>,
     /// A saved state to start from, in place of [`RunOptions::precondition`].
     pub load_state: Option<PathBuf>,
     /// States that this run shares with others that prepare such drives, if any.
@@ -101,6 +103,7 @@ impl Default for RunOptions {
         RunOptions {
             seed: 1,
             precondition: Precondition::Steady,
+            slc_start: None,
             load_state: None,
             shared: None,
             states: StateCache::of_process(),
@@ -115,6 +118,16 @@ impl Default for RunOptions {
 }
 
 impl RunOptions {
+    /// How the drive is prepared.
+    pub fn start(&self) -> Start {
+        Start { precondition: self.precondition, slc: self.slc_start }
+    }
+
+    /// Sets that.
+    pub fn set_start(&mut self, start: Start) {
+        (self.precondition, self.slc_start) = (start.precondition, start.slc);
+    }
+
     /// What preconditioning assumes beyond the ranges that flows occupy. Without settling, and with
     /// `fill`, there is nothing beyond them.
     pub fn beyond(&self) -> Beyond {
@@ -325,6 +338,8 @@ pub struct Runner {
     aged_by: Option<Vec<FlowSpec>>,
     trace_writes: Vec<TraceWrites>,
     settle: Settle,
+    /// What is in the pSLC cache when the run begins, if that is said.
+    slc_start: Option<SlcStart>,
     settled: Option<Settled>,
     /// Before the run requests were performed on the drive without time, or collections ended.
     readied: bool,
@@ -415,6 +430,9 @@ impl Runner {
         options: &RunOptions,
     ) -> Result<Runner, RunError> {
         let flows = &as_run(&config, flows, options)?[..];
+        if let Some(slc) = options.slc_start.filter(|_| config.slc.is_none()) {
+            return Err(RunError::NoSlcCache(slc.name()));
+        }
         let keep = kept::Place::of(&config, flows, options);
         if let Some(kept) = keep.as_ref().and_then(|place| place.find(&config)) {
             check_whole(flows, options)?;
@@ -504,6 +522,7 @@ impl Runner {
             runner.expects(None);
         }
         runner.settle = options.settle;
+        runner.slc_start = options.slc_start;
         runner.keep = keep;
         runner.computed = computed.unwrap_or_default();
         Ok(runner)
@@ -563,6 +582,7 @@ impl Runner {
             aged_by: None,
             trace_writes: vec![],
             settle: Settle::Off,
+            slc_start: None,
             settled: None,
             readied: false,
             to_be_written: false,
@@ -630,10 +650,15 @@ impl Runner {
     /// Advances until nothing more happens, and asks for nothing new. What is to come much later,
     /// a fault, is not waited for.
     fn drain(&mut self) -> Result<(), RunError> {
+        self.advance_until(Drive::is_at_rest)
+    }
+
+    /// The same until the drive has `rested`.
+    fn advance_until(&mut self, rested: impl Fn(&Drive) -> bool) -> Result<(), RunError> {
         let before = self.drive.pages_programmed();
         let mut until = self.drive.now() + REST_LOOK;
         // A power cut that is still to come would be next.
-        while self.power_cut == Time::MAX || !self.drive.is_at_rest() {
+        while self.power_cut == Time::MAX || !rested(&self.drive) {
             while let Some(output) = self.drive.poll_brief() {
                 if let Brief::Complete(completed) = output {
                     let queue = self.drive.completion(completed).queue;
@@ -646,7 +671,7 @@ impl Runner {
             }
             match self.drive.next_at() {
                 Some(at) if at <= until => self.drive.advance(at),
-                Some(_) if !self.drive.is_at_rest() => {
+                Some(_) if !rested(&self.drive) => {
                     let programmed = self.drive.pages_programmed() - before;
                     if programmed > self.drive.tidying_pages_max() {
                         let pages = self.drive.config().geometry.pages();

@@ -9,7 +9,9 @@ mod own_index;
 mod unused;
 
 use crate::enclosure::Enclosure;
-use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
+use crate::experiment::{
+    Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle, Start,
+};
 use crate::flow_text::flow_text;
 use crate::mqsim;
 use crate::observers::Observers;
@@ -355,8 +357,8 @@ impl Simulation {
 
     /// Sets the state that the drive starts in; the default is [`Precondition::Steady`].
     #[must_use]
-    pub fn precondition(mut self, precondition: Precondition) -> Simulation {
-        self.options.precondition = precondition;
+    pub fn precondition(mut self, start: impl Into<Start>) -> Simulation {
+        self.options.set_start(start.into());
         self
     }
 
@@ -421,7 +423,7 @@ impl Simulation {
         let mut simulation = Simulation::with(&file.name, file.config.clone());
         simulation.enclosure = experiment.enclosure;
         simulation.flows = experiment.place(&mut simulation.config);
-        simulation.options.precondition = experiment.precondition.unwrap_or_default();
+        simulation.options.set_start(experiment.precondition.unwrap_or_default());
         simulation.options.settle = experiment.settle.unwrap_or_default();
         simulation.options.ramp_time = experiment.ramp_time.unwrap_or_default();
         simulation.options.precision = experiment.precision.unwrap_or_default();
@@ -519,7 +521,7 @@ impl Simulation {
             drive: if name.ends_with(".toml") { name.to_owned() } else { format!("./{name}") },
             overrides: Vec::new(),
             seed: Some(self.options.seed),
-            precondition: Some(self.options.precondition),
+            precondition: Some(self.options.start()),
             settle: (self.options.settle != Settle::default()).then_some(self.options.settle),
             ramp_time: (!ramp.is_zero()).then_some(ramp),
             precision: self.is_auto().then_some(self.options.precision),
@@ -890,7 +892,7 @@ impl Simulation {
             drive: self.name.clone(),
             overrides: Vec::new(),
             seed: Some(self.options.seed),
-            precondition: Some(self.options.precondition),
+            precondition: Some(self.options.start()),
             settle: Some(self.options.settle),
             ramp_time: None,
             precision: None,
@@ -916,11 +918,11 @@ impl Simulation {
         let checksum = checksum.transpose().map_err(RunError::from)?;
         Preparation {
             name: &self.name,
-            precondition: match checksum {
-                Some(_) => Precondition::None,
+            start: match checksum {
+                Some(_) => Precondition::None.into(),
                 // The pairs are laid down one by one, and nothing else is.
-                None if runner.begins_without_blocks() => Precondition::None,
-                None => self.options.precondition,
+                None if runner.begins_without_blocks() => Precondition::None.into(),
+                None => self.options.start(),
             },
             saved_state: checksum.as_ref().map(saved_state::name),
             occupancy: runner.occupancy(),
@@ -949,6 +951,7 @@ impl Simulation {
     pub fn describe(&self) -> Result<String, SimulationError> {
         let options = RunOptions {
             precondition: Precondition::None,
+            slc_start: None,
             load_state: None,
             ..self.options.clone()
         };
@@ -1001,7 +1004,7 @@ impl Simulation {
         };
         line(format_args!(
             "precondition: {}, {}",
-            self.options.precondition.name(),
+            self.options.start(),
             match self.options.precondition {
                 Precondition::None => "nothing has been written",
                 Precondition::Fill => "all of this was written once, in order",

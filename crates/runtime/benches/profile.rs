@@ -138,7 +138,7 @@ impl Both {
             ["geometry.blocks_per_plane=32", "geometry.channels=2", "over_provisioning=50%"];
         let small = small.map(String::from);
         let mut emulation = Emulation::on("enterprise-tlc", &small).expect("a drive");
-        emulation.precondition = Precondition::None;
+        emulation.start = Precondition::None.into();
         let prepared = emulation.prepare().expect("a drive");
         let subsystem =
             Subsystem::new(SubsystemConfig::new(NQN), prepared.drive, Box::new(RamStore::new()));

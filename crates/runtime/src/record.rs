@@ -212,7 +212,7 @@ mod tests {
         ]
         .map(str::to_owned);
         let mut emulation = Emulation::on("enterprise-tlc", &overrides).unwrap();
-        emulation.precondition = Precondition::Steady;
+        emulation.start = Precondition::Steady.into();
         emulation.prepare().unwrap()
     }
 

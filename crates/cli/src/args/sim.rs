@@ -3,7 +3,7 @@
 use super::{FlowArgs, StatesArgs, suggest, whole};
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueHint};
-use mynah_lab::experiment::Precondition;
+use mynah_lab::experiment::Start;
 use mynah_result::precision::Goal;
 use std::path::PathBuf;
 
@@ -91,11 +91,12 @@ pub(crate) struct DriveArgs {
     /// The drive's state at the start: none (empty), fill (written once), steady (as after a long
     /// time of the flows' writes; of a served drive, of reads and writes all over it) or
     /// steady:random (sim only: as after a long time of random writes all over it, whatever the
-    /// flows do, for traces that are piped in or write little of it) [default: steady]
+    /// flows do, for traces that are piped in or write little of it); with ,slc=empty, half, full or
+    /// rested (as after idle time) behind it: what is in the SLC cache then [default: steady]
     #[arg(long, value_name = "STATE", hide_possible_values = true, value_parser = suggest::values(
         &["none", "fill", "steady", "steady:random"]
-    ).try_map(|text| text.parse::<Precondition>()))]
-    pub(crate) precondition: Option<Precondition>,
+    ).try_map(|text| text.parse::<Start>()))]
+    pub(crate) precondition: Option<Start>,
     #[command(flatten)]
     pub(crate) states: StatesArgs,
 }

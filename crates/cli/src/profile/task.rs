@@ -108,7 +108,7 @@ impl Runs<'_> {
     /// Serves a drive, and does the runs on it; whether they were interrupted.
     fn on_drive(&self, drive: &TaskDrive) -> Result<(Vec<Analysis>, bool), Failure> {
         let mut emulation = Emulation::on(&drive.drive, &drive.set)?;
-        emulation.precondition = drive.precondition;
+        emulation.start = drive.precondition.into();
         let cpus = cpus("serve", drive.cpus_allowed.as_deref())?;
         let link = self.task.link.map(|TaskLink { bytes_per_s, queue }| {
             let queue = Duration::from_nanos(queue.as_ps() / 1_000);

@@ -37,7 +37,7 @@ impl Experiment {
             };
         }
         if let Some(precondition) = precondition {
-            let _ = writeln!(text, "precondition = {}", quoted(precondition.name()));
+            let _ = writeln!(text, "precondition = {}", quoted(&precondition.to_string()));
         }
         if let Some(settle) = settle {
             let _ = writeln!(text, "settle = {}", quoted(&settle.to_string()));

@@ -1,7 +1,7 @@
 //! What a recording says of how its drive was made ready.
 
 use super::{Header, OccupancyRange, SCHEMA, SCHEMA_PAIRS};
-use crate::experiment::Precondition;
+use crate::experiment::Start;
 use mynah_drive_file::drive_hash;
 use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
@@ -14,7 +14,7 @@ pub(crate) struct Preparation<'a> {
     pub(crate) name: &'a str,
     /// The saved state that the drive begins in, by its name.
     pub(crate) saved_state: Option<String>,
-    pub(crate) precondition: Precondition,
+    pub(crate) start: Start,
     pub(crate) occupancy: &'a [Occupancy],
     /// The experiment file whose flows it settled under, if it did.
     pub(crate) settling: Option<String>,
@@ -50,7 +50,7 @@ impl Preparation<'_> {
             drive_hash: hash,
             state_hash: format!("{:016x}", drive.state_hash()),
             saved_state: self.saved_state.clone(),
-            precondition: self.precondition.name().to_owned(),
+            precondition: self.start.to_string(),
             occupancy: ranges(self.occupancy),
             settling: self.settling.clone(),
             flows,

@@ -78,18 +78,15 @@ impl Place {
             _ => FlowSpec { limits: Limits::default(), ..flow.clone() },
         };
         let flows: Vec<FlowSpec> = flows.iter().map(endless).collect();
-        let RunOptions { seed, precondition, settle, only, .. } = options;
+        let RunOptions { seed, settle, only, .. } = options;
+        let start = options.start();
         let key = Key::of(format_args!(
-            "run {config:?} {flows:?} {traces} {seed} {precondition:?} {settle:?} {only:?}"
+            "run {config:?} {flows:?} {traces} {seed} {start} {settle:?} {only:?}"
         ));
         let said = |flow: &FlowSpec| format!("{} ({})", flow.name, flow_text(flow));
         let said: Vec<String> = flows.iter().map(said).collect();
-        let of = format!(
-            "drive {}, {}, seed {seed}, {}",
-            drive_hash(config),
-            precondition.name(),
-            said.join(", ")
-        );
+        let of =
+            format!("drive {}, {}, seed {seed}, {}", drive_hash(config), start, said.join(", "));
         Some(Place(ToKeep { states: states.clone(), key, of }))
     }
 

@@ -18,6 +18,7 @@ mod pftrace;
 mod recorded_pairs;
 mod run_length;
 mod sequential_writes;
+mod slc_start;
 mod slowest;
 mod small;
 mod state_cache;

@@ -304,7 +304,7 @@ fn a_served_drive_is_the_same_with_and_without_what_is_kept() {
     for precondition in [Precondition::Fill, Precondition::Steady, Precondition::None] {
         let prepared = |states: Option<&StateCache>| {
             let mut emulation = Emulation::on(small::DRIVE, &small::changes()).unwrap();
-            emulation.precondition = precondition;
+            emulation.start.precondition = precondition;
             emulation.states = states.cloned();
             let prepared = emulation.prepare().unwrap();
             let found = (prepared.preconditioned.clone(), prepared.past().collect::<Vec<_>>());

@@ -35,7 +35,7 @@ fn an_experiment_is_read() {
     let experiment = Experiment::parse("e.toml", EXPERIMENT).unwrap();
     assert_eq!(experiment.drive, "fast");
     assert_eq!(experiment.seed, Some(7));
-    assert_eq!(experiment.precondition, Some(Precondition::None));
+    assert_eq!(experiment.precondition, Some(Precondition::None.into()));
     assert_eq!(experiment.ramp_time, Some(Span::from_ms(100)));
     let set: Vec<String> = experiment.overrides.iter().map(ToString::to_string).collect();
     assert_eq!(set, ["gc.start=0.1", "gc.victim=greedy", "over_provisioning=0.07"]);

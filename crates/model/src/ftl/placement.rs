@@ -72,7 +72,7 @@ impl Drive {
     }
 
     /// Whether a plane can take more data and still collect garbage.
-    fn has_room(&self, plane: Plane) -> bool {
+    pub(super) fn has_room(&self, plane: Plane) -> bool {
         self.takes_data(plane)
             && self.held(plane) + self.shape.units_per_page <= self.ftl.plane_room
     }

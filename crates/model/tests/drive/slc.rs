@@ -579,3 +579,75 @@ fn contradictions_are_refused() {
     refused("slc.fold_blocks", &|_, slc| slc.fold_blocks = Some(0));
     refused("gc.unit", &|config, _| config.gc.unit = CollectionUnit::Superblock);
 }
+
+/// What has been trimmed holds nothing back: the cache is as large as it was in the erased drive.
+#[test]
+fn trims_give_the_cache_back() {
+    let mut host = Host::new(drive(80, 2, |_, _| {}));
+    let all = units(&host);
+    let fits = host.drive.slc_state().expect("a cache").room_bytes;
+    for _ in 0..4 {
+        write(&mut host, 16, 0, all);
+    }
+    assert!(host.drive.slc_state().expect("a cache").room_bytes < fits / 2, "it is full of data");
+    host.run_one(Operation::Trim, 0, (all * 8) as u32);
+    let before = host.drive.counters().slc;
+    let state = host.drive.slc_state().expect("a cache");
+    let room = state.room_bytes;
+    let count = room / 4096;
+    write(&mut host, 16, 0, count);
+    let slc = host.drive.counters().slc.since(&before);
+    println!("{room} of {fits} fit after the trim: {slc:?}");
+    // What lies in the cache already, and is void as well, takes its place until it is folded.
+    near("room after the trim", (room + state.filled_bytes) as f64, fits as f64, 0.05);
+    assert!(slc.units_cached >= count - 64 && slc.units_direct <= 64, "{slc:?}");
+}
+
+/// A cache that is emptied and filled without time is as full as it says, for as long as it should be.
+#[test]
+fn the_cache_can_be_filled_without_time() {
+    for placement in [Placement::Striped, Placement::Static] {
+        let change = |config: &mut Config, slc: &mut SlcCache| {
+            config.placement = placement;
+            slc.static_share = 0.2;
+            slc.dynamic = 0.0;
+        };
+        let blocks = 16;
+        let fits = 2 * blocks * SLC_PAGES;
+        for (share, left) in [(0.0, fits), (0.5, fits / 2), (1.0, 0)] {
+            let mut host = Host::new(drive(80, 2, change));
+            let all = units(&host);
+            // Something is in the cache that has to be folded first.
+            write(&mut host, 8, 0, all / 2);
+            host.finish();
+            host.drive.empty_slc();
+            let past = (0..).map(|at| mynah_model::warm::Access {
+                flow: FlowId(0),
+                namespace: NAMESPACE,
+                operation: Operation::Write,
+                placement: PlacementId::default(),
+                sector: (at * 7 % all) * 8,
+                sectors: 8,
+                saturated: false,
+            });
+            host.drive.fill_slc(share, past);
+            host.drive.begin_anew(vec![]);
+            host.forget();
+            host.create(memory_queue(1));
+            host.drive.check().expect("the invariants hold");
+            let state = host.drive.slc_state().expect("a cache");
+            assert_eq!(state.room_bytes, left * 4096, "{placement:?}, {share}");
+            assert_eq!(state.filled_bytes, (fits - left) * 4096, "{placement:?}, {share}");
+            // Each unit that is written beyond what fits has another folded.
+            let before = host.drive.counters().slc;
+            let count = fits * 3 / 4;
+            write(&mut host, 16, 0, count);
+            let slc = host.drive.counters().slc.since(&before);
+            let beyond = count.saturating_sub(left);
+            println!("{placement:?}, {share}: {beyond} beyond, {slc:?}");
+            assert!(slc.units_folded + slc.units_direct <= beyond + 4 * SLC_PAGES, "{slc:?}");
+            let erased = slc.erases * SLC_PAGES;
+            assert!(erased + 4 * SLC_PAGES >= beyond, "{beyond} beyond what fits: {slc:?}");
+        }
+    }
+}

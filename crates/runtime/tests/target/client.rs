@@ -26,7 +26,7 @@ pub(crate) fn drive() -> Prepared {
     let small = ["geometry.blocks_per_plane=32", "geometry.channels=2", "over_provisioning=50%"];
     let small = small.map(String::from);
     let mut emulation = Emulation::on("enterprise-tlc", &small).expect("a drive");
-    emulation.precondition = Precondition::None;
+    emulation.start.precondition = Precondition::None;
     emulation.prepare().expect("a drive")
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn ethernet_drive() -> Prepared {
     let small = ["geometry.blocks_per_plane=32", "geometry.channels=2", "over_provisioning=50%"];
     let small = small.map(String::from);
     let mut emulation = Emulation::on("eemu-baseline", &small).expect("a drive");
-    emulation.precondition = Precondition::None;
+    emulation.start.precondition = Precondition::None;
     emulation.prepare().expect("a drive")
 }
 

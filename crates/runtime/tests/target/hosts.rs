@@ -36,7 +36,7 @@ fn uncached() -> Prepared {
     let settings = settings.into_iter().chain(["cache.mode=read", "cache.size=1MiB"]);
     let settings: Vec<String> = settings.map(String::from).collect();
     let mut emulation = Emulation::on("enterprise-tlc", &settings).expect("a drive");
-    emulation.precondition = Precondition::None;
+    emulation.start.precondition = Precondition::None;
     emulation.prepare().expect("a drive")
 }
 

@@ -77,7 +77,7 @@ fn restless() -> Prepared {
     ];
     let mut emulation =
         Emulation::on("samsung-48l-tlc", &settings.map(String::from)).expect("a drive");
-    emulation.precondition = Precondition::Steady;
+    emulation.start.precondition = Precondition::Steady;
     emulation.prepare().expect("a drive")
 }
 

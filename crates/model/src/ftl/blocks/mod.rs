@@ -340,6 +340,19 @@ impl Blocks {
         u32::from(self.counts(plane).iter().copied().min().unwrap_or(INELIGIBLE))
     }
 
+    /// Full blocks of `plane` that hold nothing valid.
+    pub(crate) fn void_blocks(&self, plane: Plane) -> usize {
+        self.counts(plane).iter().filter(|&&valid| valid == 0).count()
+    }
+
+    /// Takes such a block to be erased.
+    pub(crate) fn take_void(&mut self, plane: Plane) -> Option<Block> {
+        let at = self.counts(plane).iter().position(|&valid| valid == 0)?;
+        let block = self.shape.first_block_of_plane(plane) + at as u32;
+        self.valid[block] |= INELIGIBLE;
+        Some(block)
+    }
+
     /// Whether some block of `plane` would free a page.
     pub(crate) fn is_anything_worth_collecting(&self, plane: Plane) -> bool {
         self.fewest_valid(plane) < self.valid_too_many()

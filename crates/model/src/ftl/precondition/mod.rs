@@ -14,6 +14,7 @@ mod heat;
 mod moment;
 mod ordered;
 mod shared;
+mod slc;
 mod written;
 
 use crate::config::ConfigError;

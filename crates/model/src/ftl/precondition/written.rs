@@ -25,7 +25,7 @@ pub struct Writer {
     host: Vec<Vec<Vec<Lpn>>>,
     planes: Vec<Relocation>,
     /// Collection begins below so many free blocks, and is not paced unless it says so.
-    free: usize,
+    pub(super) free: usize,
     paced: bool,
     ahead: Vec<Access>,
     units: u64,
@@ -124,7 +124,7 @@ impl Drive {
         waf
     }
 
-    fn units_of(&self, access: &Access) -> Run<Lpn> {
+    pub(super) fn units_of(&self, access: &Access) -> Run<Lpn> {
         let sectors = u64::from(self.shape.unit_sectors);
         let Some(space) = self.ftl.namespaces.get(access.namespace.0 as usize - 1) else {
             return Lpn(0).run(0);
@@ -234,7 +234,7 @@ impl Drive {
         }
     }
 
-    fn map_at_once(&mut self, lpn: Lpn, ppn: Ppn) {
+    pub(super) fn map_at_once(&mut self, lpn: Lpn, ppn: Ppn) {
         if let Some(before) = self.ftl.mapping.table.map(Content::Unit(lpn), ppn) {
             self.ftl.blocks.remove_valid(self.shape.block_of_ppn(before), 1);
         }
@@ -276,7 +276,12 @@ impl Drive {
 
     /// Moves so many pages of the plane's victim, the erase counted as one; of a new one, if there
     /// is none. False: nothing is worth collecting.
-    fn collect_at_once(&mut self, writer: &mut Writer, plane: Plane, moves: u32) -> bool {
+    pub(super) fn collect_at_once(
+        &mut self,
+        writer: &mut Writer,
+        plane: Plane,
+        moves: u32,
+    ) -> bool {
         if writer.planes[plane.index()].victim.is_none() {
             self.begin_at_once(writer, plane);
         }
@@ -305,7 +310,7 @@ impl Drive {
     }
 
     /// Reads what is valid in a page of a victim; how many pages are programmed with that.
-    fn move_page(&mut self, writer: &mut Writer, plane: Plane, page: Ppn) -> u32 {
+    pub(super) fn move_page(&mut self, writer: &mut Writer, plane: Plane, page: Ppn) -> u32 {
         let ahead = page + PAGES_AHEAD * self.shape.units_per_page;
         for ppn in ahead.run(self.shape.units_per_page) {
             self.ftl.mapping.table.prefetch_content(ppn);
@@ -352,7 +357,7 @@ impl Drive {
     }
 
     /// Programs what has been read of a victim, in a page that may stay empty in part.
-    fn program_collected(&mut self, writer: &mut Writer, plane: Plane, group: u8) {
+    pub(super) fn program_collected(&mut self, writer: &mut Writer, plane: Plane, group: u8) {
         let at = usize::from(group);
         let mut read = std::mem::take(&mut writer.planes[plane.index()].read[at]);
         read.retain(|&(lpn, from)| self.ftl.mapping.table.ppn(lpn) == Some(from));

@@ -157,6 +157,12 @@ impl Slc {
         (self.config.fold_beside * f64::from(MOVE) * (moves + 1.0) / moves) as u32
     }
 
+    /// Whether the cache of `plane` could open another native block if one more were free.
+    fn lacks_free_blocks(&self, plane: Plane, free: usize) -> bool {
+        let bypassed = self.planes[plane.index()].bypassed;
+        !bypassed && !self.may_open(plane, free) && self.may_take_native(plane, self.left + 1)
+    }
+
     /// Whether so much of what the cache of `plane` could hold now is filled that it is folded
     /// beside the host's work.
     fn is_filled_to_share(&self, plane: Plane, free: usize) -> bool {
@@ -188,6 +194,13 @@ impl Slc {
         fixed as u64 + u64::from(limit.min(free.saturating_sub(self.left) as u32))
     }
 
+    /// Pages of the cache of `plane` that can be written before it is full, if nothing is folded.
+    pub(in crate::ftl) fn pages_to_write(&self, plane: Plane, free: usize) -> u64 {
+        let open = self.open(plane);
+        let rest = if open.block == Block::NONE { 0 } else { self.pages - open.next_page };
+        u64::from(self.blocks_to_open(plane, free)) * u64::from(self.pages) + u64::from(rest)
+    }
+
     /// Blocks of `plane` that could still be opened.
     pub(super) fn blocks_to_open(&self, plane: Plane, free: usize) -> u32 {
         let cache = &self.planes[plane.index()];
@@ -215,10 +228,15 @@ impl Ftl {
         let free = self.blocks.free_blocks(plane);
         let nothing_folds = slc.is_empty_of_closed(plane);
         let least = self.least_free(slc, plane);
+        let lacks_free = slc.lacks_free_blocks(plane, free);
         if free < least
             && let Some(won) = self.win_native_block(plane)
         {
             return Some(won);
+        }
+        // What is void, after trims or writes in order, costs the cache an erase.
+        if lacks_free && let Some(void) = self.blocks.take_void(plane) {
+            return Some(Move::Native(void));
         }
         if !self.wants_fold(plane) {
             return None;

@@ -143,7 +143,7 @@ impl Slc {
     }
 
     /// Whether there is nothing to fold in `plane`, and nothing is folded.
-    fn is_empty_of_closed(&self, plane: Plane) -> bool {
+    pub(in crate::ftl) fn is_empty_of_closed(&self, plane: Plane) -> bool {
         let cache = &self.planes[plane.index()];
         cache.closed.is_empty() && cache.folding == Block::NONE
     }
@@ -200,6 +200,31 @@ impl Slc {
         self.planes[plane.index()].folding != Block::NONE
     }
 
+    /// Takes a block of `plane` that holds something, the one that was filled first, out of the cache.
+    pub(in crate::ftl) fn take_oldest(&mut self, plane: Plane) -> Option<Block> {
+        let cache = &mut self.planes[plane.index()];
+        let open = || Some(std::mem::replace(&mut cache.open, NOTHING_OPEN).block);
+        let block = cache.closed.pop_front().or_else(open).filter(|&block| block != Block::NONE)?;
+        cache.folding = block;
+        Some(block)
+    }
+
+    /// The drive begins with an empty cache, and these erases with one bit.
+    pub(in crate::ftl) fn begin_empty(&mut self, erases: &[u32]) {
+        self.erases.copy_from_slice(erases);
+        self.planes.iter_mut().for_each(|cache| cache.bypassed = false);
+    }
+
+    /// Erases of each block with one bit.
+    pub(in crate::ftl) fn erases(&self) -> &[u32] {
+        &self.erases
+    }
+
+    /// Whether it is folded in idle time.
+    pub(in crate::ftl) fn folds_idly(&self) -> bool {
+        self.config.idle_share > 0.0
+    }
+
     /// The clock stands at zero again.
     pub(super) fn begin_anew(&mut self) {
         self.last_command = Time::ZERO;
@@ -209,6 +234,8 @@ impl Slc {
     }
 
     /// A command has come.
+    #[cold]
+    #[inline(never)]
     fn note_command(&mut self, now: Time) {
         if now.since(self.last_command) >= self.config.idle_after {
             self.planes.iter_mut().for_each(|cache| cache.bypassed = false);
@@ -289,6 +316,7 @@ impl Ftl {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn host_stream_beside(&self, slc: &Slc, plane: Plane) -> Stream {
         let free = self.blocks.free_blocks(plane);
@@ -309,6 +337,8 @@ impl Ftl {
     }
 
     /// Whether a page for the cache, or for native blocks beside it, can be programmed.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn has_place_beside_slc(&self, plane: Plane, stream: Stream) -> bool {
         let slc = self.slc.as_ref().expect("a cache");
         if stream == Stream::SLC {
@@ -321,11 +351,15 @@ impl Ftl {
     }
 
     /// The page offset of the next program of the cache.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn next_page_of_slc(&self, plane: Plane) -> u32 {
         self.slc.as_ref().map_or(0, |slc| slc.open(plane).next_page)
     }
 
     /// Takes the next page of the cache; returns its first PPN.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn take_page_of_slc(&mut self, plane: Plane) -> Ppn {
         let slc = self.slc.as_mut().expect("a cache");
         slc.take_page(plane, &mut self.blocks)

@@ -88,7 +88,7 @@ impl Ftl {
         let block = u64::from(slc.pages) * page;
         let mut state = SlcState::default();
         for plane in self.shape.all_planes() {
-            let free = self.blocks.free_blocks(plane);
+            let free = self.blocks.free_blocks(plane) + self.blocks.void_blocks(plane);
             let cache = &slc.planes[plane.index()];
             let folding = Some(cache.folding).filter(|&block| block != Block::NONE);
             let full = cache.closed.iter().copied().chain(folding);
