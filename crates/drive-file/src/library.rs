@@ -42,6 +42,7 @@ pub fn shipped() -> &'static [Shipped] {
         "samsung-980-pro-1tb",
         "wd-sn580",
         "xpg-atom-50",
+        "lexar-nm790",
         "crucial-p1",
         "samsung-870-qvo",
         "kv-tlc",
