@@ -13,13 +13,14 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// What a row is of, its value and how that is written.
 type Row = (&'static str, fn(&Interval) -> Option<f64>, fn(f64) -> String);
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     ("IOPS", |it| Some(it.iops), count),
     ("bandwidth", |it| Some(it.bytes_per_s), |value| format!("{}/s", bytes(value))),
     ("p50", |it| it.p50_ns, duration),
     ("p99", |it| it.p99_ns, duration),
     ("WAF", |it| it.waf, |value| format!("{value:.2}")),
     ("free blocks", |it| Some(it.free_blocks), |value| value.to_string()),
+    ("SLC cache", |it| it.slc_filled, bytes),
 ];
 
 /// What is watched of a run; the same in every clone.
@@ -43,6 +44,8 @@ struct Interval {
     /// Not known where the host has written nothing.
     waf: Option<f64>,
     free_blocks: f64,
+    /// Bytes in the SLC cache, of a drive that has one.
+    slc_filled: Option<f64>,
 }
 
 impl Interval {
@@ -58,6 +61,7 @@ impl Interval {
             p99_ns: total.percentile_ns(99.0),
             waf: written.then(|| point.flash_bytes as f64 / point.host_bytes as f64),
             free_blocks: point.free_blocks as f64,
+            slc_filled: point.slc.map(|slc| slc.filled_bytes as f64),
         }
     }
 
@@ -77,6 +81,9 @@ impl Interval {
             let _ = write!(line, ", WAF {waf:.2}");
         }
         let _ = write!(line, ", {} blocks free", self.free_blocks);
+        if let Some(filled) = self.slc_filled {
+            let _ = write!(line, ", {} in the SLC cache", bytes(filled));
+        }
         line
     }
 }
@@ -153,12 +160,17 @@ mod tests {
             p99_ns: Some(412_000.0),
             waf: Some(3.2),
             free_blocks: 1234.0,
+            slc_filled: None,
         };
         assert_eq!(
             interval.line(),
             "at 1.50s: 152k IOPS, 594MiB/s, p50 88.9us, p99 412us, WAF 3.20, 1234 blocks free"
         );
+        interval.slc_filled = Some(3e9);
+        let line = interval.line();
+        assert!(line.ends_with(", 1234 blocks free, 2.79GiB in the SLC cache"), "{line}");
         (interval.p50_ns, interval.p99_ns, interval.waf) = (None, None, None);
+        interval.slc_filled = None;
         let watched = Watched::default();
         assert_eq!((watched.next_line(), watched.screen()), (None, String::new()));
         watched.lock().latest.push_back(interval);

@@ -728,7 +728,7 @@ impl Simulation {
         }
         if let Some((path, every)) = &self.intervals {
             let mut sampler = Sampler::new(names(), *every, ramp);
-            sampler.write_to(path)?;
+            sampler.write_to(path, runner.drive())?;
             observers.sampler = Some(sampler);
             any = true;
         } else if self.over_time || self.points.is_some() {

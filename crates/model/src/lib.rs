@@ -54,5 +54,5 @@ pub use observe::activity::{Activity, ActivityKind};
 pub use observe::gauge::{Gauges, Progress};
 pub use observe::long::LongWait;
 pub use observe::placement::{HandleCounters, PlacementCounters};
-pub use observe::slc::{SlcCounters, SlcState};
+pub use observe::slc::{SlcCounters, SlcFill, SlcState};
 pub use observe::{stats, turnover};

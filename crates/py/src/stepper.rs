@@ -388,6 +388,10 @@ impl Stepper {
         for (name, value) in each {
             made.set_item(name, value)?;
         }
+        if let Some(slc) = gauges.slc {
+            made.set_item("slc_filled_bytes", slc.filled_bytes)?;
+            made.set_item("slc_room_bytes", slc.room_bytes)?;
+        }
         Ok(made)
     }
 }

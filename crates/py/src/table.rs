@@ -13,7 +13,7 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{Field, Schema, SchemaRef};
 use mynah_result::kind::status_name;
 use mynah_result::rows::{OP_NAMES, RequestBatch, RequestColumns, STATUSES, Wide, stages};
-use mynah_result::series::{COLUMNS, Holds};
+use mynah_result::series::{self, Holds};
 use mynah_result::{Result as RunResult, StageTime};
 use mynah_study::sweep::Column;
 use pyo3::prelude::*;
@@ -237,10 +237,11 @@ fn array(column: Column) -> ArrayRef {
 pub(crate) fn intervals(py: Python<'_>, text: &str) -> PyResult<Table> {
     guarded(py, || {
         let mut lines = text.lines();
-        if lines.next() != Some(&COLUMNS.map(|(name, _)| name).join(",")) {
-            return Err(Failure::usage("this is no intervals file", None));
-        }
-        let mut columns = COLUMNS.map(|(_, holds)| Building::of(holds));
+        let first = lines.next().unwrap_or_default();
+        let has_slc = [false, true].into_iter().find(|&has_slc| first == series::header(has_slc));
+        let has_slc = has_slc.ok_or_else(|| Failure::usage("this is no intervals file", None))?;
+        let named = || series::columns(has_slc);
+        let mut columns: Vec<Building> = named().map(|(_, holds)| Building::of(holds)).collect();
         for line in lines {
             let mut rest = line;
             for column in &mut columns {
@@ -251,14 +252,14 @@ pub(crate) fn intervals(py: Python<'_>, text: &str) -> PyResult<Table> {
                 })?;
             }
         }
-        let named = |((name, _), column): (&(&str, Holds), Building)| {
+        let finished = |((name, _), column): ((&str, Holds), Building)| {
             let name = match column {
                 Building::Picoseconds(_) => name.replace("_ns", "_ps"),
-                _ => (*name).to_owned(),
+                _ => name.to_owned(),
             };
             (name, column.finish())
         };
-        Table::of(COLUMNS.iter().zip(columns).map(named).collect())
+        Table::of(named().zip(columns).map(finished).collect())
     })
 }
 

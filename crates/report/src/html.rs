@@ -9,6 +9,7 @@ use crate::summary::{breakdowns, hint, not_known};
 use charts::Vertical;
 pub use charts::round_label;
 use lines::{Chart, Line};
+use mynah_model::SlcFill;
 use mynah_result::figures::{bandwidth, bytes, count, duration, if_known, named, percent};
 use mynah_result::series::{FlowPoint, Point, Series};
 use mynah_result::{BlameEntry, Device, Result, StageTime, Steadiness, Verdict};
@@ -342,6 +343,14 @@ fn over_time(out: &mut String, series: &Series) -> std::fmt::Result {
         let line = |height: &dyn Fn(&Point) -> f64| vec![Line::new(0, points(series, height))];
         chart("Write amplification", line(&waf), &|height| format!("{height:.2}"))?;
         chart("Free blocks", line(&|point| point.free_blocks as f64), &count)?;
+    }
+    if series.points.iter().any(|point| point.slc.is_some()) {
+        let line = |bytes: fn(SlcFill) -> u64| {
+            let height = |point: &Point| point.slc.map_or(f64::NAN, |slc| bytes(slc) as f64);
+            vec![Line::new(0, points(series, height))]
+        };
+        chart("Held by the SLC cache", line(|slc| slc.filled_bytes), &bytes)?;
+        chart("Room in the SLC cache", line(|slc| slc.room_bytes), &bytes)?;
     }
     writeln!(out, "</div>")
 }

@@ -5,17 +5,18 @@
 //! the ramp cuts in two is two. A command belongs to the interval in which it completes.
 //! Queue depths are means over the interval: of I/Os outstanding, exactly; of flash
 //! operations that wait for their die or channel, by Little's law from the waits that ended
-//! in it. Free blocks and what is cached are looked at when the interval ends.
+//! in it. Free blocks and what is cached are looked at when the interval ends. Of a drive with an SLC
+//! cache the CSV has more columns.
 //!
 //! In memory are kept at most [`POINTS_MAX`] points; then neighbours are joined, so a long
 //! run is drawn with longer intervals. The CSV has all of them.
 
-use crate::document::Device;
+use crate::document::{Device, SlcCacheUse};
 use crate::histogram::{Buckets, Histogram, rank};
 use crate::kind::Kind;
 use crate::output::{OutputError, PendingFile};
 use mynah_model::stats::{Counters, Resource};
-use mynah_model::{Drive, Gauges};
+use mynah_model::{Drive, Gauges, SlcFill};
 use mynah_stamp::{Span, Time};
 use std::fmt;
 use std::fs::File;
@@ -47,6 +48,8 @@ pub struct Point {
     pub flash_bytes: u64,
     /// Free blocks at the end of the interval.
     pub free_blocks: u64,
+    /// How full the SLC cache is then, of a drive that has one.
+    pub slc: Option<SlcFill>,
 }
 
 /// Who is given each interval when it is over, while the run goes on.
@@ -118,6 +121,7 @@ impl Point {
         self.host_bytes += other.host_bytes;
         self.flash_bytes += other.flash_bytes;
         self.free_blocks = other.free_blocks;
+        self.slc = other.slc;
         for (flow, more) in self.flows.iter_mut().zip(other.flows) {
             flow.merge(more);
         }
@@ -219,15 +223,15 @@ impl Sampler {
         self.waf_expected = waf;
     }
 
-    /// Also writes the intervals to the file at `path`, which appears with
+    /// Also writes the intervals of a run on `drive` to the file at `path`, which appears with
     /// [`Sampler::finish`].
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn write_to(&mut self, path: &Path) -> Result<(), OutputError> {
+    pub fn write_to(&mut self, path: &Path, drive: &Drive) -> Result<(), OutputError> {
         let file = PendingFile::create(path)?;
         let mut out = BufWriter::new(file.file().map_err(|error| file.error(error))?);
-        writeln!(out, "{}", COLUMNS.map(|(name, _)| name).join(","))
+        writeln!(out, "{}", header(drive.config().slc.is_some()))
             .map_err(|error| file.error(error))?;
         self.csv = Some(Csv { file, out });
         Ok(())
@@ -321,6 +325,7 @@ impl Sampler {
         let counters = drive.counters();
         let interval = end.since(self.start);
         let device = Device::new(&self.counters, &counters, interval);
+        let gauges = drive.gauges();
         let mut waits_ps = vec![0; self.flows.len()];
         for blame in drive.blame() {
             if matches!(blame.resource, Resource::Die | Resource::Channel)
@@ -345,7 +350,7 @@ impl Sampler {
                     .map(|(now, before)| now.saturating_sub(*before))
                     .collect(),
                 device: &device,
-                gauges: drive.gauges(),
+                gauges,
                 collected: drive.blocks_turned_over() - self.collected,
                 waf_expected: self.waf_expected,
             };
@@ -358,7 +363,8 @@ impl Sampler {
             flows: self.flows.iter_mut().map(point_of).collect(),
             host_bytes: device.host_bytes_written,
             flash_bytes: device.flash_programs * u64::from(drive.config().geometry.page_bytes),
-            free_blocks: drive.gauges().free_blocks,
+            free_blocks: gauges.free_blocks,
+            slc: gauges.slc,
         };
         if let Some(PointSink(show)) = &self.sink {
             show(&point);
@@ -489,6 +495,26 @@ pub const COLUMNS: [(&str, Holds); 41] = [
     ("waf_expected", Holds::Number),
 ];
 
+/// The columns behind them of a drive with an SLC cache: how full it is when the interval ends, and
+/// what was written to it and past it and folded in the interval.
+pub const SLC_COLUMNS: [(&str, Holds); 5] = [
+    ("slc_filled_bytes", Holds::Count),
+    ("slc_room_bytes", Holds::Count),
+    ("slc_cached_bytes", Holds::Count),
+    ("slc_direct_bytes", Holds::Count),
+    ("slc_folded_bytes", Holds::Count),
+];
+
+/// The columns of the CSV of a drive with an SLC cache, or without one.
+pub fn columns(has_slc: bool) -> impl Iterator<Item = (&'static str, Holds)> {
+    COLUMNS.into_iter().chain(SLC_COLUMNS.into_iter().filter(move |_| has_slc))
+}
+
+/// The first line of such a CSV.
+pub fn header(has_slc: bool) -> String {
+    columns(has_slc).map(|(name, _)| name).collect::<Vec<_>>().join(",")
+}
+
 /// Number of columns that rows of single flows fill, too.
 const SHARED: usize = 24;
 
@@ -524,16 +550,18 @@ impl Rows<'_> {
             // The only flow's distribution is that of all.
             all.latencies = flow.latencies.clone();
         }
+        let slc = self.device.slc.as_deref();
+        let empty = columns(slc.is_some()).count() - SHARED;
         for (at, flow) in self.flows.iter().enumerate() {
             let name = crate::request_log::quoted(&self.names[at]);
             self.begin(out, &name, flow, self.waits_ps[at])?;
-            writeln!(out, "{}", ",".repeat(COLUMNS.len() - SHARED))?;
+            writeln!(out, "{}", ",".repeat(empty))?;
         }
         self.begin(out, "*", &all, self.waits_ps.iter().sum())?;
         let (device, gauges) = (self.device, &self.gauges);
         let mean = |parts: &[f64]| parts.iter().sum::<f64>() / parts.len().max(1) as f64;
         let ratio = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.6}"));
-        writeln!(
+        write!(
             out,
             ",{},{},{},{},{},{},{},{},{},{},{},{},{:.6},{:.6},{},{},{}",
             ratio(device.waf).unwrap_or_default(),
@@ -553,7 +581,15 @@ impl Rows<'_> {
             self.collected,
             ratio(device.waf_of_collection()).unwrap_or_default(),
             ratio(self.waf_expected).unwrap_or_default(),
-        )
+        )?;
+        if let Some(SlcCacheUse { cached_bytes, direct_bytes, folded_bytes, .. }) = slc {
+            let SlcFill { filled_bytes, room_bytes } = gauges.slc.unwrap_or_default();
+            write!(
+                out,
+                ",{filled_bytes},{room_bytes},{cached_bytes},{direct_bytes},{folded_bytes}"
+            )?;
+        }
+        writeln!(out)
     }
 
     /// Writes the columns that rows of single flows have, too.

@@ -12,7 +12,7 @@ pub mod trace;
 use crate::document::holder_name;
 use crate::output::OutputError;
 use crate::{kind::Kind, recorder::Completed};
-use mynah_model::config::Geometry;
+use mynah_model::config::Config;
 use mynah_model::io::{Completion, Request};
 use mynah_model::{Activity, ActivityKind, Drive};
 use mynah_stamp::{LinkSpans, Span, Stage, Time};
@@ -35,6 +35,10 @@ const COUNTERS: [(&str, &str); 5] = [
     ("flash operations waiting", "operations"),
     ("units in the write cache", "units"),
 ];
+
+/// Those behind them of a drive with an SLC cache.
+const SLC_COUNTERS: [(&str, &str); 2] =
+    [("SLC cache", "bytes"), ("room in the SLC cache", "bytes")];
 
 /// An interval of the drive's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +101,7 @@ impl Timeline {
             lanes: vec![Vec::new(); flows.len()],
             flows,
         };
-        timeline.describe(drive.config().geometry);
+        timeline.describe(drive.config());
         drive.keep_activity(true);
         Ok(timeline)
     }
@@ -119,7 +123,8 @@ impl Timeline {
             f64::from(waiting),
             f64::from(gauges.cached_units),
         ];
-        for (at, value) in (0..).zip(values) {
+        let slc = gauges.slc.map(|slc| [slc.filled_bytes as f64, slc.room_bytes as f64]);
+        for (at, value) in (0..).zip(values.into_iter().chain(slc.into_iter().flatten())) {
             self.trace.count(track_of(DRIVE, at), now, value);
         }
         self.draw(drive.take_activity());
@@ -220,7 +225,8 @@ impl Timeline {
     }
 
     /// Names everything there is before the first I/O.
-    fn describe(&mut self, geometry: Geometry) {
+    fn describe(&mut self, config: &Config) {
+        let geometry = config.geometry;
         for (group, name) in [(DIES, "dies"), (CHANNELS, "channels"), (DRIVE, "drive")] {
             self.trace.process(group, name);
         }
@@ -234,7 +240,8 @@ impl Timeline {
         for channel in 0..geometry.channels {
             self.trace.thread(CHANNELS, channel.into(), &format!("channel {channel}"));
         }
-        for (at, (name, unit)) in (0..).zip(COUNTERS) {
+        let of_slc = SLC_COUNTERS.into_iter().filter(|_| config.slc.is_some());
+        for (at, (name, unit)) in (0..).zip(COUNTERS.into_iter().chain(of_slc)) {
             self.trace.counter(DRIVE, at, name, unit);
         }
         for flow in 0..self.flows.len() {

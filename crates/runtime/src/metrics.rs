@@ -10,6 +10,7 @@ pub use format::Format;
 pub use http::serve;
 
 use crate::engine::{Distributions, Snapshot};
+use mynah_model::{SlcCounters, SlcState};
 use mynah_result::histogram::Histogram;
 use mynah_stamp::Span;
 use prometheus_client::collector::Collector;
@@ -67,6 +68,10 @@ type Count = (&'static str, &'static str, fn(&Snapshot) -> u64);
 type Level = (&'static str, &'static str, Option<Unit>, fn(&Snapshot) -> f64);
 /// Sums of times: name, meaning, the times.
 type Busy = (&'static str, &'static str, fn(&Snapshot) -> &[Span]);
+/// Mapping units that an SLC cache has counted: name of their bytes, meaning, value.
+type SlcCount = (&'static str, &'static str, fn(&SlcCounters) -> u64);
+/// Bytes of an SLC cache now: name, meaning, value.
+type SlcLevel = (&'static str, &'static str, fn(&SlcState) -> u64);
 /// Latencies: name, meaning, value.
 type Distribution = (&'static str, &'static str, fn(&Distributions) -> &Histogram);
 
@@ -124,6 +129,18 @@ const LEVELS: [Level; 8] = [
     ("model_time", "The drive's clock", Some(Unit::Seconds), |it| it.now.model.as_secs_f64()),
 ];
 
+const SLC_COUNTS: [SlcCount; 3] = [
+    ("slc_cached", "Bytes of hosts programmed into the SLC cache", |it| it.units_cached),
+    ("slc_direct", "Bytes of hosts programmed past the SLC cache", |it| it.units_direct),
+    ("slc_folded", "Bytes folded from the SLC cache to native blocks", |it| it.units_folded),
+];
+
+const SLC_LEVELS: [SlcLevel; 3] = [
+    ("slc_filled", "Bytes in blocks of the SLC cache, valid or not", |it| it.filled_bytes),
+    ("slc_valid", "Valid bytes in blocks of the SLC cache", |it| it.valid_bytes),
+    ("slc_room", "Bytes that fit into the SLC cache if nothing is folded", |it| it.room_bytes),
+];
+
 const DISTRIBUTIONS: [Distribution; 3] = [
     ("latency", "Latency of reads and writes on the drive's clock", |it| &it.latencies),
     ("lateness", "How late completions were visible", |it| it.lateness.late_histogram()),
@@ -149,6 +166,36 @@ impl Figures {
         for (drive, snapshot) in &self.0 {
             let labels = [("drive", drive.as_str())];
             value(encoder.encode_family(&labels)?, snapshot)?;
+        }
+        Ok(())
+    }
+
+    /// What there is to say of SLC caches, of drives that have one.
+    fn slc(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        if self.0.iter().all(|(_, it)| it.counters.slc_state.is_none()) {
+            return Ok(());
+        }
+        for (name, help, units) in SLC_COUNTS {
+            let what = (name, help, Some(&Unit::Bytes));
+            self.metric(encoder, what, MetricType::Counter, |mut encoder, it| {
+                let counters = &it.counters;
+                match counters.slc_state {
+                    Some(_) => encoder.encode_counter::<NoLabelSet, _, u64>(
+                        &(units(&counters.slc) * counters.wear.unit_bytes),
+                        None,
+                    ),
+                    None => Ok(()),
+                }
+            })?;
+        }
+        for (name, help, bytes) in SLC_LEVELS {
+            let what = (name, help, Some(&Unit::Bytes));
+            self.metric(encoder, what, MetricType::Gauge, |mut encoder, it| {
+                match &it.counters.slc_state {
+                    Some(state) => encoder.encode_gauge(&(bytes(state) as f64)),
+                    None => Ok(()),
+                }
+            })?;
         }
         Ok(())
     }
@@ -221,6 +268,7 @@ impl Collector for Figures {
                 }
             })?;
         }
+        self.slc(encoder)?;
         for (name, help, of) in DISTRIBUTIONS {
             let what = (name, help, Some(&Unit::Seconds));
             self.metric(encoder, what, MetricType::Histogram, |encoder, it| {

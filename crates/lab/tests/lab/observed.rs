@@ -4,6 +4,7 @@
 use crate::pftrace::field;
 use crate::small;
 use mynah_lab::Measured;
+use mynah_lab::experiment::Precondition;
 use mynah_lab::simulation::Simulation;
 use mynah_result::Result as RunResult;
 use mynah_result::timeline::Window;
@@ -82,6 +83,50 @@ fn watching_changes_nothing_and_intervals_add_up() {
     assert!(number(middle, "flash_queue_depth") > 0.1);
     assert!(number(middle, "free_blocks") > 0.0);
     assert!(number(middle, "read_p99_ns") >= number(middle, "read_p50_ns"));
+}
+
+/// Of a drive without a cache there are no such columns, and no such pictures.
+#[test]
+fn an_slc_cache_is_seen_over_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("i.csv");
+    let mut changes = small::changes().to_vec();
+    let mut run = |with: &[&str]| {
+        changes.extend(with.iter().map(ToString::to_string));
+        let mut simulation = Simulation::on_changed(small::DRIVE, &changes)
+            .unwrap()
+            .flow("writer", "rw=write bs=64k iodepth=8 size=5%")
+            .unwrap();
+        simulation.options.precondition = Precondition::None;
+        simulation.intervals = Some((csv.clone(), Span::from_ms(1)));
+        let measured = simulation.run().unwrap();
+        (rows(&csv), measured.html(), measured.result.device.unwrap().slc)
+    };
+    let (plain, html, slc) = run(&[]);
+    assert!(slc.is_none() && !html.contains("SLC cache"));
+    assert!(!plain[0].keys().any(|name| name.starts_with("slc_")));
+    let slc = ["slc.static=5%", "slc.dynamic=0%", "slc.program=100us", "slc.when_full=direct"];
+    let (rows, html, slc) = run(&slc);
+    let slc = slc.unwrap();
+    assert!(html.contains("Held by the SLC cache") && html.contains("Room in the SLC cache"));
+    let (drive, flows): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row["flow"] == "*");
+    assert!(flows.iter().all(|row| row["slc_filled_bytes"].is_empty()));
+    let each =
+        |name: &str| drive.iter().map(|row| row[name].parse().unwrap()).collect::<Vec<u64>>();
+    let [filled, room] = ["slc_filled_bytes", "slc_room_bytes"].map(each);
+    assert_eq!((filled.last(), room.last()), (Some(&slc.filled_bytes), Some(&slc.room_bytes)));
+    for (name, all) in [
+        ("slc_cached_bytes", slc.cached_bytes),
+        ("slc_direct_bytes", slc.direct_bytes),
+        ("slc_folded_bytes", slc.folded_bytes),
+    ] {
+        assert_eq!(each(name).iter().sum::<u64>(), all, "{name}");
+    }
+    // All of it is in the cache until nothing fits: 2 blocks of 48 in 64 planes, of a third of the pages.
+    let full = 2 * 64 * 96 / 3 * (32 << 10);
+    let cliff = room.iter().position(|&room| room == 0).unwrap();
+    assert!(cliff > 1 && filled[..cliff].windows(2).all(|pair| pair[0] < pair[1]), "{filled:?}");
+    assert!(filled[..cliff].iter().zip(&room).all(|(filled, room)| filled + room == full));
 }
 
 #[test]

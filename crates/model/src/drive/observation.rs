@@ -32,6 +32,7 @@ impl Drive {
             free_blocks_min: self.shape.all_planes().map(free).min().unwrap_or(0) as u32,
             commands: self.host.commands_inside() as u32,
             cached_units: self.cache.as_ref().map_or(0, |cache| cache.len() as u32),
+            slc: self.ftl.slc_fill(self.kernel.now),
             ..Gauges::default()
         };
         self.flash.gauge(&mut gauges);
@@ -41,7 +42,7 @@ impl Drive {
     /// How full the pSLC write cache is; `None` of a drive without one. Takes a look at every block
     /// of it.
     pub fn slc_state(&self) -> Option<SlcState> {
-        self.ftl.slc_state(self.flash.times())
+        self.ftl.slc_state(self.kernel.now, self.flash.times())
     }
 
     /// Keeps what dies and channels do, or stops to. What is kept must be taken with

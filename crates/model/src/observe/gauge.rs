@@ -1,5 +1,7 @@
 //! What the drive looks like at this moment: for watchers that sample it.
 
+use super::slc::SlcFill;
+
 /// A snapshot of queue depths, free blocks and cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
@@ -17,6 +19,8 @@ pub struct Gauges {
     pub collection_waiting: u32,
     /// Mapping units in the write cache.
     pub cached_units: u32,
+    /// How full the pSLC write cache is, of a drive that has one.
+    pub slc: Option<SlcFill>,
 }
 
 /// How far the drive has come with its commands since it was built, and what it did on flash.

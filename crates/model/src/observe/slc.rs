@@ -35,7 +35,15 @@ impl SlcCounters {
     }
 }
 
-/// How full a pSLC write cache is.
+/// How full a pSLC write cache is, for those who look at it often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlcFill {
+    /// As in [`SlcState`].
+    pub filled_bytes: u64,
+    pub room_bytes: u64,
+}
+
+/// How full a pSLC write cache is, and what of that is worth folding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlcState {
     /// Bytes that are programmed in its blocks, valid or not.

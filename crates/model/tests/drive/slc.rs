@@ -5,6 +5,7 @@ use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
 use mynah_model::stats::{Holder, Resource};
+use mynah_model::{SlcFill, SlcState};
 use mynah_stamp::{Span, Time};
 
 const BITS: u64 = 3;
@@ -352,6 +353,49 @@ fn a_full_cache_is_passed_until_the_drive_rests() {
     host.advance_to(until);
     let done = write(&mut host, 4, 5 * cache, cache - 8);
     near("after rest", rate(&done), 1.0 / (SLC_PROGRAM + transfer).as_secs_f64(), 0.02);
+}
+
+/// The gauges hold what was written up to the cliff, no more behind it, and nothing after rest.
+#[test]
+fn gauges_follow_the_cache() {
+    let planes = 2;
+    let mut host = Host::new(drive(400, planes, |_, slc| {
+        (slc.static_share, slc.dynamic) = (0.2, 0.0);
+        (slc.when_full, slc.idle_share) = (WhenFull::Direct, 1.0);
+    }));
+    let cache = 80 * SLC_PAGES * u64::from(planes);
+    let fill = |host: &Host| {
+        let SlcFill { filled_bytes, room_bytes } = host.drive.gauges().slc.expect("a cache");
+        let state: SlcState = host.drive.slc_state().expect("a cache");
+        assert_eq!((filled_bytes, room_bytes), (state.filled_bytes, state.room_bytes));
+        (filled_bytes / 4096, room_bytes / 4096)
+    };
+    assert_eq!(fill(&host), (0, cache));
+    let step = cache / 40;
+    for written in (0..cache).step_by(step as usize).map(|before| before + step) {
+        write(&mut host, 8, written - step, step);
+        assert_eq!(fill(&host), (written, cache - written));
+    }
+    write(&mut host, 8, cache, cache);
+    assert_eq!(fill(&host), (cache, 0), "past it");
+    let slc = host.drive.counters().slc;
+    assert_eq!((slc.units_cached, slc.units_direct, slc.units_folded), (cache, cache, 0));
+    // Nothing is folded before the drive is idle; then a block of each plane at a time.
+    let (mut before, from) = (cache, host.now());
+    let block = (SLC_READ + PROGRAM + on_the_channel().times(2)).times(SLC_PAGES) + ERASE;
+    for ms in (400..1500).step_by(100) {
+        host.advance_to(from + Span::from_ms(ms));
+        let (filled, room) = fill(&host);
+        let idle = Span::from_ms(ms.saturating_sub(500));
+        let folded = (idle.as_ps() / block.as_ps() * SLC_PAGES * u64::from(planes)).min(cache);
+        let slack = 2 * SLC_PAGES * u64::from(planes);
+        assert!((cache - filled).abs_diff(folded) <= slack, "{ms} ms: {filled} of {cache} left");
+        assert_eq!(room, if ms < 500 { 0 } else { cache - filled }, "{ms} ms");
+        assert!(filled <= before);
+        before = filled;
+    }
+    assert_eq!(fill(&host), (0, cache));
+    assert_eq!(Host::new(one_plane(40, PAGES as u32, 3, 0.5)).drive.gauges().slc, None);
 }
 
 /// Beside writes past the cache so many pages are folded for each of theirs.

@@ -1,6 +1,7 @@
 //! Hosts that behave.
 
 use crate::client::{Client, Target};
+use mynah_lab::{Emulation, Precondition};
 use mynah_runtime::clock::Rate;
 use mynah_runtime::metrics::Format;
 use mynah_runtime::server::{ServeOptions, Speed};
@@ -42,6 +43,54 @@ fn what_is_written_is_read_with_and_without_digests() {
             assert!((sum - read.lat_ns.unwrap().mean).abs() < 1.0, "stages add up: {read:?}");
         }
     }
+}
+
+/// What metrics say of a drive's SLC cache, beside a drive that has none.
+#[test]
+fn metrics_tell_how_full_an_slc_cache_is() {
+    let cached = Target::start_on(
+        || {
+            // 2 blocks of 48 in each of 64 planes, with 32 pages of 32 KiB: 128 MiB.
+            let changes = ["geometry.pages_per_block=96", "geometry.blocks_per_plane=48"];
+            let slc = ["slc.static=5%", "slc.dynamic=0%", "over_provisioning=20%"];
+            let changes = [changes.as_slice(), &slc].concat();
+            let changes: Vec<String> = changes.into_iter().map(String::from).collect();
+            let mut emulation = Emulation::on("enterprise-tlc", &changes).expect("a drive");
+            emulation.precondition = Precondition::None;
+            emulation.prepare().expect("a drive")
+        },
+        ServeOptions { speed: Speed::Max, ..ServeOptions::default() },
+    );
+    let plain = Target::start(ServeOptions { speed: Speed::Max, ..ServeOptions::default() });
+    let (id, _admin) = Client::admin(cached.address, 0).unwrap();
+    let mut io = Client::io(cached.address, 0, id).unwrap();
+    assert_eq!(io.write(0, &pattern(1, 1 << 20)).unwrap(), Status::SUCCESS);
+    let snapshot = |target: &Target| target.control.snapshot().expect("the engine answers");
+    // The drive programs what it holds in DRAM after the write has completed.
+    let mut of_cached = snapshot(&cached);
+    while of_cached.counters.slc.units_cached < (1 << 20) / 4096 {
+        std::thread::yield_now();
+        of_cached = snapshot(&cached);
+    }
+    let alone = vec![("b".to_owned(), snapshot(&plain))];
+    let (text, mut drives) = mynah_runtime::metrics::text(alone, Format::OpenMetrics);
+    assert!(!text.contains("slc"), "{text}");
+    drives.push(("a".to_owned(), of_cached));
+    let (text, _) = mynah_runtime::metrics::text(drives, Format::OpenMetrics);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("mynah_slc_")).collect();
+    assert_eq!(
+        lines,
+        [
+            "mynah_slc_cached_bytes_total{drive=\"a\"} 1048576",
+            "mynah_slc_direct_bytes_total{drive=\"a\"} 0",
+            "mynah_slc_folded_bytes_total{drive=\"a\"} 0",
+            "mynah_slc_filled_bytes{drive=\"a\"} 1048576.0",
+            "mynah_slc_valid_bytes{drive=\"a\"} 1048576.0",
+            "mynah_slc_room_bytes{drive=\"a\"} 133169152.0",
+        ]
+    );
+    cached.stop();
+    plain.stop();
 }
 
 #[test]

@@ -8,8 +8,8 @@ use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::{Block, Plane};
-use crate::observe::slc::SlcState;
-use mynah_stamp::Span;
+use crate::observe::slc::{SlcFill, SlcState};
+use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
 impl Slc {
@@ -80,31 +80,58 @@ impl Slc {
     }
 }
 
+impl Slc {
+    /// Bytes of a block with one bit a cell.
+    fn block_bytes(&self) -> u64 {
+        u64::from(self.pages) * u64::from(self.shape.page_bytes)
+    }
+
+    /// Bytes of the open block of `plane` that are programmed, and that are not.
+    fn open_bytes(&self, plane: Plane) -> (u64, u64) {
+        let open = self.planes[plane.index()].open;
+        if open.block == Block::NONE {
+            return (0, 0);
+        }
+        let used = u64::from(open.next_page) * u64::from(self.shape.page_bytes);
+        (used, self.block_bytes() - used)
+    }
+}
+
 impl Ftl {
-    /// How full the cache is; `None` without one.
-    pub(crate) fn slc_state(&self, times: &FlashTimes) -> Option<SlcState> {
+    /// How full the cache is, by a look at every plane; `None` without one.
+    pub(crate) fn slc_fill(&self, now: Time) -> Option<SlcFill> {
         let slc = self.slc.as_ref()?;
-        let page = u64::from(self.shape.page_bytes);
-        let block = u64::from(slc.pages) * page;
-        let mut state = SlcState::default();
+        let rests = now.saturating_since(slc.last_command) >= slc.config.idle_after;
+        let mut fill = SlcFill::default();
+        for plane in self.shape.all_planes() {
+            let cache = &slc.planes[plane.index()];
+            let full = cache.closed.len() as u64 + u64::from(slc.is_folding(plane));
+            let (used, left) = slc.open_bytes(plane);
+            fill.filled_bytes += full * slc.block_bytes() + used;
+            if rests || !cache.bypassed {
+                let free = self.blocks.free_blocks(plane);
+                let blocks = u64::from(slc.blocks_to_open(plane, free));
+                fill.room_bytes += blocks * slc.block_bytes() + left;
+            }
+        }
+        Some(fill)
+    }
+
+    /// How full the cache is, by a look at its blocks; `None` without one.
+    pub(crate) fn slc_state(&self, now: Time, times: &FlashTimes) -> Option<SlcState> {
+        let slc = self.slc.as_ref()?;
+        let SlcFill { filled_bytes, room_bytes } = self.slc_fill(now)?;
+        let mut state = SlcState { filled_bytes, room_bytes, ..SlcState::default() };
         for plane in self.shape.all_planes() {
             let free = self.blocks.free_blocks(plane) + self.blocks.void_blocks(plane);
             let cache = &slc.planes[plane.index()];
-            let folding = Some(cache.folding).filter(|&block| block != Block::NONE);
-            let full = cache.closed.iter().copied().chain(folding);
-            state.filled_bytes += full.clone().count() as u64 * block;
-            let open = Some(cache.open).filter(|open| open.block != Block::NONE);
-            let used = open.map_or(0, |open| u64::from(open.next_page) * page);
-            state.filled_bytes += used;
-            let valid = full.chain(open.map(|open| open.block));
+            let others = [cache.folding, cache.open.block];
+            let others = others.into_iter().filter(|&block| block != Block::NONE);
+            let valid = cache.closed.iter().copied().chain(others);
             let units: u64 = valid.map(|block| u64::from(self.blocks.valid(block))).sum();
             state.valid_bytes += units * u64::from(self.shape.unit_bytes);
-            let open_room = open.map_or(0, |_| block - used);
-            if !cache.bypassed {
-                state.room_bytes += u64::from(slc.blocks_to_open(plane, free)) * block + open_room;
-            }
-            state.empty_room_bytes += slc.blocks_when_empty(plane, free, &self.blocks) * block
-                + if open.is_some() { open_room } else { 0 };
+            let blocks = slc.blocks_when_empty(plane, free, &self.blocks);
+            state.empty_room_bytes += blocks * slc.block_bytes() + slc.open_bytes(plane).1;
         }
         state.idle_to_empty = (slc.config.idle_share > 0.0)
             .then(|| slc.config.idle_after + self.time_to_fold(slc, times));
