@@ -7,12 +7,20 @@ use crate::ftl::Ftl;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::number::{Plane, Ppn, WorkIndex};
-use crate::observe::stats::WearState;
+use crate::observe::stats::{ModeWear, WearState};
 use mynah_stamp::Span;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 impl Ftl {
+    /// Every block has been erased so often.
+    pub(super) fn forget_erases(&mut self, erases: u32) {
+        self.blocks.forget_erases(erases);
+        if let Some(slc) = &mut self.slc {
+            slc.forget_erases();
+        }
+    }
+
     /// How much longer a die is occupied by a read, since pages of worn blocks have to be read
     /// more than once: as long as the page takes that needs the most retries.
     #[cold]
@@ -64,6 +72,13 @@ impl Drive {
             erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
             spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),
             endurance: self.config.wear.endurance,
+            slc: self.ftl.slc_wear().map(|modes| {
+                modes.map(|it| ModeWear {
+                    erases: it.erases * joined,
+                    blocks: it.blocks * joined,
+                    ..it
+                })
+            }),
             spare_blocks: spare_blocks * joined as u32,
             spare_blocks_new: spare_blocks_new * joined as u32,
             write_protected: self.ftl.write_protected,

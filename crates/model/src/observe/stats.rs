@@ -216,6 +216,44 @@ pub struct Counters {
     pub placement: Option<Box<PlacementCounters>>,
 }
 
+/// How worn blocks are by use with so many bits a cell: each use wears apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeWear {
+    /// Erases after such use, of all blocks together.
+    pub erases: u64,
+    /// Blocks that may be used so.
+    pub blocks: u64,
+    /// User bytes in a block that is.
+    pub block_bytes: u64,
+    /// Erases after it that a block endures, if that is limited.
+    pub endurance: Option<u32>,
+}
+
+impl ModeWear {
+    /// Mean erases of a block; 0 without blocks.
+    pub fn erases_mean(&self) -> f64 {
+        if self.blocks == 0 { 0.0 } else { self.erases as f64 / self.blocks as f64 }
+    }
+}
+
+impl WearState {
+    /// What is of use with all bits.
+    pub fn native(&self) -> ModeWear {
+        let slc = self.slc.unwrap_or_default();
+        ModeWear {
+            erases: self.erases.saturating_sub(slc[0].erases + slc[1].erases),
+            blocks: self.blocks - slc[0].blocks,
+            block_bytes: self.block_bytes,
+            endurance: self.endurance,
+        }
+    }
+
+    /// What is of each use.
+    pub fn modes(&self) -> impl Iterator<Item = ModeWear> {
+        [self.native()].into_iter().chain(self.slc.into_iter().flatten())
+    }
+}
+
 /// How worn the blocks of a drive are, since it was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WearState {
@@ -235,6 +273,9 @@ pub struct WearState {
     pub spread: u32,
     /// Erases that a block endures, if that is limited.
     pub endurance: Option<u32>,
+    /// What of that is of use with one bit a cell, on a drive with a pSLC write cache: of blocks that
+    /// only serve it, and of others.
+    pub slc: Option<[ModeWear; 2]>,
     /// Blocks that may still be retired before the drive takes no more writes, in the plane
     /// that has the fewest left.
     pub spare_blocks: u32,

@@ -554,6 +554,37 @@ fn blocks_wear_out_by_mode() {
     assert_eq!(retired(Some(10)), 20, "all blocks of the cache");
 }
 
+/// Use with one bit takes nothing of what blocks endure with all bits, and blocks that only serve the
+/// cache are none of the spare ones.
+#[test]
+fn each_mode_endures_its_own() {
+    let run = |change: fn(&mut SlcCache)| {
+        let mut host = Host::new(drive(200, 1, |config, slc| {
+            config.wear.endurance = Some(5);
+            change(slc);
+        }));
+        for _ in 0..40 {
+            write(&mut host, 4, 0, 16 * SLC_PAGES);
+        }
+        let counters = host.drive.counters();
+        let wear = counters.wear;
+        assert!(!wear.write_protected && wear.spare_blocks == wear.spare_blocks_new, "{wear:?}");
+        assert!(wear.spare_blocks > 0 && wear.endurance == Some(5));
+        assert_eq!(wear.native().erases, 0);
+        let [apart, others] = wear.slc.expect("a cache");
+        (counters.retired_blocks, apart.erases, others.erases, wear.native().blocks)
+    };
+    // 20 blocks have 10 erases each; what comes then fits into native blocks.
+    let apart = run(|slc| {
+        (slc.static_share, slc.dynamic, slc.endurance) = (0.1, 0.0, Some(10));
+    });
+    assert_eq!(apart, (20, 200, 0, 180));
+    let (retired, apart, others, native) = run(|slc| slc.dynamic_max = 0.1);
+    assert_eq!((retired, apart, native), (0, 0, 200));
+    // All but the 20 blocks of the cache, if they are full.
+    assert!(others.abs_diff(40 * 16 - 20) <= 1, "{others}");
+}
+
 /// Under uniform overwrites of more than the cache holds, choosing the emptiest block moves less than
 /// their order does.
 #[test]

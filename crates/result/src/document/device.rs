@@ -4,7 +4,7 @@ use super::key_value::KeyValueCounts;
 use super::placement::DataPlacement;
 use super::slc::SlcCacheUse;
 use super::waf::WafParts;
-use mynah_model::stats::Counters;
+use mynah_model::stats::{Counters, ModeWear};
 use mynah_stamp::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -146,22 +146,33 @@ pub struct Wear {
 }
 
 impl Wear {
-    fn new(after: &Counters, levelling_runs: u64, waf: Option<f64>, bytes_per_s: f64) -> Wear {
+    /// `wafs`: bytes programmed with all bits, and with one, for each that hosts wrote.
+    fn new(
+        after: &Counters,
+        levelling_runs: u64,
+        wafs: [Option<f64>; 2],
+        bytes_per_s: f64,
+    ) -> Wear {
         let state = &after.wear;
-        let blocks = state.blocks as f64;
-        let erases_mean = if state.blocks == 0 { 0.0 } else { state.erases as f64 / blocks };
-        let rated = state.endurance.map(f64::from);
-        let writes_left_bytes = rated.zip(waf).map(|(rated, waf)| {
-            (rated - erases_mean).max(0.0) * blocks * state.block_bytes as f64 / waf
-        });
+        let all = ModeWear { erases: state.erases, blocks: state.blocks, ..ModeWear::default() };
+        let used =
+            state.modes().filter_map(|mode| Some(mode.erases_mean() / f64::from(mode.endurance?)));
+        let left = |mode: &ModeWear| {
+            let left = (f64::from(mode.endurance?) - mode.erases_mean()).max(0.0);
+            Some(left * mode.blocks as f64 * mode.block_bytes as f64)
+        };
+        let slc = state.slc.as_ref().and_then(|modes| modes.iter().map(left).sum());
+        let each = [left(&state.native()), slc].into_iter().zip(wafs);
+        let each = each.filter_map(|(left, waf)| Some(left? / waf.filter(|waf| *waf > 0.0)?));
+        let writes_left_bytes = each.reduce(f64::min);
         Wear {
-            erases_mean,
+            erases_mean: all.erases_mean(),
             erases_min: state.erases_min,
             spread: state.spread,
             levelling_runs,
             spare_blocks: state.spare_blocks,
             write_protected: state.write_protected,
-            life_used: rated.map(|rated| erases_mean / rated),
+            life_used: used.reduce(f64::max),
             writes_left_bytes,
             lifetime_left_s: writes_left_bytes
                 .filter(|_| bytes_per_s > 0.0)
@@ -191,7 +202,12 @@ impl Device {
         let waf = ratio(since(Counters::flash_bytes_programmed), host_bytes_written);
         let seconds = interval.as_ps() as f64 * 1e-12;
         let bytes_per_s = if seconds > 0.0 { host_bytes_written as f64 / seconds } else { 0.0 };
-        let wear = Wear::new(after, since(|c| c.wear_levelling_runs), waf, bytes_per_s);
+        let programmed = [
+            since(|c| (c.flash_programs - c.slc.slc_programs) * c.wear.page_bytes),
+            since(|c| c.slc.slc_programs * c.wear.page_bytes),
+        ];
+        let wafs = programmed.map(|bytes| ratio(bytes, host_bytes_written));
+        let wear = Wear::new(after, since(|c| c.wear_levelling_runs), wafs, bytes_per_s);
         Device {
             waf,
             waf_parts: WafParts::new(since, after),
@@ -255,6 +271,40 @@ impl Device {
 mod tests {
     use super::*;
     use mynah_model::stats::WearState;
+
+    /// 90 native blocks, 10 that only serve an SLC cache.
+    #[test]
+    fn each_use_of_blocks_has_its_own_end() {
+        let apart =
+            ModeWear { erases: 1_000, blocks: 10, block_bytes: 1_000, endurance: Some(1_000) };
+        let none = ModeWear { erases: 0, blocks: 0, ..apart };
+        let mut after = Counters {
+            flash_programs: 30,
+            host_bytes_written: 10_000,
+            wear: WearState {
+                blocks: 100,
+                block_bytes: 3_000,
+                page_bytes: 1_000,
+                erases: 2_800,
+                endurance: Some(100),
+                slc: Some([apart, none]),
+                ..WearState::default()
+            },
+            ..Counters::default()
+        };
+        after.slc.slc_programs = 10;
+        let wear = |after: &Counters| {
+            let device = Device::new(&Counters::default(), after, Span::from_secs(1));
+            device.wear.expect("blocks")
+        };
+        let both = wear(&after);
+        // 20 of 100, and 100 of 1,000.
+        assert_eq!((both.erases_mean, both.life_used), (28.0, Some(0.2)));
+        // 80 erases of 90 native blocks at 2 bytes for each; 900 of 10 others at 1.
+        assert_eq!(both.writes_left_bytes, Some(9_000_000.0));
+        after.wear.slc = Some([apart, none].map(|mode| ModeWear { endurance: None, ..mode }));
+        assert_eq!(wear(&after).writes_left_bytes, Some(10_800_000.0));
+    }
 
     #[test]
     fn only_what_happened_in_the_measurement_counts() {

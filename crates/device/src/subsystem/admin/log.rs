@@ -208,6 +208,9 @@ impl Subsystem {
         let capacity = u128::from(self.media.data_bytes());
         let errors = self.controllers.errors(Role::Io).count();
         let wear = self.wear();
+        // Blocks that only serve an SLC cache hold none of what they have taken in the end.
+        let blocks = [counters.wear.native().blocks, counters.wear.blocks.max(1)].map(u128::from);
+        let native = u128::from(self.model.config().geometry.raw_bytes()) * blocks[0] / blocks[1];
         // With data placement what is amplified is compared with it, so it is counted by the same.
         let written = match self.has_placement() {
             true => u128::from(counters.host_bytes_written).div_ceil(BILLION),
@@ -219,10 +222,7 @@ impl Subsystem {
             available_spare: wear.spare,
             spare_threshold: SPARE_THRESHOLD,
             percentage_used: wear.used,
-            endurance_estimate: U128::new(
-                u128::from(self.model.config().geometry.raw_bytes()) * u128::from(wear.endured)
-                    / BILLION,
-            ),
+            endurance_estimate: U128::new(native * u128::from(wear.endured) / BILLION),
             data_units_read: U128::new(sectors(counts.sectors_read)),
             data_units_written: U128::new(written),
             media_units_written: U128::new(media.div_ceil(BILLION)),

@@ -2,7 +2,7 @@
 
 use crate::Condition;
 use crate::subsystem::Subsystem;
-use mynah_model::stats::WearState;
+use mynah_model::stats::{ModeWear, WearState};
 
 /// Below this share of spare blocks, in percent, a warning is given.
 pub(super) const SPARE_THRESHOLD: u8 = 10;
@@ -21,7 +21,8 @@ mod warning {
 pub(super) struct Wear {
     /// Blocks that may still be retired, in percent of those of a new drive.
     pub(super) spare: u8,
-    /// The mean block's erases, in percent of those that it endures; 255 stands for more.
+    /// The mean block's erases, in percent of those that it endures; 255 stands for more. Of blocks
+    /// that are used with one bit, too, where that is limited: whichever is nearest to its end.
     pub(super) used: u8,
     /// Erases that a block endures.
     pub(super) endured: u32,
@@ -32,8 +33,13 @@ pub(super) struct Wear {
 impl Wear {
     fn new(wear: &WearState) -> Wear {
         let endured = wear.endurance.unwrap_or(ENDURED_ERASES).max(1);
-        let most = u128::from(wear.blocks.max(1)) * u128::from(endured);
-        let used = (u128::from(wear.erases) * 100 / most).min(255) as u8;
+        let used = |mode: ModeWear| {
+            let endured = mode.endurance.unwrap_or(endured).max(1);
+            let most = u128::from(mode.blocks.max(1)) * u128::from(endured);
+            (u128::from(mode.erases) * 100 / most).min(255) as u8
+        };
+        let limited = wear.slc.into_iter().flatten().filter(|mode| mode.endurance.is_some());
+        let used = limited.map(used).fold(used(wear.native()), u8::max);
         let spare = match wear.spare_blocks_new {
             0 if wear.write_protected => 0,
             0 => 100,
@@ -82,5 +88,32 @@ impl Subsystem {
             self.health.media_error();
         }
         self.check_media();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 blocks, of which 10 only serve the cache.
+    #[test]
+    fn the_use_that_is_nearest_to_its_end_counts() {
+        let used = |native: u64, apart: u64, others: u64, endurance| {
+            let mode = |erases, blocks| ModeWear { erases, blocks, block_bytes: 1, endurance };
+            Wear::new(&WearState {
+                blocks: 100,
+                erases: native + apart + others,
+                endurance: Some(100),
+                slc: Some([mode(apart, 10), mode(others, 90)]),
+                ..WearState::default()
+            })
+            .used
+        };
+        // 10 of 100 on average, 100 of 1,000, and 20 of 1,000.
+        assert_eq!(used(900, 1_000, 1_800, Some(1_000)), 10);
+        assert_eq!(used(900, 5_000, 0, Some(1_000)), 50);
+        assert_eq!(used(900, 0, 54_000, Some(1_000)), 60);
+        assert_eq!(used(900, 5_000, 54_000, None), 10, "there is no end to the others");
+        assert_eq!(used(9_900, 5_000, 0, Some(1_000)), 110);
     }
 }

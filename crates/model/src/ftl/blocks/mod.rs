@@ -421,18 +421,22 @@ impl Blocks {
         self.in_plane[plane]
     }
 
-    /// Whether an erase of `block` is one more than it endures.
-    pub(crate) fn is_worn_out(&self, block: Block) -> bool {
+    /// Whether an erase of `block` is one more than it endures, its erases `with_one_bit` apart.
+    pub(crate) fn is_worn_out(&self, block: Block, with_one_bit: u32) -> bool {
         let endured = self.endurance.get(block.index());
-        endured.is_some_and(|&cycles| self.erases[block] >= cycles)
+        endured.is_some_and(|&cycles| self.erases[block].saturating_sub(with_one_bit) >= cycles)
     }
 
     fn is_retired(&self, block: Block) -> bool {
         self.gone.get(block.index()).is_some_and(|&gone| gone)
     }
 
+    /// Blocks of `plane` that are retired, of those that hold native data.
     pub(crate) fn retired_of(&self, plane: Plane) -> u32 {
-        let of_plane = |block: &&Block| self.shape.plane_of_block(**block) == plane;
+        let of_plane = |block: &&Block| {
+            self.shape.plane_of_block(**block) == plane
+                && block.0 % self.shape.blocks_per_plane >= self.apart
+        };
         self.retired.iter().filter(of_plane).count() as u32
     }
 

@@ -117,7 +117,7 @@ impl Drive {
                 self.ftl.planes[plane].collection.stopped_at(victim, moving.next);
             }
         }
-        self.ftl.blocks.forget_erases(self.config.wear.initial);
+        self.ftl.forget_erases(self.config.wear.initial);
         self.restart_counters();
         self.resume_work();
         self.settle();

@@ -62,9 +62,18 @@ impl Ftl {
         }
     }
 
-    /// Whether one more erase of `block` is more than it endures.
+    /// Whether one more erase of `block` is more than it endures in the mode that it was used in.
     pub(in crate::ftl) fn is_worn_out(&self, block: Block) -> bool {
-        self.blocks.is_worn_out(block) || self.slc.as_ref().is_some_and(|it| it.is_worn_out(block))
+        match &self.slc {
+            None => self.blocks.is_worn_out(block, 0),
+            Some(slc) if slc.has(block) => slc.is_worn_out(block),
+            Some(slc) => self.blocks.is_worn_out(block, slc.erases[block]),
+        }
+    }
+
+    /// Whether `block` only ever serves the cache, so that no native data need it.
+    pub(in crate::ftl) fn is_apart(&self, block: Block) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.is_static(block))
     }
 
     /// A block of `plane` has been erased, and is given back.

@@ -250,7 +250,7 @@ impl Slc {
 
     /// A block has been erased, or is retired: returns whether it is one of the native ones now.
     fn erased(&mut self, plane: Plane, block: Block, works: bool) -> bool {
-        self.erases[block] += 1;
+        self.erases[block] += u32::from(works);
         let is_static = self.is_static(block);
         let cache = &mut self.planes[plane.index()];
         cache.folding = Block::NONE;
@@ -261,6 +261,11 @@ impl Slc {
         }
         self.is_slc[block] = is_static && works;
         !is_static
+    }
+
+    /// No block has been erased.
+    pub(super) fn forget_erases(&mut self) {
+        self.erases.fill(0);
     }
 
     /// Blocks of `plane` that are used with one bit and are neither open nor being folded.

@@ -9,6 +9,7 @@ use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::hash::StateHash;
 use crate::number::{Block, Plane};
 use crate::observe::slc::{SlcFill, SlcState};
+use crate::observe::stats::ModeWear;
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
@@ -115,6 +116,20 @@ impl Ftl {
             }
         }
         Some(fill)
+    }
+
+    /// How worn the blocks that only serve the cache are, and the others by use with one bit.
+    pub(in crate::ftl) fn slc_wear(&self) -> Option<[ModeWear; 2]> {
+        let slc = self.slc.as_ref()?;
+        let endurance = slc.config.endurance;
+        let block_bytes = slc.block_bytes();
+        let mut modes = [ModeWear { endurance, block_bytes, ..ModeWear::default() }; 2];
+        for (block, &erases) in (0..).map(Block).zip(&slc.erases) {
+            let mode = &mut modes[usize::from(!slc.is_static(block))];
+            mode.erases += u64::from(erases);
+            mode.blocks += u64::from(slc.is_static(block) || slc.dynamic_max > 0);
+        }
+        Some(modes)
     }
 
     /// How full the cache is, by a look at its blocks; `None` without one.
