@@ -2,11 +2,10 @@
 
 use crate::experiment::{Precondition, Start};
 use crate::recording::{Header, Preparation};
-use crate::runner::RunError;
+use crate::runner::{RunError, slc_start};
 use crate::saved_state::{self, Checksum, SavedStateError};
 use crate::shard::{self, ShardError};
 use crate::simulation::SimulationError;
-use crate::slc_start;
 use crate::state_cache::{Key, StateCache};
 use mynah_drive_file::fault;
 use mynah_drive_file::{self as drive, drive_hash};
@@ -115,9 +114,7 @@ impl Emulation {
     /// If it cannot be built, or not be in such a state.
     pub fn prepare(mut self) -> Result<Prepared, SimulationError> {
         let start = self.start;
-        if let Some(slc) = start.slc.filter(|_| self.config.slc.is_none()) {
-            return Err(RunError::NoSlcCache(slc.name()).into());
-        }
+        slc_start::check(&self.config, start.slc)?;
         let states = self.states.take().filter(|_| start.precondition != Precondition::None);
         let key = Key::of(format_args!("serve {:?} {start}", self.config));
         let kept = states.as_ref().and_then(|states| states.get(&key, &self.config));

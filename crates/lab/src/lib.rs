@@ -45,7 +45,6 @@ pub mod runner;
 pub mod saved_state;
 pub mod shard;
 pub mod simulation;
-mod slc_start;
 pub mod state_cache;
 pub mod stepper;
 

@@ -5,10 +5,9 @@ use crate::experiment::{Experiment, Precondition, Start};
 use crate::recording::{
     Header, KeyDone, OccupancyRange, PairsSeen, Recording, RecordingError, Replayed,
 };
-use crate::runner::{Progress, RunError, RunOptions, Runner, power_note};
+use crate::runner::{Progress, RunError, RunOptions, Runner, power_note, slc_start};
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{Measured, SimulationError, Step, log_error};
-use crate::slc_start;
 use mynah_drive_file as drive;
 use mynah_model::Drive;
 use mynah_model::config::Config;

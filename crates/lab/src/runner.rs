@@ -18,6 +18,7 @@ mod patience;
 mod precise;
 mod settling;
 mod shared;
+pub(crate) mod slc_start;
 mod stage;
 mod taped;
 mod writing;
@@ -63,6 +64,8 @@ use writing::lies_apart;
 
 /// Time between two looks at whether the drive will come to rest.
 const REST_LOOK: Span = Span::from_secs(10);
+const UNSETTLED_NOTE: &str = "the drive does not start in a steady state: some of its data are \
+    written so seldom that write amplification had not settled when the search for it ended";
 /// Completions between two looks at the progress callback.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
@@ -430,9 +433,7 @@ impl Runner {
         options: &RunOptions,
     ) -> Result<Runner, RunError> {
         let flows = &as_run(&config, flows, options)?[..];
-        if let Some(slc) = options.slc_start.filter(|_| config.slc.is_none()) {
-            return Err(RunError::NoSlcCache(slc.name()));
-        }
+        slc_start::check(&config, options.slc_start)?;
         let keep = kept::Place::of(&config, flows, options);
         if let Some(kept) = keep.as_ref().and_then(|place| place.find(&config)) {
             check_whole(flows, options)?;
@@ -497,11 +498,7 @@ impl Runner {
         let prepare = |how: &_| shared::prepare(from, &mut drive, how);
         let (preconditioned, computed) = preparation.as_ref().map(prepare).transpose()?.unzip();
         if preconditioned.as_ref().is_some_and(|found| !found.settled) {
-            notes.push(
-                "the drive does not start in a steady state: some of its data are written so \
-                 seldom that write amplification had not settled when the search for it ended"
-                    .to_owned(),
-            );
+            notes.push(UNSETTLED_NOTE.to_owned());
         }
         let queues: u64 = flows.iter().map(|flow| u64::from(flow.jobs)).sum();
         if queues > 65_535 {

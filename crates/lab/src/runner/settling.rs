@@ -11,9 +11,9 @@
 //! seed gives the same bytes everywhere.
 
 use super::job::Job;
+use super::slc_start;
 use super::{Before, Progress, RecordedDrive, RunError, RunOptions, Runner};
 use crate::experiment::{Settle, SlcStart};
-use crate::slc_start;
 use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::precondition::Preconditioned;

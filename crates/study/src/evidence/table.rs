@@ -79,16 +79,22 @@ pub fn text(checks: &Checks<'_>, paint: Paint) -> String {
             let _ = writeln!(out, "- *{name}*: {source}");
         }
     }
-    for (measurement, compared) in &checks.rows {
-        if !measurement.miss.is_empty() && compared.iter().any(|one| !one.holds()) {
-            let _ = writeln!(
-                out,
-                "- {} ({}): {}",
-                measurement.load,
-                measurement.source,
-                measurement.miss.trim()
-            );
+    let missed = checks.rows.iter().filter(|(measurement, compared)| {
+        !measurement.miss.is_empty() && compared.iter().any(|one| !one.holds())
+    });
+    let mut reasons: Vec<(String, &str)> = vec![];
+    for (measurement, _) in missed {
+        let load = format!("{} ({})", measurement.load, measurement.source);
+        match reasons.last_mut() {
+            Some((loads, reason)) if *reason == measurement.miss.trim() => {
+                loads.push_str("; ");
+                loads.push_str(&load);
+            }
+            _ => reasons.push((load, measurement.miss.trim())),
         }
+    }
+    for (loads, reason) in reasons {
+        let _ = writeln!(out, "- {loads}: {reason}");
     }
     out.push('\n');
     out

@@ -1,11 +1,22 @@
 //! What a drive's pSLC cache holds before it is run or served, where that is said.
 
 use crate::experiment::SlcStart;
-use crate::runner::RunError;
+use crate::run_error::RunError;
 use mynah_model::Drive;
-use mynah_model::config::Fault;
+use mynah_model::config::{Config, Fault};
 use mynah_model::warm::Access;
 use mynah_workload::history;
+
+/// Refuses a state of a cache that a drive has not.
+///
+/// # Errors
+/// [`RunError::NoSlcCache`].
+pub(crate) fn check(config: &Config, slc: Option<SlcStart>) -> Result<(), RunError> {
+    match slc.filter(|_| config.slc.is_none()) {
+        Some(slc) => Err(RunError::NoSlcCache(slc.name())),
+        None => Ok(()),
+    }
+}
 
 /// Leaves the cache of a drive at rest so; `writes` are at least so many bytes that were written last.
 /// It begins anew then, with `faults`.
