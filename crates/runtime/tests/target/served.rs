@@ -54,14 +54,14 @@ fn metrics_tell_how_full_an_slc_cache_is() {
             let changes = ["geometry.pages_per_block=96", "geometry.blocks_per_plane=48"];
             let slc = ["slc.static=5%", "slc.dynamic=0%", "over_provisioning=20%"];
             // Writes complete when they are programmed.
-            let cache = ["cache.mode=read", "cache.size=1MiB"];
+            let cache = ["cache.mode=read", "cache.size=2MiB"];
             let changes = [changes.as_slice(), &slc, &cache].concat();
             let changes: Vec<String> = changes.into_iter().map(String::from).collect();
             let mut emulation = Emulation::on("enterprise-tlc", &changes).expect("a drive");
-            emulation.precondition = Precondition::None;
+            emulation.start.precondition = Precondition::None;
             emulation.prepare().expect("a drive")
         },
-        ServeOptions { speed: Speed::Max, ..ServeOptions::default() },
+        ServeOptions { speed: Speed::Modelled(Rate::REAL), ..ServeOptions::default() },
     );
     let plain = Target::start(ServeOptions { speed: Speed::Max, ..ServeOptions::default() });
     let (id, _admin) = Client::admin(cached.address, 0).unwrap();
