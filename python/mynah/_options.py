@@ -270,7 +270,8 @@ class ServeOptions(TypedDict, total=False):
     """The drive's state at the start: none (empty), fill (written once), steady (as after a long
     time of the flows' writes; of a served drive, of reads and writes all over it) or
     steady:random (sim only: as after a long time of random writes all over it, whatever the
-    flows do, for traces that are piped in or write little of it). Default: steady.
+    flows do, for traces that are piped in or write little of it); with ,slc=empty, half, full
+    or rested (as after idle time) behind it: what is in the SLC cache then. Default: steady.
     """
     state_cache: Place | None
     """Where prepared drives are kept, so that the next run with the same begins at once; off:
