@@ -110,7 +110,7 @@ impl Ftl {
             let (used, left) = slc.open_bytes(plane);
             fill.filled_bytes += full * slc.block_bytes() + used;
             if rests || !cache.bypassed {
-                let free = self.blocks.free_blocks(plane);
+                let free = self.blocks.free_blocks(plane) + self.blocks.void_blocks(plane);
                 let blocks = u64::from(slc.blocks_to_open(plane, free));
                 fill.room_bytes += blocks * slc.block_bytes() + left;
             }
