@@ -519,7 +519,7 @@ impl Runner {
             runner.expects(None);
         }
         runner.settle = options.settle;
-        runner.slc_start = options.slc_start;
+        runner.slc_start = options.slc_start.filter(|_| options.load_state.is_none());
         runner.keep = keep;
         runner.computed = computed.unwrap_or_default();
         Ok(runner)

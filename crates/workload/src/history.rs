@@ -38,7 +38,7 @@ pub struct History {
     once: Vec<(Operation, u64, u32, PlacementId)>,
     next: usize,
     /// Requests by turns with other flows.
-    pub turns: u32,
+    turns: u32,
 }
 
 /// Properties of the drive and the load that the past of a flow depends on.
@@ -198,19 +198,44 @@ impl Iterator for History {
     }
 }
 
-/// The pasts of several flows on a drive, each with its requests by turns, as far back as it
-/// matters.
-pub fn by_turns(mut all: Vec<History>, drive: &Config) -> impl Iterator<Item = Access> + use<> {
-    let (mut at, mut left) = (0, all.first().map_or(0, |first| first.turns));
+/// The pasts of several flows, each with its requests by turns.
+pub struct Turns {
+    all: Vec<History>,
+    at: usize,
+    left: u32,
+}
+
+impl Turns {
+    pub fn new(all: Vec<History>) -> Turns {
+        let left = all.first().map_or(0, |first| first.turns);
+        Turns { all, at: 0, left }
+    }
+
+    /// Why one of them has ended, if it has.
+    pub fn take_error(&mut self) -> Option<WorkloadError> {
+        self.all.iter_mut().find_map(History::take_error)
+    }
+}
+
+impl Iterator for Turns {
+    type Item = Access;
+
+    #[inline]
+    fn next(&mut self) -> Option<Access> {
+        if self.left == 0 && !self.all.is_empty() {
+            self.at = (self.at + 1) % self.all.len();
+            self.left = self.all[self.at].turns;
+        }
+        self.left = self.left.saturating_sub(1);
+        self.all.get_mut(self.at)?.next()
+    }
+}
+
+/// The same on a drive, as far back as it matters.
+pub fn by_turns(all: Vec<History>, drive: &Config) -> impl Iterator<Item = Access> + use<> {
     let unit_sectors = u64::from(drive.mapping.unit_bytes) / SECTOR_BYTES;
     let mut units = units_most(drive);
-    std::iter::from_fn(move || {
-        if left == 0 && !all.is_empty() {
-            at = (at + 1) % all.len();
-            left = all[at].turns;
-        }
-        left = left.saturating_sub(1);
-        let access = all.get_mut(at)?.next()?;
+    Turns::new(all).map_while(move |access| {
         units = units.checked_sub(u64::from(access.sectors).div_ceil(unit_sectors).max(1))?;
         Some(access)
     })

@@ -11,19 +11,16 @@
 //! seed gives the same bytes everywhere.
 
 use super::job::Job;
-use super::slc_start;
 use super::{Before, Progress, RecordedDrive, RunError, RunOptions, Runner};
-use crate::experiment::{Settle, SlcStart};
+use crate::experiment::Settle;
 use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::precondition::Preconditioned;
 use mynah_model::stats::Counters;
 use mynah_model::turnover::Turnover;
-use mynah_model::warm::Access;
 use mynah_result::{Grounds, Settled, Steadiness, Verdict};
 use mynah_stamp::{Span, Time};
-use mynah_workload::history::{self, History, Pace};
-use mynah_workload::{FlowSpec, Limits, Mix, SECTOR_BYTES, Schedule, Source, When, seed};
+use mynah_workload::{FlowSpec, Limits, Schedule, Source, When, seed};
 
 /// Events after which settling ends by itself: some five CPU seconds.
 const EVENTS_MAX: u64 = 20_000_000;
@@ -110,9 +107,8 @@ impl Runner {
             true => self,
             false => self.settle(progress)?,
         };
-        let is_set = runner.is_ready || runner.slc_start.is_none();
         runner.keep_computed();
-        if !is_set {
+        if !runner.is_ready {
             runner = runner.with_slc_set()?;
         }
         runner.warm_cache()?;
@@ -194,31 +190,6 @@ impl Runner {
         runner.believe(&settled, collected);
         runner.settled = Some(settled);
         Ok(runner)
-    }
-
-    /// Leaves the pSLC cache as it was asked for.
-    fn with_slc_set(self) -> Result<Runner, RunError> {
-        let Some(slc) = self.slc_start else { return Ok(self) };
-        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
-        let mut drive = self.drive.into_drive();
-        let faults = drive.config().faults.clone();
-        let watched = drive.keeps_activity();
-        drive.keep_activity(false);
-        drive.begin_anew(lasting(&faults));
-        let mut inner = Runner::on(drive, &[], &options, When::Before)?;
-        match slc {
-            SlcStart::Rested => {
-                inner.advance_until(|drive| drive.is_at_rest() && !drive.folds_in_idle_time())?;
-            }
-            _ => inner.drain()?,
-        }
-        let mut drive = inner.drive.into_drive();
-        drive.keep_activity(watched);
-        let flows = self.aged_by.as_deref().unwrap_or(&self.specs);
-        let writes = |drive: &Drive, bytes| last_writes(drive, flows, bytes, self.seed);
-        slc_start::prepare(&mut drive, slc, writes, faults)?;
-        let drive = RecordedDrive::new(drive, self.seed);
-        Ok(Runner { drive, warmed: 0, readied: true, ..self })
     }
 
     /// When all blocks have been turned over, the write amplification that the drive has settled at
@@ -372,43 +343,8 @@ impl Runner {
     }
 }
 
-/// So many bytes, and more, that the flows have written last, in turns; of flows that only read, what
-/// they read.
-fn last_writes(
-    drive: &Drive,
-    flows: &[FlowSpec],
-    bytes: u64,
-    seed: u64,
-) -> Result<impl Iterator<Item = Access> + use<>, RunError> {
-    let none_writes = !flows.iter().any(FlowSpec::modifies);
-    let pace = Pace { cache_sectors: bytes / SECTOR_BYTES, saturated: false };
-    let mut past = vec![];
-    for (index, flow) in flows.iter().enumerate() {
-        let mut flow = flow.clone();
-        if let (Source::Synthetic(synthetic), true) = (&mut flow.source, none_writes) {
-            synthetic.mix = Mix::WRITE;
-        }
-        if flow.modifies() {
-            let capacity = drive.namespace_sectors(flow.namespace).unwrap_or(0);
-            past.push(History::endless(&flow, capacity, seed, index as u32, pace)?);
-        }
-    }
-    let anywhere = past.is_empty().then(|| history::anywhere(drive, 1.0));
-    let mut turns = (0..past.len()).cycle();
-    let (mut at, mut left) = (0, 0);
-    let by_turns = std::iter::from_fn(move || {
-        if left == 0 {
-            at = turns.next()?;
-            left = past[at].turns;
-        }
-        left -= 1;
-        past[at].next()
-    });
-    Ok(by_turns.chain(anywhere.into_iter().flatten()))
-}
-
 /// Those that a drive has all the time.
-fn lasting(faults: &[Fault]) -> Vec<Fault> {
+pub(super) fn lasting(faults: &[Fault]) -> Vec<Fault> {
     faults.iter().filter(|fault| matches!(fault, Fault::SlowDie { .. })).copied().collect()
 }
 

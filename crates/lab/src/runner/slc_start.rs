@@ -1,11 +1,15 @@
 //! What a drive's pSLC cache holds before it is run or served, where that is said.
 
+use super::settling::lasting;
+use super::taped::RecordedDrive;
+use super::{RunOptions, Runner};
 use crate::experiment::SlcStart;
 use crate::run_error::RunError;
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
 use mynah_model::warm::Access;
-use mynah_workload::history;
+use mynah_workload::history::{self, History, Pace, Turns};
+use mynah_workload::{FlowSpec, Mix, SECTOR_BYTES, Source, When};
 
 /// Refuses a state of a cache that a drive has not.
 ///
@@ -23,7 +27,7 @@ pub(crate) fn check(config: &Config, slc: Option<SlcStart>) -> Result<(), RunErr
 ///
 /// # Errors
 /// Why nobody can say what was written.
-pub(crate) fn prepare<Writes: Iterator<Item = Access>>(
+fn prepare<Writes: Iterator<Item = Access>>(
     drive: &mut Drive,
     slc: SlcStart,
     writes: impl FnOnce(&Drive, u64) -> Result<Writes, RunError>,
@@ -43,4 +47,56 @@ pub(crate) fn prepare<Writes: Iterator<Item = Access>>(
 pub(crate) fn prepare_unknown(drive: &mut Drive, slc: SlcStart) -> Result<(), RunError> {
     let faults = drive.config().faults.clone();
     prepare(drive, slc, |drive, _| Ok(history::anywhere(drive, 1.0)), faults)
+}
+
+impl Runner {
+    /// Leaves the cache as it was asked for.
+    pub(super) fn with_slc_set(self) -> Result<Runner, RunError> {
+        let Some(slc) = self.slc_start else { return Ok(self) };
+        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+        let mut drive = self.drive.into_drive();
+        let faults = drive.config().faults.clone();
+        let watched = drive.keeps_activity();
+        drive.keep_activity(false);
+        drive.begin_anew(lasting(&faults));
+        let mut inner = Runner::on(drive, &[], &options, When::Before)?;
+        match slc {
+            SlcStart::Rested => {
+                inner.advance_until(|drive| drive.is_at_rest() && !drive.folds_in_idle_time())?;
+            }
+            SlcStart::Empty | SlcStart::Half | SlcStart::Full => inner.drain()?,
+        }
+        let mut drive = inner.drive.into_drive();
+        drive.keep_activity(watched);
+        let flows = self.aged_by.as_deref().unwrap_or(&self.specs);
+        let writes = |drive: &Drive, bytes| last_writes(drive, flows, bytes, self.seed);
+        prepare(&mut drive, slc, writes, faults)?;
+        let drive = RecordedDrive::new(drive, self.seed);
+        Ok(Runner { drive, warmed: 0, readied: true, ..self })
+    }
+}
+
+/// So many bytes, and more, that the flows have written last, by turns; of flows that only read, what
+/// they read.
+fn last_writes(
+    drive: &Drive,
+    flows: &[FlowSpec],
+    bytes: u64,
+    seed: u64,
+) -> Result<impl Iterator<Item = Access> + use<>, RunError> {
+    let none_writes = !flows.iter().any(FlowSpec::modifies);
+    let pace = Pace { cache_sectors: bytes / SECTOR_BYTES, saturated: false };
+    let mut past = vec![];
+    for (index, flow) in flows.iter().enumerate() {
+        let mut flow = flow.clone();
+        if let (Source::Synthetic(synthetic), true) = (&mut flow.source, none_writes) {
+            synthetic.mix = Mix::WRITE;
+        }
+        if flow.modifies() {
+            let capacity = drive.namespace_sectors(flow.namespace).unwrap_or(0);
+            past.push(History::endless(&flow, capacity, seed, index as u32, pace)?);
+        }
+    }
+    let anywhere = past.is_empty().then(|| history::anywhere(drive, 1.0));
+    Ok(Turns::new(past).chain(anywhere.into_iter().flatten()))
 }

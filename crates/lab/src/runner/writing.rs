@@ -6,7 +6,7 @@ use super::{Before, RunError, Runner, Writing};
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, Operation, PlacementId};
 use mynah_model::precondition::{Heat, Occupancy};
-use mynah_workload::history::{History, Pace};
+use mynah_workload::history::{History, Pace, Turns};
 use mynah_workload::{Addresses, BlockSize, FlowSpec, Source};
 
 /// How often what is occupied is written over: after that one unit in twenty still lies where it
@@ -44,7 +44,8 @@ impl Runner {
             past.push(History::endless(flow, capacity, self.seed, index as u32, pace)?);
         }
         let mut writer = self.drive.begin_writing(saturated);
-        let (mut at, mut left, mut accesses, mut written) = (0, past[0].turns, 0u64, 0);
+        let mut past = Turns::new(past);
+        let (mut accesses, mut written) = (0u64, 0);
         let mut marked = false;
         let mut goes_on = |done| match progress(Before::Writing(Writing {
             done,
@@ -56,13 +57,8 @@ impl Runner {
         };
         goes_on(0.0)?;
         while written < wanted && accesses < wanted.saturating_mul(ACCESSES_MAX) {
-            if left == 0 {
-                at = (at + 1) % past.len();
-                left = past[at].turns;
-            }
-            left -= 1;
             accesses += 1;
-            let Some(access) = past[at].next() else { break };
+            let Some(access) = past.next() else { break };
             written = self.drive.write_at_once(&mut writer, access);
             let half = written >= wanted / 2 || writer.programmed() >= at_most / 2;
             if half && !marked {
@@ -84,7 +80,7 @@ impl Runner {
                 }
             }
         }
-        if let Some(error) = past.iter_mut().find_map(History::take_error) {
+        if let Some(error) = past.take_error() {
             return Err(error.into());
         }
         let waf = self.drive.end_writing(writer);

@@ -1,12 +1,12 @@
 //! What a pSLC write cache holds when a run begins: as it was asked for, the same in a replay, and where
 //! nothing was asked as in a drive that was really written.
 
-use mynah_lab::experiment::{Precondition, Settle, Start};
+use mynah_lab::experiment::{Settle, Start};
 use mynah_lab::{Simulation, replay};
 use mynah_result::{Result as RunResult, SlcCacheUse};
 use mynah_stamp::Span;
 
-/// Planes, blocks of each, and bytes of a page; a third of the pages of a block hold one bit a cell.
+/// Planes, blocks of each, and bytes of one: a third of its pages hold one bit a cell.
 const PLANES: u64 = 4;
 const BLOCKS: u64 = 40;
 const SLC_BLOCK: u64 = 48 / 3 * (32 << 10);
@@ -126,10 +126,9 @@ fn a_settled_drive_is_a_written_one() {
             let written = of(&run(written, "fill", &runs));
             println!("{changes:?}, {load}: {settled:?}, {written:?}");
             let [rate, shares @ ..] = [0, 1, 2].map(|at| (settled[at], written[at]));
-            assert!((rate.0 / rate.1 - 1.0).abs() < 0.1, "{changes:?}, {load}: {rate:?}");
+            assert!((rate.0 / rate.1 - 1.0).abs() < 0.05, "{changes:?}, {load}: {rate:?}");
             let off = shares.map(|(settled, written)| (settled - written).abs());
-            assert!(off.iter().all(|off| *off < 0.1), "{changes:?}, {load}: {shares:?}");
+            assert!(off.iter().all(|off| *off < 0.05), "{changes:?}, {load}: {shares:?}");
         }
     }
-    assert_eq!(Start::default().precondition, Precondition::Steady);
 }

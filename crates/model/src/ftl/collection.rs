@@ -654,8 +654,9 @@ impl Drive {
             && self.ftl.faults.strikes(MediaOperation::Erase, |_, _| false);
         let blocks = u64::from(self.shape.flash_planes);
         let worn_out = !self.ftl.write_protected && self.ftl.is_worn_out(block);
-        let was_last =
-            (failed || worn_out) && !self.ftl.is_apart(block) && self.needs_every_block(plane);
+        let was_last = (failed || worn_out)
+            && !self.ftl.blocks.is_apart(block)
+            && self.needs_every_block(plane);
         // Of worn-out blocks, those without which data would be lost are used on.
         if failed || worn_out && !was_last {
             self.kernel.observe.count().media_errors += u64::from(failed);

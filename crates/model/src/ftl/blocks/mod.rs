@@ -431,12 +431,15 @@ impl Blocks {
         self.gone.get(block.index()).is_some_and(|&gone| gone)
     }
 
+    /// Whether `block` never holds native data.
+    pub(crate) fn is_apart(&self, block: Block) -> bool {
+        block.0 % self.shape.blocks_per_plane < self.apart
+    }
+
     /// Blocks of `plane` that are retired, of those that hold native data.
     pub(crate) fn retired_of(&self, plane: Plane) -> u32 {
-        let of_plane = |block: &&Block| {
-            self.shape.plane_of_block(**block) == plane
-                && block.0 % self.shape.blocks_per_plane >= self.apart
-        };
+        let of_plane =
+            |&&block: &&Block| self.shape.plane_of_block(block) == plane && !self.is_apart(block);
         self.retired.iter().filter(of_plane).count() as u32
     }
 

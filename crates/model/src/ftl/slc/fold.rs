@@ -71,11 +71,6 @@ impl Ftl {
         }
     }
 
-    /// Whether `block` only ever serves the cache, so that no native data need it.
-    pub(in crate::ftl) fn is_apart(&self, block: Block) -> bool {
-        self.slc.as_ref().is_some_and(|slc| slc.is_static(block))
-    }
-
     /// A block of `plane` has been erased, and is given back.
     pub(in crate::ftl) fn put_free(&mut self, plane: Plane, block: Block) {
         match &mut self.slc {
@@ -201,13 +196,6 @@ impl Slc {
         let limit = limit.min(self.dynamic_max).saturating_sub(dynamic);
         let fixed = cache.free.len() + cache.closed.len() - closed;
         fixed as u64 + u64::from(limit.min(free.saturating_sub(self.left) as u32))
-    }
-
-    /// Pages of the cache of `plane` that can be written before it is full, if nothing is folded.
-    pub(in crate::ftl) fn pages_to_write(&self, plane: Plane, free: usize) -> u64 {
-        let open = self.open(plane);
-        let rest = if open.block == Block::NONE { 0 } else { self.pages - open.next_page };
-        u64::from(self.blocks_to_open(plane, free)) * u64::from(self.pages) + u64::from(rest)
     }
 
     /// Blocks of `plane` that could still be opened.

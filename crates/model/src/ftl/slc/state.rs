@@ -79,22 +79,24 @@ impl Slc {
     pub(in crate::ftl) fn all(&self) -> impl Iterator<Item = Block> + '_ {
         (0..).map(Block).zip(&self.is_slc).filter(|(_, is)| **is).map(|(block, _)| block)
     }
-}
 
-impl Slc {
     /// Bytes of a block with one bit a cell.
     fn block_bytes(&self) -> u64 {
         u64::from(self.pages) * u64::from(self.shape.page_bytes)
     }
 
-    /// Bytes of the open block of `plane` that are programmed, and that are not.
-    fn open_bytes(&self, plane: Plane) -> (u64, u64) {
-        let open = self.planes[plane.index()].open;
-        if open.block == Block::NONE {
-            return (0, 0);
+    /// Pages of the open block of `plane` that are programmed, and that are not.
+    fn open_pages(&self, plane: Plane) -> (u64, u64) {
+        match self.open(plane) {
+            open if open.block == Block::NONE => (0, 0),
+            open => (open.next_page.into(), (self.pages - open.next_page).into()),
         }
-        let used = u64::from(open.next_page) * u64::from(self.shape.page_bytes);
-        (used, self.block_bytes() - used)
+    }
+
+    /// Pages of the cache of `plane` that can be written before it is full, if nothing is folded.
+    pub(in crate::ftl) fn pages_to_write(&self, plane: Plane, free: usize) -> u64 {
+        let blocks = u64::from(self.blocks_to_open(plane, free));
+        blocks * u64::from(self.pages) + self.open_pages(plane).1
     }
 }
 
@@ -103,16 +105,15 @@ impl Ftl {
     pub(crate) fn slc_fill(&self, now: Time) -> Option<SlcFill> {
         let slc = self.slc.as_ref()?;
         let rests = now.saturating_since(slc.last_command) >= slc.config.idle_after;
+        let page = u64::from(self.shape.page_bytes);
         let mut fill = SlcFill::default();
         for plane in self.shape.all_planes() {
             let cache = &slc.planes[plane.index()];
             let full = cache.closed.len() as u64 + u64::from(slc.is_folding(plane));
-            let (used, left) = slc.open_bytes(plane);
-            fill.filled_bytes += full * slc.block_bytes() + used;
+            fill.filled_bytes += full * slc.block_bytes() + slc.open_pages(plane).0 * page;
             if rests || !cache.bypassed {
                 let free = self.blocks.free_blocks(plane) + self.blocks.void_blocks(plane);
-                let blocks = u64::from(slc.blocks_to_open(plane, free));
-                fill.room_bytes += blocks * slc.block_bytes() + left;
+                fill.room_bytes += slc.pages_to_write(plane, free) * page;
             }
         }
         Some(fill)
@@ -136,6 +137,7 @@ impl Ftl {
     pub(crate) fn slc_state(&self, now: Time, times: &FlashTimes) -> Option<SlcState> {
         let slc = self.slc.as_ref()?;
         let SlcFill { filled_bytes, room_bytes } = self.slc_fill(now)?;
+        let page = u64::from(self.shape.page_bytes);
         let mut state = SlcState { filled_bytes, room_bytes, ..SlcState::default() };
         for plane in self.shape.all_planes() {
             let free = self.blocks.free_blocks(plane) + self.blocks.void_blocks(plane);
@@ -146,7 +148,7 @@ impl Ftl {
             let units: u64 = valid.map(|block| u64::from(self.blocks.valid(block))).sum();
             state.valid_bytes += units * u64::from(self.shape.unit_bytes);
             let blocks = slc.blocks_when_empty(plane, free, &self.blocks);
-            state.empty_room_bytes += blocks * slc.block_bytes() + slc.open_bytes(plane).1;
+            state.empty_room_bytes += blocks * slc.block_bytes() + slc.open_pages(plane).1 * page;
         }
         state.idle_to_empty = (slc.config.idle_share > 0.0)
             .then(|| slc.config.idle_after + self.time_to_fold(slc, times));
