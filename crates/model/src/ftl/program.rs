@@ -168,7 +168,7 @@ impl Drive {
         if moves(class) && self.ftl.paced {
             self.ftl.pages_moved(&operation.ppns[..planes]);
         }
-        let slc = stream == Stream::SLC;
+        let slc = stream.is_slc();
         let program = Program { class, holder, pages, page, slc, command };
         self.flash.program(&mut self.kernel, &self.ftl, die, operation, program);
     }
@@ -242,8 +242,8 @@ impl Drive {
                 self.kernel.observe.count().padded_units += u64::from(capacity - count);
                 if self.ftl.slc.is_some() {
                     let counters = &mut self.kernel.observe.count().slc;
-                    counters.units_cached += if stream == Stream::SLC { count.into() } else { 0 };
-                    counters.units_direct += if stream == Stream::SLC { 0 } else { count.into() };
+                    counters.units_cached += if stream.is_slc() { count.into() } else { 0 };
+                    counters.units_direct += if stream.is_slc() { 0 } else { count.into() };
                 }
                 if self.ftl.paced {
                     self.ftl.planes[plane].collection.host_page_programmed();

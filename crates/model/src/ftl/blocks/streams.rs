@@ -48,6 +48,12 @@ impl Stream {
         matches!(self.origin, Origin::Host | Origin::Slc)
     }
 
+    /// Whether it fills blocks of the cache.
+    #[inline]
+    pub(crate) fn is_slc(self) -> bool {
+        self.origin == Origin::Slc
+    }
+
     /// Whether it carries what collection moves.
     #[inline]
     pub(crate) fn is_collected(self) -> bool {

@@ -140,7 +140,7 @@ impl Ftl {
     #[inline(never)]
     pub(crate) fn next_page_otherwise(&self, plane: Plane, class: u8, stream: Stream) -> u32 {
         match &self.scheme {
-            Scheme::Page if stream == Stream::SLC => self.next_page_of_slc(plane),
+            Scheme::Page if stream.is_slc() => self.next_page_of_slc(plane),
             Scheme::Page => self.blocks.next_page(plane, stream),
             Scheme::InPlace => {
                 let list = self.planes[plane].queues.writes[usize::from(class)];
@@ -161,7 +161,7 @@ impl Ftl {
         pages: u32,
     ) -> Ppn {
         match self.scheme {
-            Scheme::Page if stream == Stream::SLC => self.take_page_of_slc(plane),
+            Scheme::Page if stream.is_slc() => self.take_page_of_slc(plane),
             Scheme::Page => {
                 let ppn = self.blocks.take_page(plane, stream);
                 for _ in 1..pages {

@@ -346,7 +346,7 @@ impl Ftl {
     #[inline(never)]
     pub(crate) fn has_place_beside_slc(&self, plane: Plane, stream: Stream) -> bool {
         let slc = self.slc.as_ref().expect("a cache");
-        if stream == Stream::SLC {
+        if stream.is_slc() {
             return slc.has_room(plane, self.blocks.free_blocks(plane));
         }
         match stream.is_host() {
@@ -387,12 +387,12 @@ impl Ftl {
     /// Units that one program of `stream` takes.
     #[inline]
     pub(crate) fn units_per_program(&self, stream: Stream) -> u32 {
-        if stream == Stream::SLC { self.shape.units_per_page } else { self.shape.units_per_program }
+        if stream.is_slc() { self.shape.units_per_page } else { self.shape.units_per_program }
     }
 
     /// Pages that one program of `stream` takes, from page `page` of its block on.
     #[inline]
     pub(crate) fn pages_in_program(&self, stream: Stream, page: u32) -> u32 {
-        if stream == Stream::SLC { 1 } else { self.shape.pages_in_program(page) }
+        if stream.is_slc() { 1 } else { self.shape.pages_in_program(page) }
     }
 }
