@@ -417,6 +417,9 @@ impl Config {
             let problem = "one-shot programs take whole word lines, copyback a page: `copy`";
             return fail("slc.fold", problem);
         }
+        if slc.sequential_cutoff == Some(0) {
+            return fail("slc.sequential_cutoff", "a stream in order has written something");
+        }
         if slc.fold_blocks == Some(0) {
             return fail("slc.fold_blocks", "at least one block is folded at a time");
         }

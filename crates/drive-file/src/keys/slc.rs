@@ -4,7 +4,7 @@ use super::declare::{Need, section};
 use super::{EvictName, File, FoldWayName, WhenFullName};
 use crate::at::Maybe;
 use crate::check::{Check, or};
-use crate::units::{Duration, Fraction};
+use crate::units::{Bytes, Duration, Fraction};
 use mynah_model::config;
 use mynah_stamp::Span;
 
@@ -71,6 +71,9 @@ section! {
         idle_after: Maybe<Duration> = "5s", when FOLDS_IDLY, is idle_after;
         /// Which block of the cache is folded first.
         evict: Maybe<EvictName> = "fifo", is evict;
+        /// What a stream of writes in order may write to the cache: the rest goes past it, to native
+        /// blocks. Default: no end.
+        sequential_cutoff: Maybe<Bytes>, in "4KiB" to "1TiB", is sequential_cutoff;
         /// The share of a plane's blocks that is kept free to fold to, at least a block.
         keep_free: Maybe<Fraction> = "2%", in "0%" to "25%", is keep_free;
     }

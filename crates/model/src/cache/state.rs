@@ -250,7 +250,7 @@ impl Drive {
     pub(crate) fn save_cache(&mut self, out: &mut Writer<'_>) {
         let queued = match &self.cache {
             Some(cache) => {
-                cache.save(self.ftl.units(), self.ftl.tells_handles_apart(), out);
+                cache.save(self.ftl.units(), self.ftl.groups_by_command(), out);
                 cache.queued(self.ftl.units())
             }
             None => vec![],
@@ -276,8 +276,8 @@ impl Drive {
         let masks = read_masks(input, units.len())?;
         let classes = input.all("classes", units.len(), CLASS_COLLECTION.into())?;
         let holders = input.all("holders", units.len(), self.kernel.observe.holders() as u32)?;
-        let handles = match self.ftl.tells_handles_apart() {
-            true => input.all("handles", units.len(), self.config.reclaim_unit_handles().into())?,
+        let handles = match self.ftl.groups_by_command() {
+            true => input.all("handles", units.len(), self.ftl.groups_told_apart().into())?,
             false => vec![0; units.len()],
         };
         let whose = classes.into_iter().zip(holders).zip(handles);
@@ -408,7 +408,7 @@ impl Drive {
     ) -> Result<(), StateError> {
         let Content::Unit(lpn) = self.ftl.unit(at).content else { return damaged("a unit") };
         let [hot, trimmed, rewritten, retried] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
-        let group = match self.ftl.tells_handles_apart() {
+        let group = match self.ftl.groups_by_command() {
             true => self.ftl.unit(at).group,
             false => u8::from(hot),
         };

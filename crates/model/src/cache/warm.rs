@@ -7,6 +7,7 @@ use crate::config::Priority;
 use crate::drive::{Drive, FLOW_MAX};
 use crate::flash::queues::CLASS_HOST;
 use crate::flash::work::UNSET;
+use crate::ftl::Ftl;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::precondition::PreconditionError;
 use crate::ftl::unit::{UnitState, WriteUnit};
@@ -148,6 +149,10 @@ impl Drive {
         if part >= saturated.len() {
             saturated.resize(part + 1, false);
         }
+        let past_slc = writes
+            && access.operation != Operation::Read
+            && self.ftl.parts_writes()
+            && self.ftl.goes_past_slc(index, access.sector, access.sectors);
         let unit_sectors = u64::from(self.shape.unit_sectors);
         let end = access.sector.saturating_add(access.sectors.into());
         let last = end.div_ceil(unit_sectors).min(units);
@@ -169,7 +174,10 @@ impl Drive {
                 }
                 Operation::Write | Operation::WriteThrough if writes => {
                     saturated[part] |= access.saturated;
-                    let group = self.ftl.handle_of(index, access.placement).unwrap_or(0);
+                    let group = match self.ftl.handle_of(index, access.placement) {
+                        Some(handle) => handle,
+                        None => Ftl::group_beside_slc(past_slc),
+                    };
                     match dirty {
                         Some(at) => {
                             let sectors = self.shape.unit_sectors;

@@ -5,6 +5,7 @@ use crate::cache::read::complete_mask;
 use crate::config::CacheSharing;
 use crate::drive::Drive;
 use crate::flash::queues::moves;
+use crate::ftl::Ftl;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::io::{Operation, Status};
@@ -39,6 +40,9 @@ impl Drive {
         let (first, end) = (c.first_unit, c.end_unit);
         let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
         let (placement, bytes) = (c.request.placement, u64::from(c.request.sectors) * 512);
+        if self.ftl.parts_writes() {
+            c.past_slc = self.ftl.goes_past_slc(namespace, c.request.sector, c.request.sectors);
+        }
         self.ftl.count_host_write(namespace, placement, bytes);
         match &mut self.cache {
             Some(cache) if self.ftl.namespaces()[namespace].caches_writes => {
@@ -68,8 +72,8 @@ impl Drive {
         (u.cached, u.watched) = (cached, !cached);
         (u.mask, u.written) = (mask, mask);
         u.command = if cached { CommandIndex::NONE } else { command };
-        if self.ftl.tells_handles_apart() {
-            self.place_by_handle(command, at);
+        if self.ftl.groups_by_command() {
+            self.place_by_command(command, at);
         }
         at
     }
@@ -77,7 +81,16 @@ impl Drive {
     /// What a command writes belongs with what it says; to the last that says something, where several
     /// write a unit.
     #[inline(never)]
-    fn place_by_handle(&mut self, command: CommandIndex, at: WriteIndex) {
+    fn place_by_command(&mut self, command: CommandIndex, at: WriteIndex) {
+        if self.ftl.parts_writes() {
+            let past = self.host.command(command).past_slc;
+            let u = self.ftl.unit_mut(at);
+            // In its queue it stays where it is.
+            if u.state != UnitState::Queued {
+                u.group = Ftl::group_beside_slc(past);
+            }
+            return;
+        }
         let request = &self.host.command(command).request;
         let (namespace, placement) = (request.namespace.0 as usize - 1, request.placement);
         let Some(handle) = self.ftl.handle_of(namespace, placement) else { return };
@@ -225,8 +238,8 @@ impl Drive {
         u.created = self.kernel.now;
         cache.rehold(usize::from(u.part), u.holder, holder);
         u.holder = holder;
-        if self.ftl.tells_handles_apart() {
-            self.place_by_handle(command, at);
+        if self.ftl.groups_by_command() {
+            self.place_by_command(command, at);
         }
         let cache = self.cache.as_mut().expect("a cache");
         let u = self.ftl.unit_mut(at);
@@ -352,9 +365,20 @@ impl Drive {
         let waiter = ThroughWaiter { command, rewrote };
         let cache = self.cache.as_mut().expect("a cache");
         cache.through_waiters.entry(at).or_default().push(waiter);
-        if self.ftl.unit(at).state == UnitState::Cached {
+        let u = self.ftl.unit_mut(at);
+        // The command waits for dies and channels in its place: that is blamed on whoever has them,
+        // where it does from the beginning.
+        match u.state {
+            UnitState::Queued if u.queued < self.kernel.now => {}
+            UnitState::Queued if !u.watched => {
+                u.watched = true;
+                self.flash.watch_program(at);
+            }
+            _ => u.watched = true,
+        }
+        if u.state == UnitState::Cached {
+            u.through = true;
             self.unlink_cached(at);
-            self.ftl.unit_mut(at).through = true;
             self.send_to_flash(at);
             return;
         }
@@ -456,7 +480,7 @@ impl Drive {
         let epoch = u.epoch;
         let again = std::mem::take(&mut u.rewritten);
         u.epoch = u.rewrite_epoch;
-        u.through = false;
+        (u.through, u.watched) = (false, false);
         u.retried = false;
         let (content, holder, part) = (u.content, u.holder, usize::from(u.part));
         let keep = (programmed && !u.trimmed).then_some(u.mask);
@@ -483,7 +507,8 @@ impl Drive {
                     .map(|waiter| ThroughWaiter { rewrote: false, ..waiter })
                     .collect();
                 if !later.is_empty() {
-                    self.ftl.unit_mut(at).through = true;
+                    let u = self.ftl.unit_mut(at);
+                    (u.through, u.watched) = (true, true);
                     cache.through_waiters.insert(at, later);
                 }
             }

@@ -34,6 +34,9 @@ pub struct SlcCache {
     /// and takes this share of a plane's time for it: 0 never, to 1.
     pub idle_share: f64,
     pub evict: Evict,
+    /// A stream of writes in order goes past the cache once it has written so many bytes, if there is
+    /// a bound.
+    pub sequential_cutoff: Option<u64>,
     /// The share of each plane's blocks that is kept free for folding: above 0.
     pub keep_free: f64,
 }

@@ -55,7 +55,7 @@ impl Drive {
     pub(crate) fn power_cut(&mut self, recovery: Span) {
         let protected = self.cache.as_ref().is_some_and(|cache| cache.is_protected());
         self.stop(if protected { Keep::WriteCache } else { Keep::Flash });
-        self.ftl.forget_heat();
+        self.ftl.forget_past();
         self.host.set_powered(false);
         self.kernel.events.push(self.kernel.now + recovery, Event::PowerRestored);
         self.schedule_faults_after(self.kernel.now);

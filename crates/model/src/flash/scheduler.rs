@@ -163,13 +163,19 @@ impl Flash {
     ) {
         self.dies[die].load.add_write(class);
         if watched {
-            self.unsettled = true;
-            self.fresh_programs.push(part);
+            self.watch_program(part);
         }
         self.mark_ready(die);
         if self.dies[die].interruptible || self.flin.is_some() {
             self.program_may_interrupt(kernel, above, part, die, last);
         }
+    }
+
+    /// What a part of a page that has begun to wait now waits for is to be known.
+    #[inline(always)]
+    pub(crate) fn watch_program(&mut self, part: WriteIndex) {
+        self.unsettled = true;
+        self.fresh_programs.push(part);
     }
 
     /// The same of a part of a page.

@@ -6,7 +6,7 @@ use super::groups::PlaneGroups;
 use super::mapping::table::Content;
 use crate::config::Placement;
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES, CLASSES};
+use crate::flash::queues::{CLASS_TABLES, CLASSES, moves};
 use crate::invariant::{BrokenInvariant, hold};
 use crate::kernel::pool::{Linked, List};
 use crate::number::{Block, Lpn, Mvpn, Plane, WriteIndex};
@@ -239,7 +239,7 @@ impl Drive {
                     if class == usize::from(CLASS_TABLES) {
                         continue;
                     }
-                    let collected = class == usize::from(CLASS_COLLECTION);
+                    let collected = moves(class as u8);
                     let (mut before, mut at) = (WriteIndex::NONE, list.head);
                     while at != WriteIndex::NONE {
                         let unit = &self.ftl.units[at];

@@ -102,7 +102,7 @@ impl PlaneGroups {
         *waiting |= bit;
         match class {
             CLASS_TABLES => {}
-            CLASS_COLLECTION => {
+            CLASS_COLLECTION | CLASS_FOLD => {
                 queues.collected_units += 1;
                 if queues.collected_units >= self.units_per_program {
                     self.full_collected |= bit;
@@ -127,7 +127,7 @@ impl PlaneGroups {
         }
         match class {
             CLASS_TABLES => {}
-            CLASS_COLLECTION => {
+            CLASS_COLLECTION | CLASS_FOLD => {
                 queues.collected_units -= 1;
                 if queues.collected_units < self.units_per_program {
                     self.full_collected &= !bit;
@@ -165,14 +165,6 @@ fn list_of<'a>(
     match group {
         0 => &mut planes[plane].queues.writes[class],
         _ => &mut groups[plane].queues[usize::from(group)].writes[class],
-    }
-}
-
-/// What fills the blocks of a group.
-fn stream(class: u8, group: u8) -> Stream {
-    match class {
-        CLASS_COLLECTION => Stream::collected(group),
-        _ => Stream::host(group),
     }
 }
 
@@ -241,8 +233,9 @@ impl Ftl {
     #[inline(always)]
     pub(super) fn is_stuck(&self, plane: Plane) -> bool {
         let can = |group| self.blocks.can_program(plane, Stream::collected(group));
+        let waiting = |class| self.groups[plane].waiting[usize::from(class)];
         match self.is_grouped() {
-            true => !each(self.groups[plane].waiting[usize::from(CLASS_COLLECTION)]).all(can),
+            true => !each(waiting(CLASS_COLLECTION) | waiting(CLASS_FOLD)).all(can),
             false => !can(0),
         }
     }
@@ -338,10 +331,33 @@ impl Ftl {
         }
     }
 
+    /// What fills the blocks that a group goes to in `plane`.
+    #[inline(always)]
+    fn stream_of_group(&self, plane: Plane, class: u8, group: u8) -> Stream {
+        match class {
+            CLASS_COLLECTION | CLASS_FOLD => Stream::collected(group),
+            _ => self.host_stream_of(plane, group),
+        }
+    }
+
+    /// The groups that fill a program of what hosts wrote: one for an SLC cache takes fewer units.
+    #[inline(always)]
+    fn full_of_host(&self, plane: Plane) -> Groups {
+        let groups = &self.groups[plane];
+        if self.slc.is_none() {
+            return groups.full;
+        }
+        let units = self.units_per_program(self.host_stream(plane));
+        groups.full & !1 | Groups::from(groups.of(0).0 >= units)
+    }
+
     /// Whether a page of `group` can be programmed in `plane` now.
     #[inline(always)]
     fn can_program(&self, plane: Plane, class: u8, group: u8) -> bool {
-        let stream = stream(class, group);
+        let stream = self.stream_of_group(plane, class, group);
+        if self.slc.is_some() {
+            return self.has_place_beside_slc(plane, stream);
+        }
         self.blocks.may_open(plane, stream) || self.blocks.can_program(plane, stream)
     }
 
@@ -386,8 +402,8 @@ impl Ftl {
         let (state, groups) = (&self.planes[plane], &self.groups[plane]);
         let waiting = groups.waiting[usize::from(class)];
         let (full, is_due) = match class {
-            CLASS_COLLECTION => (groups.full_collected, state.collection.is_read()),
-            _ => (groups.full, state.queues.forced > 0 || self.write_pressure),
+            CLASS_COLLECTION | CLASS_FOLD => (groups.full_collected, state.collection.is_read()),
+            _ => (self.full_of_host(plane), state.queues.forced > 0 || self.write_pressure),
         };
         let full = full & waiting;
         let first_full = match full {
@@ -439,7 +455,8 @@ impl Ftl {
             return can.then_some((Stream::TRANSLATION, head));
         }
         let group = self.group_to_program(kernel, plane, class)?;
-        Some((stream(class, group), self.head(plane, class, group)))
+        let stream = self.stream_of_group(plane, class, group);
+        Some((stream, self.head(plane, class, group)))
     }
 
     /// The first unit that waits in `plane`, where none can be programmed.

@@ -124,7 +124,6 @@ impl Ftl {
             WriteFrontiers::One | WriteFrontiers::Separate => None,
         };
         let handles = config.reclaim_unit_handles();
-        let groups = if by_heat.is_some() { 2 } else { handles };
         let (gc, wear) = (&config.gc, &config.wear);
         let scheme = Scheme::new(config, &shape, &plan.namespaces);
         let mut blocks = scheme.blocks(Blocks::new(
@@ -136,6 +135,8 @@ impl Ftl {
             random.lives,
         ));
         let slc = Slc::new(config, &shape, &mut blocks).map(Box::new);
+        let passes_slc = slc.as_ref().is_some_and(|slc| slc.admission.is_some());
+        let groups = if by_heat.is_some() || passes_slc { 2 } else { handles };
         let idle_blocks = (gc.idle_target * f64::from(shape.blocks_per_plane)) as usize;
         Ftl {
             paced: gc.paced || slc.is_some(),
@@ -149,7 +150,7 @@ impl Ftl {
             spare_blocks: plan.spare_blocks,
             write_protected: false,
             stripes: match handles {
-                1 => vec![Stripe::default(); plan.namespaces.len()],
+                1 => vec![Stripe::default(); plan.namespaces.len() * (1 + usize::from(passes_slc))],
                 // Those of a handle may be of any namespace.
                 handles => vec![Stripe::default(); handles.into()],
             },
@@ -357,6 +358,12 @@ impl Ftl {
     #[inline]
     pub(crate) fn tells_handles_apart(&self) -> bool {
         self.handles.is_some() && self.is_grouped()
+    }
+
+    /// Whether a command says which group its units belong to.
+    #[inline]
+    pub(crate) fn groups_by_command(&self) -> bool {
+        self.tells_handles_apart() || self.parts_writes()
     }
 
     /// The reclaim unit handle that a placement identifier of a namespace (counted from 0) stands

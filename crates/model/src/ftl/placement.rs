@@ -61,6 +61,10 @@ impl Drive {
     #[inline]
     fn stripe_of(&self, namespace: usize, handle: u8) -> usize {
         match self.config.reclaim_unit_handles() {
+            // What goes past an SLC cache fills other pages than what goes there.
+            1 if self.ftl.parts_writes() => {
+                namespace + usize::from(handle) * self.ftl.namespaces.len()
+            }
             1 => namespace,
             _ => usize::from(handle),
         }

@@ -23,8 +23,11 @@ impl Ftl {
         self.full_pages.clear();
     }
 
-    /// Forgets which units were written often: that was in DRAM.
-    pub(crate) fn forget_heat(&mut self) {
+    /// Forgets which units were written often, and which streams are in order: that was in DRAM.
+    pub(crate) fn forget_past(&mut self) {
+        if let Some(admission) = self.slc.as_mut().and_then(|slc| slc.admission.as_mut()) {
+            admission.clear();
+        }
         if let Some(hotness) = &mut self.hotness {
             hotness.clear();
         }

@@ -29,6 +29,8 @@ pub(crate) struct Command {
     pub(crate) aside: bool,
     /// Not in the controller: not yet, or no more.
     pub(crate) done: bool,
+    /// A write that goes past an SLC cache.
+    pub(crate) past_slc: bool,
     /// What the host is told in the end.
     pub(crate) completion: Completion,
     /// When its current stage began.
@@ -81,6 +83,7 @@ impl Default for Command {
             orphan: false,
             aside: false,
             done: false,
+            past_slc: false,
             completion: Completion {
                 at: Time::ZERO,
                 tag: Tag(0),

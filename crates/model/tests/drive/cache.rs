@@ -476,3 +476,37 @@ fn warming_keeps_no_reads_of_namespaces_that_have_none() {
     // Including that nothing clean is of the second.
     host.drive.check().expect("the invariants hold");
 }
+
+/// A write that has to be on flash, beside others that need not: somebody is blamed for all of its wait
+/// for dies and channels.
+#[test]
+fn a_write_through_blames_whom_it_waits_for() {
+    for write_back in [WriteBack::Eager, WriteBack::Lru { high: 0.9 }] {
+        writes_through_blame_whom_they_wait_for(write_back);
+    }
+}
+
+fn writes_through_blame_whom_they_wait_for(write_back: WriteBack) {
+    let mut host = Host::new(cached(|cache| {
+        (cache.power_loss_protection, cache.write_back) = (false, write_back);
+    }));
+    host.create(memory_queue(2));
+    let unit = u64::from(host.drive.config().mapping.unit_bytes) / 512;
+    let mut waited = Span::ZERO;
+    for n in 0..40 {
+        for at in 0..16 {
+            let request = host.request(Operation::Write, (1000 + n * 16 + at) * unit, unit as u32);
+            host.submit(QueueId(2), request);
+        }
+        host.send(Operation::WriteThrough, n * unit, unit as u32);
+        for done in host.finish().iter().filter(|done| done.queue == QUEUE) {
+            waited += done.stages.get(Stage::DieWait) + done.stages.get(Stage::ChannelWait);
+        }
+    }
+    let rows = host.drive.blame();
+    let flash = [Resource::Die, Resource::Channel, Resource::FreeBlock];
+    let mine = rows.iter().filter(|row| row.victim == FlowId(0) && flash.contains(&row.resource));
+    let blamed: Span = mine.map(|row| row.wait).sum();
+    assert!(waited > Span::from_ms(1), "{waited}");
+    assert_eq!(blamed, waited);
+}

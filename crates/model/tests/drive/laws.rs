@@ -436,6 +436,7 @@ pub(crate) fn make_slc(config: &mut Config, random: &mut Random) {
         idle_after: Span::from_us(random.pick(&[0, 1_000, 50_000])),
         idle_share: random.pick(&[0.0, 0.5, 1.0]),
         evict: random.pick(&[Evict::Fifo, Evict::Greedy]),
+        sequential_cutoff: random.pick(&[None, Some(4096), Some(1 << 16)]),
         keep_free: random.pick(&[0.02, 0.1]),
     });
 }

@@ -46,6 +46,7 @@ fn drive(blocks: u32, planes: u32, change: impl FnOnce(&mut Config, &mut SlcCach
         idle_after: Span::from_ms(500),
         idle_share: 0.0,
         evict: Evict::Fifo,
+        sequential_cutoff: None,
         keep_free: 0.01,
     };
     change(&mut config, &mut slc);
@@ -278,6 +279,77 @@ fn data_that_die_in_the_cache_cost_nothing() {
         let open = SLC_PAGES * u64::from(planes);
         assert!((set - open..=set).contains(&counters.slc.units_folded), "{counters:?}");
     }
+}
+
+/// Beside a stream in order that goes past the cache, data that die there still do; the stream is
+/// programmed once. Without the cutoff it fills the cache, and both are folded.
+#[test]
+fn streams_in_order_go_past_the_cache() {
+    let run = |planes, cached: bool, cutoff: Option<u64>| {
+        let mut host = Host::new(drive(400, planes, |config, slc| {
+            if cached {
+                config.cache = Some(cache());
+            }
+            (slc.static_share, slc.dynamic) = (0.1, 0.0);
+            slc.sequential_cutoff = cutoff.map(|units| units * 4096);
+        }));
+        // 40 blocks of each plane: of the cache half is overwritten again and again, no address after
+        // the one before it.
+        let set = 20 * SLC_PAGES * u64::from(planes) + 1;
+        let count = 30 * set;
+        let done = host.closed_loop(16, count as usize * 2, |at| {
+            let at = at as u64;
+            let unit = if at.is_multiple_of(2) { set + at / 2 } else { at / 2 * 7 % set };
+            (Operation::Write, unit * 8, 8)
+        });
+        assert!(done.iter().all(|done| done.status == Status::Success));
+        host.send(Operation::Flush, 0, 0);
+        host.finish();
+        host.drive.check().expect("the invariants hold");
+        (count, host.drive.counters())
+    };
+    for planes in [1, 4] {
+        let (count, counters) = run(planes, false, Some(64));
+        let slc = counters.slc;
+        assert_eq!((slc.units_cached, slc.units_direct), (count + 64, count - 64), "{planes}");
+        // Of the stream's that live in the cache each is programmed twice.
+        let waf = 1.0 + 64.0 / (2 * count) as f64;
+        assert_eq!((slc.units_folded, counters.write_amplification()), (64, Some(waf)));
+        let (_, counters) = run(planes, false, None);
+        let waf = counters.write_amplification().expect("written");
+        assert!(counters.slc.units_folded > count / 2 && waf > 1.2, "{waf} {counters:?}");
+        // A data cache writes some of what is overwritten once.
+        let (count, counters) = run(planes, true, Some(64));
+        let slc = counters.slc;
+        assert_eq!(slc.units_direct, count - 64, "{planes}");
+        assert!(slc.units_cached <= count + 64 && slc.units_folded == 64, "{slc:?}");
+    }
+}
+
+/// Streams are known after the drive was saved, and not after its power was cut.
+#[test]
+fn streams_in_order_are_saved() {
+    let config = drive(200, 4, |config, slc| {
+        config.cache = Some(cache());
+        (slc.static_share, slc.dynamic) = (0.1, 0.0);
+        slc.sequential_cutoff = Some(16 * 4096);
+    });
+    let mut host = Host::new(config.clone());
+    write(&mut host, 1, 0, 20);
+    host.advance_to(host.now() + Span::from_ms(50));
+    let bytes = saved(&mut host);
+    let mut other = Host::new(config);
+    restore(&mut other, &bytes);
+    assert_eq!(other.drive.state_hash(), host.drive.state_hash());
+    for host in [&mut host, &mut other] {
+        write(host, 1, 20, 20);
+        host.send(Operation::Flush, 0, 0);
+        host.finish();
+        host.drive.check().expect("the invariants hold");
+    }
+    assert_eq!(other.drive.state_hash(), host.drive.state_hash());
+    let slc = host.drive.counters().slc;
+    assert_eq!((slc.units_cached, slc.units_direct), (16, 24));
 }
 
 /// What lives is programmed twice.

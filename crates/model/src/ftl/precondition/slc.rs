@@ -74,12 +74,19 @@ impl Drive {
         let is_static = self.config.placement == Placement::Static;
         let mut waiting: Vec<Vec<Lpn>> = vec![vec![]; left.len().max(self.ftl.namespaces.len())];
         let mut turn = 0;
+        let mut admission = slc.admission.clone();
         let most = pages.saturating_mul(ACCESSES_MAX).min(usize::MAX as u64) as usize;
         for access in accesses.take(most) {
             if pages == 0 {
                 break;
             }
             if !matches!(access.operation, Operation::Write | Operation::WriteThrough) {
+                continue;
+            }
+            let namespace = access.namespace.0 as usize - 1;
+            if let Some(admission) = &mut admission
+                && admission.write(namespace, access.sector, access.sectors)
+            {
                 continue;
             }
             for lpn in self.units_of(&access) {

@@ -96,7 +96,10 @@ impl Ftl {
     pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
         match &self.slc {
             None => self.blocks.can_program_host(plane),
-            Some(_) => self.has_place_beside_slc(plane, self.host_stream(plane)),
+            Some(_) => (0..self.groups_told_apart()).all(|group| {
+                let waits = group == 0 || self.groups[plane].of(group).0 > 0;
+                !waits || self.has_place_beside_slc(plane, self.host_stream_of(plane, group))
+            }),
         }
     }
 

@@ -5,6 +5,7 @@
 //! a page for each word line: the first of its PPNs, the rest hold nothing. Folding is a collection
 //! ([`super::collection`]) whose victim is such a block, of a scheduling class and a holder of its own.
 
+mod admission;
 pub(crate) mod fold;
 mod state;
 
@@ -13,6 +14,7 @@ use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Frontier, Stream};
 use crate::number::{Block, Plane, Ppn};
 use crate::space::Shape;
+pub(crate) use admission::Admission;
 use mynah_stamp::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -68,6 +70,8 @@ pub(crate) struct Slc {
     erases: Vec<u32>,
     /// When a command came last.
     last_command: Time,
+    /// Which writes go past it although it has room, if some do.
+    pub(in crate::ftl) admission: Option<Admission>,
 }
 
 impl Slc {
@@ -106,6 +110,7 @@ impl Slc {
             erases: vec![0; is_slc.len()],
             is_slc,
             last_command: Time::ZERO,
+            admission: cache.sequential_cutoff.map(Admission::new),
         })
     }
 
@@ -339,6 +344,37 @@ impl Ftl {
         let can_open = slc.is_empty_of_closed(plane) || free > slc.left_by_host;
         let page = self.blocks.next_page(plane, Stream::HOST);
         self.blocks.can_program(plane, Stream::HOST) && (page > 0 || can_open)
+    }
+
+    /// The group of what goes past the cache, where it has queues of its own.
+    const PAST_SLC: u8 = 1;
+
+    /// Whether some writes go past the cache although it has room.
+    #[inline(always)]
+    pub(crate) fn parts_writes(&self) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.admission.is_some())
+    }
+
+    /// Whether a write to a namespace, counted from 0, goes past the cache.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn goes_past_slc(&mut self, namespace: usize, sector: u64, sectors: u32) -> bool {
+        let admission = self.slc.as_mut().and_then(|slc| slc.admission.as_mut());
+        admission.is_some_and(|admission| admission.write(namespace, sector, sectors))
+    }
+
+    /// The group that a write belongs to, where that is told apart.
+    pub(crate) fn group_beside_slc(past: bool) -> u8 {
+        if past { Ftl::PAST_SLC } else { 0 }
+    }
+
+    /// Which blocks a host's page of a group goes to in `plane`.
+    #[inline]
+    pub(super) fn host_stream_of(&self, plane: Plane, group: u8) -> Stream {
+        match (&self.slc, group) {
+            (Some(slc), 0) => self.host_stream_beside(slc, plane),
+            _ => Stream::host(group),
+        }
     }
 
     /// Whether a page for the cache, or for native blocks beside it, can be programmed.

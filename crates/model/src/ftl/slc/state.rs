@@ -24,6 +24,9 @@ impl Slc {
             hash.add(cache.open.next_page);
             hash.add(cache.dynamic);
         }
+        if let Some(admission) = &self.admission {
+            admission.hash(hash);
+        }
     }
 
     /// Nothing is being folded.
@@ -35,6 +38,9 @@ impl Slc {
             out.number(cache.bypassed.into());
         }
         out.numbers(self.erases.iter().copied());
+        if let Some(admission) = &self.admission {
+            admission.save(out);
+        }
     }
 
     /// Takes what [`Slc::save`] wrote.
@@ -72,7 +78,10 @@ impl Slc {
             (cache.dynamic, cache.bypassed) = (dynamic, bypassed);
         }
         self.erases = input.words("erases of the SLC cache", self.erases.len())?;
-        Ok(())
+        match &mut self.admission {
+            Some(admission) => admission.restore(input),
+            None => Ok(()),
+        }
     }
 
     /// Every block that is used with one bit now.
