@@ -481,14 +481,21 @@ impl Runner {
         if let Some(keys) = keys.as_mut().filter(|_| precondition != Precondition::None) {
             keys.fill(&mut drive, flows)?;
         }
-        let to_be_written = precondition == Precondition::Steady
-            && !options.starts_as_said()
-            && writing::is_needed(&drive, flows);
+        let to_be_written = !options.starts_as_said()
+            && match precondition {
+                Precondition::Steady => writing::is_needed(&drive, flows),
+                Precondition::SteadyRandom => {
+                    writing::is_needed(&drive, aged_by.as_deref().unwrap_or(&[]))
+                }
+                Precondition::None | Precondition::Fill => false,
+            };
         let how = match precondition {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(How::Fill),
-            Precondition::Steady if to_be_written && lies_apart(&drive, &occupancy, &heats) => {
+            Precondition::Steady | Precondition::SteadyRandom
+                if to_be_written && lies_apart(&drive, &occupancy, &heats) =>
+            {
                 Some(How::FillToBeWritten)
             }
             Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),

@@ -39,7 +39,8 @@ impl Runner {
         let programmed_max = at_most * u64::from(unit_sectors) * 512;
         let pace = Pace { cache_sectors: wanted * u64::from(unit_sectors), saturated };
         let mut past = vec![];
-        for (index, flow) in self.specs.iter().enumerate().filter(|(_, flow)| flow.modifies()) {
+        let flows = self.aged_by.as_deref().unwrap_or(&self.specs);
+        for (index, flow) in flows.iter().enumerate().filter(|(_, flow)| flow.modifies()) {
             let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             past.push(History::endless(flow, capacity, self.seed, index as u32, pace)?);
         }
@@ -104,7 +105,9 @@ pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
     };
     let written = flows.iter().any(|flow| flow.modifies() && !flow.trims_only());
     let mut namespaces = (1..=drive.config().namespaces.len() as u32).map(NamespaceId);
-    let is_known = drive.config().reclaim_unit_handles() <= 1 && namespaces.all(known);
+    let is_known = drive.config().reclaim_unit_handles() <= 1
+        && !has_dynamic_slc(drive)
+        && namespaces.all(known);
     drive.can_be_written() && written && !is_known
 }
 
@@ -118,7 +121,14 @@ pub(super) fn lies_apart(
     // takes collection longer than anybody writes a drive.
     let has_gaps = heats.iter().any(|(_, heat)| heat.weights.contains(&0.0));
     // What lies together in a reclaim unit is what one handle has written.
-    has_gaps || has_several_handles(drive, occupancy)
+    has_gaps || has_several_handles(drive, occupancy) || has_dynamic_slc(drive)
+}
+
+/// Whether native blocks serve a pSLC cache: how many of them do, and so what is left for native data,
+/// is a matter of how the drive was written.
+fn has_dynamic_slc(drive: &Drive) -> bool {
+    let config = drive.config();
+    config.slc.is_some_and(|slc| slc.has_dynamic_blocks(config.geometry.blocks_per_plane))
 }
 
 /// Whether what is on a drive belongs to several reclaim unit handles.

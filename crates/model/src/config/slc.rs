@@ -75,6 +75,11 @@ impl SlcCache {
         (self.static_share * f64::from(blocks_per_plane)).round() as u32
     }
 
+    /// Whether others are used so, too.
+    pub fn has_dynamic_blocks(&self, blocks_per_plane: u32) -> bool {
+        self.dynamic > 0.0 && self.dynamic_blocks(blocks_per_plane) > 0
+    }
+
     /// Most other blocks of the plane that are used so at a time.
     pub(crate) fn dynamic_blocks(&self, blocks_per_plane: u32) -> u32 {
         (self.dynamic_max * f64::from(blocks_per_plane)).round() as u32

@@ -8,6 +8,7 @@
 use crate::cache::warm::Access;
 use crate::config::Placement;
 use crate::drive::Drive;
+use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::collection::Victim;
 use crate::ftl::mapping::table::Content;
@@ -22,11 +23,13 @@ const PAGES_AHEAD: u32 = 12;
 /// Parts of pages on their way, and collections.
 pub struct Writer {
     /// Of each plane: what the host has written, by group.
-    host: Vec<Vec<Vec<Lpn>>>,
+    pub(super) host: Vec<Vec<Vec<Lpn>>>,
     planes: Vec<Relocation>,
     /// Collection begins below so many free blocks, and is not paced unless it says so.
     pub(super) free: usize,
     paced: bool,
+    /// Dies have no time left beside what hosts write.
+    pub(super) saturated: bool,
     ahead: Vec<Access>,
     units: u64,
     /// Units programmed of the host's, and moved; and as many before the last [`Writer::mark`].
@@ -85,6 +88,7 @@ impl Drive {
             planes: vec![moving; planes],
             free,
             paced,
+            saturated,
             ahead: Vec::with_capacity(AHEAD),
             units: 0,
             programmed: [0; 2],
@@ -143,6 +147,10 @@ impl Drive {
     fn perform(&mut self, writer: &mut Writer) {
         let accesses = std::mem::take(&mut writer.ahead);
         for access in &accesses {
+            let namespace = access.namespace.0 as usize - 1;
+            let past_slc = self.ftl.parts_writes()
+                && access.operation != Operation::Trim
+                && self.ftl.goes_past_slc(namespace, access.sector, access.sectors);
             for lpn in self.units_of(access) {
                 if access.operation == Operation::Trim {
                     if let Some(ppn) = self.ftl.mapping.table.unmap(lpn) {
@@ -151,10 +159,12 @@ impl Drive {
                     continue;
                 }
                 writer.units += 1;
-                let namespace = access.namespace.0 as usize - 1;
                 let group = match &mut self.ftl.hotness {
                     Some(hotness) => u8::from(hotness.write(lpn)),
-                    None => self.ftl.handle_of(namespace, access.placement).unwrap_or(0),
+                    None => match self.ftl.handle_of(namespace, access.placement) {
+                        Some(handle) => handle,
+                        None => Ftl::group_beside_slc(past_slc),
+                    },
                 };
                 let plane = match self.config.placement {
                     Placement::Static => self.ftl.plane_of(Content::Unit(lpn)),
@@ -162,6 +172,10 @@ impl Drive {
                 };
                 let waiting = &mut writer.host[plane.index()][usize::from(group)];
                 waiting.push(lpn);
+                if self.ftl.slc.is_some() {
+                    self.write_beside_slc(writer, plane, group);
+                    continue;
+                }
                 let stream = Stream::host(group);
                 if waiting.len() == self.units_in_program(plane, stream) {
                     let units = std::mem::take(waiting);
@@ -176,8 +190,11 @@ impl Drive {
         writer.ahead.clear();
     }
 
-    fn units_in_program(&self, plane: Plane, stream: Stream) -> usize {
-        let pages = self.shape.pages_in_program(self.ftl.blocks.next_page(plane, stream));
+    pub(super) fn units_in_program(&self, plane: Plane, stream: Stream) -> usize {
+        let pages = match stream.is_slc() {
+            true => 1,
+            false => self.shape.pages_in_program(self.ftl.blocks.next_page(plane, stream)),
+        };
         (pages * self.shape.units_per_page) as usize
     }
 
@@ -195,6 +212,18 @@ impl Drive {
                 return;
             }
         }
+        self.program_units(writer, plane, stream, units);
+        self.collect_after_page(writer, plane);
+    }
+
+    /// Programs units that the host has written, for which there is a place.
+    pub(super) fn program_units(
+        &mut self,
+        writer: &mut Writer,
+        plane: Plane,
+        stream: Stream,
+        units: &[Lpn],
+    ) {
         let pages = self.units_in_program(plane, stream) as u32 / self.shape.units_per_page;
         writer.programmed[0] += units.len() as u64;
         if let Some(handles) = &mut self.ftl.handles {
@@ -202,7 +231,10 @@ impl Drive {
         }
         let mut next = units.iter();
         for _ in 0..pages {
-            let first = self.ftl.blocks.take_page(plane, stream);
+            let first = match stream.is_slc() {
+                true => self.ftl.take_page_of_slc(plane),
+                false => self.ftl.blocks.take_page(plane, stream),
+            };
             for ppn in first.run(self.shape.units_per_page) {
                 match next.next() {
                     Some(&lpn) => {
@@ -213,6 +245,10 @@ impl Drive {
                 }
             }
         }
+    }
+
+    /// The host has filled a page of a plane: collects as much as that asks for.
+    fn collect_after_page(&mut self, writer: &mut Writer, plane: Plane) {
         let below = self.ftl.blocks.free_blocks(plane) < writer.free;
         let moving = &mut writer.planes[plane.index()];
         match (&mut moving.victim, writer.paced) {
@@ -272,6 +308,17 @@ impl Drive {
                 Some(_) => moving.next.push(block),
             }
         }
+    }
+
+    /// Collects a block of `plane` that has been chosen; whether it has been emptied.
+    pub(super) fn collect_block_at_once(
+        &mut self,
+        writer: &mut Writer,
+        plane: Plane,
+        block: Block,
+    ) -> bool {
+        writer.planes[plane.index()].victim = Some(self.victim(block));
+        self.collect_at_once(writer, plane, u32::MAX)
     }
 
     /// Moves so many pages of the plane's victim, the erase counted as one; of a new one, if there

@@ -129,11 +129,12 @@ impl Ftl {
         slc.victim(plane, &self.blocks, dynamic).filter(|&victim| self.can_fold(plane, victim))
     }
 
-    /// Whether the cache of `plane` is so full that it is folded whatever the host does.
-    fn wants_fold(&self, plane: Plane) -> bool {
+    /// Whether the cache of `plane` is so full that it is folded whatever the host does, or beside it
+    /// where dies have time.
+    fn wants_fold(&self, plane: Plane, has_time: bool) -> bool {
         let Some(slc) = &self.slc else { return false };
         let free = self.blocks.free_blocks(plane);
-        if slc.is_filled_to_share(plane, free) {
+        if has_time && slc.is_filled_to_share(plane, free) {
             return true;
         }
         match slc.is_direct() {
@@ -224,6 +225,11 @@ pub(in crate::ftl) enum Move {
 impl Ftl {
     /// What is due to be moved in `plane`, where nothing is, if anything.
     pub(in crate::ftl) fn next_move(&mut self, plane: Plane) -> Option<Move> {
+        self.next_move_of(plane, true)
+    }
+
+    /// The same of dies that have time beside what hosts write, or not.
+    pub(in crate::ftl) fn next_move_of(&mut self, plane: Plane, has_time: bool) -> Option<Move> {
         let slc = self.slc.as_ref()?;
         let free = self.blocks.free_blocks(plane);
         let nothing_folds = slc.is_empty_of_closed(plane);
@@ -234,11 +240,10 @@ impl Ftl {
         {
             return Some(won);
         }
-        // What is void, after trims or writes in order, costs the cache an erase.
-        if lacks_free && let Some(void) = self.blocks.take_void(plane) {
-            return Some(Move::Native(void));
+        if lacks_free && let Some(native) = self.cheaper_than_folding(plane) {
+            return Some(Move::Native(native));
         }
-        if !self.wants_fold(plane) {
+        if !self.wants_fold(plane, has_time) {
             return None;
         }
         match self.block_to_fold(plane, false) {
@@ -246,6 +251,22 @@ impl Ftl {
             None if nothing_folds || free < least => None,
             None => self.win_native_block(plane),
         }
+    }
+
+    /// The cache lacks free blocks: a native one that costs less to win than a block of the cache. So it
+    /// gets back what it lost to native data that are void now. What is void as a whole costs an erase.
+    fn cheaper_than_folding(&mut self, plane: Plane) -> Option<Block> {
+        let fewest = self.blocks.fewest_valid(plane);
+        if fewest == 0 {
+            return self.blocks.take_void(plane);
+        }
+        let slc = self.slc.as_ref()?;
+        let folded = match slc.victim(plane, &self.blocks, false) {
+            Some(block) => self.blocks.valid(block),
+            None => slc.pages * self.shape.units_per_page,
+        };
+        let is_cheaper = fewest < folded && self.blocks.can_program(plane, Stream::COLLECTED);
+        is_cheaper.then(|| self.blocks.take_victim(plane)).flatten()
     }
 
     /// Native blocks of `plane` are short: what wins one with the least to be moved, of the cache or of

@@ -187,7 +187,7 @@ impl Slc {
     }
 
     /// A block of `plane` is folded from `now` on.
-    fn begin_fold(&mut self, plane: Plane, block: Block, now: Time) {
+    pub(in crate::ftl) fn begin_fold(&mut self, plane: Plane, block: Block, now: Time) {
         let cache = &mut self.planes[plane.index()];
         cache.closed.retain(|&it| it != block);
         (cache.folding, cache.began) = (block, now);
@@ -370,7 +370,7 @@ impl Ftl {
 
     /// Which blocks a host's page of a group goes to in `plane`.
     #[inline]
-    pub(super) fn host_stream_of(&self, plane: Plane, group: u8) -> Stream {
+    pub(in crate::ftl) fn host_stream_of(&self, plane: Plane, group: u8) -> Stream {
         match (&self.slc, group) {
             (Some(slc), 0) => self.host_stream_beside(slc, plane),
             _ => Stream::host(group),
