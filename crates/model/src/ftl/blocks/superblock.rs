@@ -101,7 +101,7 @@ impl Superblocks {
     /// `block` is opened for frontier `index` of `plane`, after another of its blocks or not.
     pub(super) fn join(&mut self, plane: Plane, index: usize, block: Block, follows: bool) {
         let first = self.first[index];
-        let turn = self.turns[plane][index].max(first * self.span);
+        let turn = self.turns[plane][index];
         self.turns[plane][index] = turn + 1;
         let at = (turn / self.span - first) as usize;
         if at == self.open[index].len() {
@@ -136,6 +136,9 @@ impl Superblocks {
     fn close_first(&mut self, index: usize) {
         if let Some(id) = self.open[index].pop_front() {
             self.first[index] += 1;
+            // Planes that are behind pass over what is left of its turn.
+            let next = self.first[index] * self.span;
+            self.turns.iter_mut().for_each(|turns| turns[index] = turns[index].max(next));
             self.all[id as usize].is_open = false;
             self.drop_if_empty(id);
         }
@@ -228,7 +231,7 @@ impl Superblocks {
 
     /// The next turn of a plane with these `turns`, counted from the first that is open.
     fn behind(&self, turns: &[u32], index: usize) -> u32 {
-        turns[index].saturating_sub(self.first[index] * self.span)
+        turns[index] - self.first[index] * self.span
     }
 
     /// Whether it matters which frontier has filled one.
@@ -587,6 +590,40 @@ impl Blocks {
                 (0..).zip(blocks).map(move |(number, &block)| (number, plane, block))
             });
             superblocks.put_together(numbered);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_that_a_plane_passes_over_count_before_a_state_is_saved_as_after() {
+        let new = || Superblocks::new(2, 64, 1, 1);
+        let mut saved = new();
+        // The other plane has one block, and is left behind.
+        saved.join(Plane(1), 0, Block(32), false);
+        (0..TURNS_BEHIND as u32 + 2).for_each(|turn| saved.join(Plane(0), 0, Block(turn), true));
+        let mut bytes = vec![];
+        saved.save(&mut Writer { sink: &mut |piece| bytes.extend_from_slice(piece) });
+        let mut rest = &bytes[..];
+        let mut source = |wanted: &mut [u8]| {
+            let (piece, after) = rest.split_at(wanted.len());
+            wanted.copy_from_slice(piece);
+            rest = after;
+            true
+        };
+        let mut restored = new();
+        let in_use: Vec<bool> = saved.of_block.iter().map(|&id| id != NONE).collect();
+        restored.restore(32, &in_use, &mut Reader { source: &mut source }).unwrap();
+        // But for whole superblocks.
+        assert_eq!(restored.blocks_opened(0) % 2, saved.blocks_opened(0) % 2);
+        // The plane joins the oldest that is open.
+        for superblocks in [&mut saved, &mut restored] {
+            let oldest = superblocks.open[0][0];
+            superblocks.join(Plane(1), 0, Block(33), true);
+            assert_eq!(superblocks.all[oldest as usize].blocks[1], Block(33));
         }
     }
 }
