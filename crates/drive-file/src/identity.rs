@@ -79,7 +79,7 @@ const SECTIONS: [&[&str]; 11] = [
     &["gc.victim=random-p", "scheduler.flin.epoch=10ms", "gc.preemptible=true"],
     &["mapping.kind=hybrid", "mapping.unit=16KiB"],
     &["link={protocol = \"sata\", generation = 3}"],
-    &["slc.dynamic=100%"],
+    &["slc.dynamic=100%", "slc.sequential_cutoff=1GiB"],
     // Its default of the unit of collection is its own, and said.
     &["placement.handles=8", "geometry.blocks_per_plane=1024", "gc.unit=superblock"],
     &[

@@ -142,6 +142,11 @@ impl Check<'_> {
                 self.wrong(message, set, "not with hybrid mapping", Some(help));
             }
         }
+        if let Some(slc) = &file.slc {
+            let message = "an SLC cache goes with page mapping: hybrid mapping has its log blocks";
+            let help = "remove `[slc]`, or use `mapping.kind = \"page\"`".to_owned();
+            self.wrong(message, slc, "not with hybrid mapping", Some(help));
+        }
     }
 
     fn over_provisioning(&mut self, file: &File) -> f64 {

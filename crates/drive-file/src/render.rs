@@ -48,7 +48,8 @@ pub(super) fn derived(config: &Config) -> Vec<(&'static str, String)> {
     let geometry = &config.geometry;
     let raw = geometry.raw_bytes();
     let unit = u64::from(config.mapping.unit_bytes);
-    let user_units = ((raw / unit) as f64 * (1.0 - config.over_provisioning)) as u64;
+    let native = raw / u64::from(geometry.blocks_per_plane) * u64::from(config.native_blocks());
+    let user_units = ((native / unit) as f64 * (1.0 - config.over_provisioning)) as u64;
     let user = user_units * unit;
     let size = |bytes: u64| {
         format!(

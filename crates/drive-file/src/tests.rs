@@ -625,9 +625,29 @@ fn errors_of_hybrid_mapping() {
             with("[gc]\nvictim = \"fifo\"\nidle_after = \"1ms\"\nreserve_blocks = 4\n"),
             with("[wear]\nstatic_threshold = 50\n"),
             set(&["mapping.kind=hybrid", "mapping.unit=16KiB", "flash.one_shot=true"]),
+            shown(&load("wd-sn580", &["mapping.kind=hybrid".to_owned()]).unwrap_err()),
         ]
         .join("----\n")
     );
+}
+
+#[test]
+fn errors_of_slc_caches() {
+    let with = |changes: &[&str]| {
+        let changes: Vec<String> = changes.iter().map(|it| (*it).to_owned()).collect();
+        shown(&load("wd-sn580", &changes).unwrap_err())
+    };
+    snapshot!(
+        [
+            with(&["slc.program=5ms"]),
+            with(&["slc.static=0.01%", "slc.dynamic=0%"]),
+            with(&["slc.static=40%", "over_provisioning=1%"]),
+            with(&["slc.sequential_cutoff=1KiB"]),
+        ]
+        .join("----\n")
+    );
+    // What such an error says is enough.
+    load("wd-sn580", &["slc.static=40%".to_owned(), "over_provisioning=12.3%".to_owned()]).unwrap();
 }
 
 #[test]

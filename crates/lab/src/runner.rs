@@ -481,21 +481,14 @@ impl Runner {
         if let Some(keys) = keys.as_mut().filter(|_| precondition != Precondition::None) {
             keys.fill(&mut drive, flows)?;
         }
-        let to_be_written = !options.starts_as_said()
-            && match precondition {
-                Precondition::Steady => writing::is_needed(&drive, flows),
-                Precondition::SteadyRandom => {
-                    writing::is_needed(&drive, aged_by.as_deref().unwrap_or(&[]))
-                }
-                Precondition::None | Precondition::Fill => false,
-            };
+        let mut to_be_written = precondition == Precondition::Steady
+            && !options.starts_as_said()
+            && writing::is_needed(&drive, flows);
         let how = match precondition {
             Precondition::None => None,
             _ if occupancy.is_empty() && keys.is_some() => None,
             Precondition::Fill => Some(How::Fill),
-            Precondition::Steady | Precondition::SteadyRandom
-                if to_be_written && lies_apart(&drive, &occupancy, &heats) =>
-            {
+            Precondition::Steady if to_be_written && lies_apart(&drive, &occupancy, &heats) => {
                 Some(How::FillToBeWritten)
             }
             Precondition::Steady | Precondition::SteadyRandom => Some(How::Steady),
@@ -504,6 +497,10 @@ impl Runner {
         let from = options.prepared_by_others(keys.is_some());
         let prepare = |how: &_| shared::prepare(from, &mut drive, how);
         let (preconditioned, computed) = preparation.as_ref().map(prepare).transpose()?.unzip();
+        to_be_written |= precondition.is_steady() && !options.starts_as_said() && {
+            let flows = aged_by.as_deref().unwrap_or(flows);
+            writing::fills_dynamic_slc(&drive, flows, preconditioned.as_ref())
+        };
         if preconditioned.as_ref().is_some_and(|found| !found.settled) {
             notes.push(UNSETTLED_NOTE.to_owned());
         }
@@ -525,9 +522,8 @@ impl Runner {
         if precondition.is_steady() {
             runner.expects(None);
         }
-        runner.settle = options.settle;
         runner.slc_start = options.slc_start.filter(|_| options.load_state.is_none());
-        runner.keep = keep;
+        (runner.settle, runner.keep) = (options.settle, keep);
         runner.computed = computed.unwrap_or_default();
         Ok(runner)
     }
@@ -672,6 +668,10 @@ impl Runner {
                 } else if let Brief::Decide { tag, .. } = output {
                     self.decide(tag)?;
                 }
+            }
+            // What an SLC cache does when nobody comes is not waited for, unless somebody asks for it.
+            if self.drive.folds_in_idle_time() && rested(&self.drive) {
+                break;
             }
             match self.drive.next_at() {
                 Some(at) if at <= until => self.drive.advance(at),

@@ -18,6 +18,7 @@ use crate::observers::Observers;
 use crate::profile_log::ProfileLog;
 use crate::recording::{Header, Preparation, RecordingError, Tape};
 use crate::runner::enclosure;
+use crate::runner::slc_start;
 use crate::runner::{
     Before, Outcome, Phase, Progress, RunError, RunOptions, Runner, Writing, occupancy,
     random_writes,
@@ -955,6 +956,7 @@ impl Simulation {
             load_state: None,
             ..self.options.clone()
         };
+        slc_start::check(&self.config, self.options.slc_start)?;
         let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
         let drive = runner.drive();
         let mut text = String::new();

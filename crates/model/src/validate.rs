@@ -5,7 +5,7 @@ use crate::config::{
     Arbitration, CacheMode, Caching, CellType, CollectionUnit, Config, ConfigError, Fault,
     FaultExtent, FoldWay, HANDLES_MAX, HotData, Isolation, KeyIndex, KeyIndexKind, MappingScheme,
     MappingTable, MediaOperation, Namespace, NamespaceKind, PageTimes, Placement, RowPolicy,
-    UnmappedReads, WriteBack, WriteFrontiers,
+    SlcCache, UnmappedReads, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
@@ -423,6 +423,25 @@ impl Config {
         if slc.fold_blocks == Some(0) {
             return fail("slc.fold_blocks", "at least one block is folded at a time");
         }
+        self.validate_slc_blocks(&slc)?;
+        let longest = |times: PageTimes| times.in_order().into_iter().max().unwrap_or_default();
+        for (key, slc, native) in [
+            ("slc.program", slc.program, longest(self.flash.program)),
+            ("slc.read", slc.read, longest(self.flash.read)),
+        ] {
+            if slc > native {
+                let problem = format!(
+                    "{slc} is longer than that of native pages ({native}): one bit a cell is \
+                     the faster of the two"
+                );
+                return fail(key, problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// Which blocks serve an SLC cache.
+    fn validate_slc_blocks(&self, slc: &SlcCache) -> Result<(), ConfigError> {
         let blocks = self.geometry.blocks_per_plane;
         if self.flash.cell == CellType::Slc {
             return fail("slc", "the flash has one bit a cell already (`flash.cell`)");
@@ -431,10 +450,19 @@ impl Config {
             return fail("slc", "a block has less than a page for each bit of a cell");
         }
         if slc.static_blocks(blocks) == 0 && (slc.dynamic == 0.0 || slc.dynamic_max == 0.0) {
-            return fail(
-                "slc",
-                "there are no blocks for the cache: `slc.static` or `slc.dynamic` gives it some",
-            );
+            let problem = match slc.static_share > 0.0 {
+                true => format!(
+                    "of a plane's {blocks} blocks `slc.static` is less than half of one, and \
+                     none are dynamic: a larger share, at least {:.4}",
+                    0.5 / f64::from(blocks)
+                ),
+                false => {
+                    "there are no blocks for the cache: `slc.static` or `slc.dynamic` gives it \
+                          some"
+                        .to_owned()
+                }
+            };
+            return fail("slc", problem);
         }
         if slc.static_blocks(blocks) > blocks / 2 {
             return fail("slc.static", "at most half of a plane's blocks can be static ones");
@@ -445,19 +473,6 @@ impl Config {
         }
         if slc.keep_free > 0.25 {
             return fail("slc.keep_free", "at most a quarter of the blocks can be kept free");
-        }
-        let longest = |times: PageTimes| times.in_order().into_iter().max().unwrap_or_default();
-        for (key, slc, native) in [
-            ("slc.program", slc.program, longest(self.flash.program)),
-            ("slc.read", slc.read, longest(self.flash.read)),
-        ] {
-            if slc > native {
-                let problem = format!(
-                    "{slc:?} is longer than that of native pages ({native:?}): one bit a cell is \
-                     the faster of the two"
-                );
-                return fail(key, problem);
-            }
         }
         Ok(())
     }
@@ -1014,7 +1029,7 @@ impl Config {
     }
 
     /// Blocks of a plane that may hold as many bits a cell as the flash has.
-    fn native_blocks(&self) -> u32 {
+    pub fn native_blocks(&self) -> u32 {
         let blocks = self.geometry.blocks_per_plane;
         blocks - self.slc.map_or(0, |slc| slc.static_blocks(blocks)).min(blocks)
     }

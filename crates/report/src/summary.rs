@@ -351,9 +351,9 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         if let Some(placement) = &device.placement {
             placement::write(out, placement)?;
         }
-        if let Some(slc) = &device.slc {
-            slc::write(out, slc)?;
-        }
+    }
+    if let Some(slc) = &device.slc {
+        slc::write(out, slc)?;
     }
     let &Device { switch_merges, partial_merges, full_merges, .. } = device;
     if switch_merges + partial_merges + full_merges > 0 {
@@ -644,7 +644,8 @@ fn neighbour_hint(result: &Result) -> Option<String> {
     let times = if slowdown < 10.0 { format!("{slowdown:.1}") } else { format!("{slowdown:.0}") };
     Some(format!(
         "{name} is {times} times slower than alone: {part:.0} % of its waiting was for {what} held \
-         by {holder}."
+         by {holder}{}.",
+        cause(result, most)
     ))
 }
 
@@ -658,6 +659,18 @@ fn spoken(entry: &BlameEntry) -> String {
         holder if holder == entry.victim => "its own requests".to_owned(),
         holder if holder.starts_with("gc for ") => holder.replacen("gc", "garbage collection", 1),
         holder => slow::shortened(holder, NAME),
+    }
+}
+
+/// Behind folding: whose writes it makes room for, if most are one flow's.
+fn cause(result: &Result, entry: &BlameEntry) -> String {
+    let total: u64 = result.flows.iter().map(|flow| flow.write.bytes).sum();
+    let most = result.flows.iter().find(|flow| flow.write.bytes > total / 2);
+    match most.filter(|_| entry.holder == "folding") {
+        Some(flow) => {
+            format!(", mostly for what {} wrote", slow::shortened(&flow.name, NAME))
+        }
+        None => String::new(),
     }
 }
 
@@ -681,7 +694,8 @@ fn waiting_hint(result: &Result) -> Option<String> {
     let part = 100.0 * most.wait_ns / total;
     let (what, holder) = (pieces(&most.resource), spoken(most));
     let victim = slow::shortened(&most.victim, NAME);
-    Some(format!("{part:.0} % of {victim}'s waiting was for {what} held by {holder}."))
+    let cause = cause(result, most);
+    Some(format!("{part:.0} % of {victim}'s waiting was for {what} held by {holder}{cause}."))
 }
 
 /// The stage that takes most of the time, and what it is.

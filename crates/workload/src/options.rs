@@ -136,7 +136,7 @@ impl FlowOptions {
 
     /// After how many writes there is a flush; 0 for none.
     fn flush_every(&self, source: &Source) -> Result<u64, OptionError> {
-        let every = self.read("fsync", positive(parse_count))?.unwrap_or(0);
+        let every = self.read("fsync", parse_count)?.unwrap_or(0);
         match (every > 0).then_some(source) {
             Some(Source::Trace(_)) => {
                 Err(self.error("fsync", "a trace has its own flushes, so this has no effect"))

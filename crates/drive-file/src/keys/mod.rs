@@ -101,7 +101,7 @@ section! {
         #[serde(default)]
         gc: Gc;
         /// A pSLC write cache. Default: none.
-        slc: Maybe<Slc>, when COLLECTS | ERASED;
+        slc: Maybe<Slc>, when ERASED;
         /// Data placement, NVMe's FDP. Default: none.
         placement: Maybe<Placement>, when COLLECTS | ERASED;
         /// What wear does, and how it is levelled. Default: nothing wears out.

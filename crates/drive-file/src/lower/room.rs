@@ -10,7 +10,7 @@ impl Check<'_> {
         let geometry = &config.geometry;
         let unit = u64::from(config.mapping.unit_bytes);
         let block = u64::from(geometry.pages_per_block) * (u64::from(geometry.page_bytes) / unit);
-        let blocks = u64::from(geometry.blocks_per_plane);
+        let blocks = u64::from(config.native_blocks());
         let offered = ((block * blocks) as f64 * (1.0 - config.over_provisioning)) as u64;
         let Some(logical) = self.logical_units(file, config, offered) else { return };
         let translation = translation_units(config, logical);
@@ -20,7 +20,8 @@ impl Check<'_> {
             _ => config.open_blocks(tables),
         };
         let used = (logical + translation).div_ceil(block);
-        let reserve = u64::from(config.gc.reserve_blocks);
+        let kept = config.slc.map_or(0, |slc| slc.kept_blocks(geometry.blocks_per_plane));
+        let reserve = u64::from(config.gc.reserve_blocks + kept);
         let start = blocks_of(config.gc.start, geometry.blocks_per_plane);
         // The one of them that was given last, which is probably the cause.
         let cause = |other: Option<Range<usize>>| {
@@ -33,25 +34,28 @@ impl Check<'_> {
         let account = |needed: u64, what: &str| {
             format!(
                 "{used} blocks for what the host may write{}, {open} open, {needed} {what}: \
-                 {} of {blocks} in each plane",
+                 {} of {blocks}{} in each plane",
                 if translation > 0 { " and its translation pages" } else { "" },
                 used + open + needed,
+                if blocks < geometry.blocks_per_plane.into() { " native ones" } else { "" },
             )
         };
         let lowest = |needed: u64| {
-            // Smallest over-provisioning, in tenths of a percent, that leaves enough room.
-            let spare = open + needed + translation.div_ceil(block) + 1;
+            // Smallest over-provisioning, in tenths of a percent, that leaves enough room. Beside an SLC
+            // cache one more block is kept, and another stands for what blocks lose to padding.
+            let spare = open + needed + translation.div_ceil(block) + if kept > 0 { 3 } else { 1 };
             let share = spare as f64 / blocks as f64;
             (share < 0.95).then(|| Fraction((share * 1000.0).ceil() / 1000.0))
         };
+        let lower = if kept > 0 { "`slc.keep_free`" } else { "`gc.reserve_blocks`" };
         if used + open + reserve > blocks {
             let help = match lowest(reserve) {
                 Some(share) => format!(
-                    "{}\nraise `over_provisioning` to {share} or more, or lower `gc.reserve_blocks`",
+                    "{}\nraise `over_provisioning` to {share} or more, or lower {lower}",
                     account(reserve, "in reserve")
                 ),
                 None => format!(
-                    "{}\nlower `gc.reserve_blocks` or raise `geometry.blocks_per_plane`",
+                    "{}\nlower {lower} or raise `geometry.blocks_per_plane`",
                     account(reserve, "in reserve")
                 ),
             };

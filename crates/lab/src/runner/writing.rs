@@ -4,8 +4,9 @@
 
 use super::{Before, RunError, Runner, Writing};
 use mynah_model::Drive;
+use mynah_model::config::Config;
 use mynah_model::io::{NamespaceId, Operation, PlacementId};
-use mynah_model::precondition::{Heat, Occupancy};
+use mynah_model::precondition::{Heat, Occupancy, Preconditioned};
 use mynah_workload::history::{History, Pace, Turns};
 use mynah_workload::{Addresses, BlockSize, FlowSpec, Source};
 
@@ -15,6 +16,9 @@ const TURNS: f64 = 3.0;
 /// Units that are programmed for it at most, some CPU minute. How often that writes a large
 /// drive over depends on its write amplification.
 const PROGRAMMED_MAX: u64 = 800_000_000;
+/// What is moved of a block that is won for an SLC cache, at most, beside what one holds: with a margin
+/// for hot and cold data.
+const MOVED_FOR_SLC: f64 = 1.5;
 /// Accesses between two looks at how far it is.
 const LOOK_EVERY: u64 = 1 << 16;
 /// Accesses for each unit that is to be written after which nothing more is expected of flows.
@@ -105,9 +109,7 @@ pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
     };
     let written = flows.iter().any(|flow| flow.modifies() && !flow.trims_only());
     let mut namespaces = (1..=drive.config().namespaces.len() as u32).map(NamespaceId);
-    let is_known = drive.config().reclaim_unit_handles() <= 1
-        && !has_dynamic_slc(drive)
-        && namespaces.all(known);
+    let is_known = drive.config().reclaim_unit_handles() <= 1 && namespaces.all(known);
     drive.can_be_written() && written && !is_known
 }
 
@@ -121,14 +123,28 @@ pub(super) fn lies_apart(
     // takes collection longer than anybody writes a drive.
     let has_gaps = heats.iter().any(|(_, heat)| heat.weights.contains(&0.0));
     // What lies together in a reclaim unit is what one handle has written.
-    has_gaps || has_several_handles(drive, occupancy) || has_dynamic_slc(drive)
+    has_gaps || has_several_handles(drive, occupancy)
 }
 
-/// Whether native blocks serve a pSLC cache: how many of them do, and so what is left for native data,
-/// is a matter of how the drive was written.
-fn has_dynamic_slc(drive: &Drive) -> bool {
-    let config = drive.config();
-    config.slc.is_some_and(|slc| slc.has_dynamic_blocks(config.geometry.blocks_per_plane))
+/// Whether flows may leave native blocks to a pSLC cache, on a drive whose steady state without that has
+/// this write amplification. A block is won for the cache where less is moved than a block of it holds
+/// (`Ftl::cheaper_than_folding`); of random writes, collection moves a share of `1 - 1 / WAF` of a block.
+pub(super) fn fills_dynamic_slc(
+    drive: &Drive,
+    flows: &[FlowSpec],
+    found: Option<&Preconditioned>,
+) -> bool {
+    let Config { slc: Some(slc), flash, geometry, .. } = drive.config() else { return false };
+    let most = MOVED_FOR_SLC / f64::from(flash.cell.bits());
+    // What is written in order leaves blocks void as a whole.
+    let in_order = |flow: &FlowSpec| match &flow.source {
+        Source::Synthetic(synthetic) => matches!(synthetic.addresses, Addresses::Sequential { .. }),
+        _ => false,
+    };
+    slc.has_dynamic_blocks(geometry.blocks_per_plane)
+        && drive.can_be_written()
+        && flows.iter().any(|flow| flow.modifies() && !flow.trims_only() && !in_order(flow))
+        && found.and_then(|it| it.expected_waf).is_none_or(|waf| 1.0 - 1.0 / waf < most)
 }
 
 /// Whether what is on a drive belongs to several reclaim unit handles.

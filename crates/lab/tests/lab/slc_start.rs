@@ -58,6 +58,36 @@ fn a_start_reads_as_it_is_written() {
     assert!(error.to_string().contains("no SLC cache"), "{error}");
 }
 
+/// What a drive would fold in idle time is still there when its state was saved.
+#[test]
+fn a_saved_state_has_the_cache_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.state");
+    let changes = ["slc.static=10%", "slc.dynamic=0%", "slc.idle_after=1s"];
+    let mut simulation = drive(&changes).precondition(starts("fill"));
+    (simulation.options.settle, simulation.save_state) = (Settle::Off, Some(file.clone()));
+    let simulation = simulation.flow("f", "rw=write bs=128k iodepth=8 io_size=4m").unwrap();
+    let saved = simulation.run().unwrap().result;
+    assert!(slc(&saved).filled_bytes > 2 << 20, "{:?}", slc(&saved));
+    let mut simulation = drive(&changes);
+    simulation.options.load_state = Some(file);
+    let simulation = simulation.flow("f", "rw=read bs=128k number_ios=1").unwrap();
+    let restored = simulation.run().unwrap().result;
+    let filled = [&saved, &restored].map(|result| slc(result).filled_bytes);
+    assert!(filled[1] >= filled[0], "what was dirty in DRAM is there, too: {filled:?}");
+}
+
+/// What holds nothing before a run holds nothing after its cache has been filled.
+#[test]
+fn a_full_cache_holds_what_the_drive_holds() {
+    let changes = ["slc.static=10%", "slc.dynamic=0%"];
+    let load = "rw=randwrite bs=16k number_ios=1 occupancy=2";
+    let result = run(drive(&changes), "fill,slc=full", load);
+    let valid = slc(&result).valid_bytes;
+    let held = (PLANES * BLOCKS * 48 * (32 << 10)) / 50;
+    assert!(valid > 0 && valid < held, "{valid} of {held}");
+}
+
 /// Of a cache of static blocks alone what is written beyond what fits has as much folded.
 #[test]
 fn what_fits_is_what_was_left() {
@@ -110,8 +140,17 @@ fn a_settled_drive_is_a_written_one() {
     let in_turns = ["slc.dynamic=0%", "slc.static=10%"];
     let dynamic = ["slc.dynamic=100%", "slc.static=0%"];
     let direct = ["slc.static=5%", "slc.when_full=direct"];
-    for changes in [in_turns, dynamic, direct] {
-        for load in ["rw=randwrite bs=16k iodepth=32", "rw=write bs=128k iodepth=8"] {
+    let whole = ["rw=randwrite bs=16k iodepth=32", "rw=write bs=128k iodepth=8"];
+    // Of a drive that is not full native data leave a dynamic cache blocks, or get some of them.
+    let parts = [
+        "rw=randwrite bs=16k iodepth=32 size=45% occupancy=45",
+        "rw=randwrite bs=16k iodepth=32 size=70% occupancy=70",
+        "rw=write bs=128k iodepth=8 size=70% occupancy=70",
+    ];
+    for (changes, loads) in
+        [(in_turns, &whole[..]), (dynamic, &whole), (direct, &whole), (dynamic, &parts)]
+    {
+        for load in loads {
             let of = |result: &RunResult| {
                 let write = &result.flows[0].write;
                 let slc = slc(result);

@@ -86,7 +86,7 @@ impl SlcCache {
     }
 
     /// Free blocks of the plane that are kept for folding.
-    pub(crate) fn kept_blocks(&self, blocks_per_plane: u32) -> u32 {
+    pub fn kept_blocks(&self, blocks_per_plane: u32) -> u32 {
         (self.keep_free * f64::from(blocks_per_plane)).ceil() as u32
     }
 }

@@ -42,7 +42,7 @@ impl Drive {
     /// How full the pSLC write cache is; `None` of a drive without one. Takes a look at every block
     /// of it.
     pub fn slc_state(&self) -> Option<SlcState> {
-        self.ftl.slc_state(self.kernel.now, self.flash.times())
+        self.ftl.slc_state(self.kernel.now, self.config.gc.copyback, self.flash.times())
     }
 
     /// Keeps what dies and channels do, or stops to. What is kept must be taken with

@@ -331,6 +331,17 @@ impl Ftl {
         }
     }
 
+    /// Whether what hosts write can be programmed in `plane` now.
+    pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
+        match &self.slc {
+            None => self.blocks.can_program_host(plane),
+            Some(_) => (0..self.groups_told_apart()).all(|group| {
+                let waits = group == 0 || self.groups[plane].of(group).0 > 0;
+                !waits || self.has_place_beside_slc(plane, self.host_stream_of(plane, group))
+            }),
+        }
+    }
+
     /// What fills the blocks that a group goes to in `plane`.
     #[inline(always)]
     fn stream_of_group(&self, plane: Plane, class: u8, group: u8) -> Stream {

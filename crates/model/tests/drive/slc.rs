@@ -352,6 +352,45 @@ fn streams_in_order_are_saved() {
     assert_eq!((slc.units_cached, slc.units_direct), (16, 24));
 }
 
+/// The idle time after which the cache is empty is told beforehand: with what is collected for it where
+/// native blocks are full of what is void, and where a program takes a word line.
+#[test]
+fn the_idle_time_that_empties_the_cache_is_told() {
+    for (random, one_shot, fold, share) in [
+        (false, false, FoldWay::Copy, 0.5),
+        (false, true, FoldWay::Copy, 1.0),
+        (false, false, FoldWay::Copyback, 1.0),
+        (true, false, FoldWay::Copy, 0.5),
+        (true, false, FoldWay::Copy, 1.0),
+    ] {
+        let mut host = Host::new(drive(100, 2, |config, slc| {
+            (config.flash.one_shot, config.over_provisioning) = (one_shot, 0.2);
+            (slc.static_share, slc.dynamic, slc.fold, slc.idle_share) = (0.2, 0.0, fold, share);
+        }));
+        let all = units(&host);
+        write(&mut host, 16, 0, all);
+        let count = if random { 6 * all } else { all };
+        let step = if random { 1_000_003 } else { 1 };
+        host.closed_loop(16, count as usize, |at| {
+            (Operation::Write, at as u64 * step % all * 8, 8)
+        });
+        let told = host.drive.slc_state().expect("a cache").idle_to_empty.expect("it folds idly");
+        let begin = host.now();
+        let valid = |host: &Host| {
+            let open = 2 * SLC_PAGES * 4096;
+            host.drive.slc_state().expect("a cache").filled_bytes.saturating_sub(open)
+        };
+        assert!(valid(&host) > 0);
+        while valid(&host) > 0 {
+            let next = host.drive.next_at().expect("it folds");
+            host.advance_to(next);
+        }
+        let took = host.now().since(begin).as_secs_f64();
+        let what = format!("random {random}, one shot {one_shot}, {fold:?}, {share}");
+        near(&what, told.as_secs_f64(), took, 0.1);
+    }
+}
+
 /// What lives is programmed twice.
 #[test]
 fn data_that_live_cost_one_more_program() {

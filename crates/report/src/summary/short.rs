@@ -3,8 +3,8 @@
 //! out.
 
 use super::{
-    breakdowns, placement, slow, trim_line, write_foot, write_head, write_losses, write_real_time,
-    write_settled,
+    breakdowns, placement, slc, slow, trim_line, write_foot, write_head, write_losses,
+    write_real_time, write_settled,
 };
 use mynah_result::figures::{bar, duration, percent};
 use mynah_result::{Device, Result, StageTime, Verdict};
@@ -53,6 +53,9 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         if let Some(placement) = &device.placement {
             placement::write_short(out, placement)?;
         }
+    }
+    if let Some(slc) = &device.slc {
+        slc::write_short(out, slc)?;
     }
     let hits = [("mapping table", device.cmt_hit_ratio), ("data cache", device.cache_hit_ratio)];
     // A cache that writes pass through has no hits to tell of.

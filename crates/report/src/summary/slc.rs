@@ -4,6 +4,19 @@ use mynah_result::SlcCacheUse;
 use mynah_result::figures::{bytes, duration};
 use std::fmt::Write;
 
+/// What went where, and the burst that fits now.
+pub(super) fn write_short(out: &mut String, slc: &SlcCacheUse) -> std::fmt::Result {
+    let size = |number: u64| bytes(number as f64);
+    writeln!(
+        out,
+        "  SLC cache: {} written to it, {} past it, {} folded; a burst of {} fits",
+        size(slc.cached_bytes),
+        size(slc.direct_bytes),
+        size(slc.folded_bytes),
+        size(slc.room_bytes),
+    )
+}
+
 /// What went where, and the burst that fits now and after idle time.
 pub(super) fn write(out: &mut String, slc: &SlcCacheUse) -> std::fmt::Result {
     let size = |number: u64| bytes(number as f64);

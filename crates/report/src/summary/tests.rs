@@ -166,6 +166,23 @@ fn a_slow_flow_that_waits_for_itself_is_said_to() {
     assert!(said.starts_with(&format!("{victim} is ")) && said.ends_with(wanted), "{said}");
 }
 
+/// Folding works for whoever wrote most.
+#[test]
+fn folding_is_told_with_whose_writes_it_is_for() {
+    let mut result = sample::contended();
+    result.flows.iter_mut().for_each(|flow| flow.slowdown = None);
+    let victim = result.flows[0].name.clone();
+    for (flow, bytes) in result.flows.iter_mut().zip([100, 900]) {
+        flow.write.bytes = bytes;
+    }
+    let writer = result.flows[1].name.clone();
+    let (holder, wait_ns) = ("folding".to_owned(), 1e15);
+    result.blame.push(BlameEntry { victim, holder, wait_ns, ..result.blame[0].clone() });
+    let said = hint(&result).unwrap();
+    let wanted = format!("held by folding, mostly for what {writer} wrote.");
+    assert!(said.ends_with(&wanted), "{said}");
+}
+
 /// What a served drive's machine cost stands before what the drive did.
 #[test]
 fn a_machine_that_was_late_is_named_first() {

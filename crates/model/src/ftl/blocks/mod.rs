@@ -340,6 +340,25 @@ impl Blocks {
         u32::from(self.counts(plane).iter().copied().min().unwrap_or(INELIGIBLE))
     }
 
+    /// Units that are moved, and blocks that are collected, to win so many of `plane`: those with the
+    /// fewest valid units first.
+    pub(crate) fn cost_of_winning(&self, plane: Plane, blocks: usize) -> (u64, u64) {
+        let whole = self.shape.units_per_block;
+        let full = self.counts(plane).iter().map(|&valid| u32::from(valid));
+        let mut full: Vec<u32> = full.filter(|&valid| valid < whole).collect();
+        full.sort_unstable();
+        let (mut won, wanted) = (0, blocks as u64 * u64::from(whole));
+        let (mut moved, mut collected) = (0, 0);
+        for valid in full {
+            if won >= wanted {
+                break;
+            }
+            won += u64::from(whole - valid);
+            (moved, collected) = (moved + u64::from(valid), collected + 1);
+        }
+        (moved, collected)
+    }
+
     /// Full blocks of `plane` that hold nothing valid.
     pub(crate) fn void_blocks(&self, plane: Plane) -> usize {
         self.counts(plane).iter().filter(|&&valid| valid == 0).count()

@@ -12,6 +12,7 @@ use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::collection::Victim;
 use crate::ftl::mapping::table::Content;
+use crate::ftl::slc::fold::Move;
 use crate::io::Operation;
 use crate::number::{Block, Lpn, Mvpn, Plane, Ppn, Run};
 
@@ -428,5 +429,72 @@ impl Drive {
         }
         read.clear();
         writer.planes[plane.index()].read[at] = read;
+    }
+
+    /// Moves what is valid in a block that was taken out of the SLC cache; whether there was a place for it.
+    pub(super) fn fold_block(&mut self, writer: &mut Writer, plane: Plane, block: Block) -> bool {
+        let first = self.shape.first_ppn_of_block(block);
+        for page in 0..self.ftl.pages_of(block) {
+            self.move_page(writer, plane, first + page * self.shape.units_per_page);
+        }
+        self.program_collected(writer, plane, 0);
+        let is_empty = self.ftl.blocks.valid(block) == 0;
+        match is_empty {
+            true => self.ftl.put_free(plane, block),
+            false => self.ftl.put_back(block),
+        }
+        is_empty
+    }
+
+    /// A unit waits for a page of `plane`: if it fills one, that is programmed where the cache's rules
+    /// say, with what they move for it.
+    fn write_beside_slc(&mut self, writer: &mut Writer, plane: Plane, group: u8) {
+        let mut waiting = std::mem::take(&mut writer.host[plane.index()][usize::from(group)]);
+        self.program_full_page(writer, (plane, group), &mut waiting);
+        writer.host[plane.index()][usize::from(group)] = waiting;
+    }
+
+    fn program_full_page(
+        &mut self,
+        writer: &mut Writer,
+        (plane, group): (Plane, u8),
+        waiting: &mut Vec<Lpn>,
+    ) {
+        let mut moves = self.shape.blocks_per_plane;
+        loop {
+            let stream = self.ftl.host_stream_of(plane, group);
+            let units = self.units_in_program(plane, stream);
+            if waiting.len() < units {
+                return;
+            }
+            if self.ftl.has_place_beside_slc(plane, stream) {
+                self.program_units(writer, plane, stream, &waiting[..units]);
+                waiting.drain(..units);
+                break;
+            }
+            if moves == 0 || !self.move_beside_slc(writer, plane) {
+                // There is no place: it stays where it was.
+                return waiting.clear();
+            }
+            moves -= 1;
+        }
+        while moves > 0 && self.move_beside_slc(writer, plane) {
+            moves -= 1;
+        }
+    }
+
+    /// Moves what is due to be moved in `plane`, if anything is; whether that has won a block.
+    fn move_beside_slc(&mut self, writer: &mut Writer, plane: Plane) -> bool {
+        let has_time = !writer.saturated;
+        match self.ftl.next_move_of(plane, has_time) {
+            None => false,
+            Some(Move::Fold(block)) => {
+                let slc = self.ftl.slc.as_mut().expect("a cache");
+                slc.begin_fold(plane, block, self.kernel.now);
+                self.fold_block(writer, plane, block)
+            }
+            Some(Move::Native(block)) => self.collect_block_at_once(writer, plane, block),
+            Some(Move::Collect) => self.collect_at_once(writer, plane, u32::MAX),
+        }
     }
 }

@@ -92,17 +92,6 @@ impl Ftl {
         self.blocks.retire(block);
     }
 
-    /// Whether what hosts write can be programmed in `plane` now.
-    pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
-        match &self.slc {
-            None => self.blocks.can_program_host(plane),
-            Some(_) => (0..self.groups_told_apart()).all(|group| {
-                let waits = group == 0 || self.groups[plane].of(group).0 > 0;
-                !waits || self.has_place_beside_slc(plane, self.host_stream_of(plane, group))
-            }),
-        }
-    }
-
     /// Whether native blocks have room for what is folded of `victim`: in the block that takes what
     /// is moved, or in another, which may be opened.
     fn can_fold(&self, plane: Plane, victim: Block) -> bool {
@@ -116,7 +105,7 @@ impl Ftl {
 
     /// Free blocks of `plane` below which native ones are won: more than hosts leave, as long as there
     /// is something to fold.
-    fn least_free(&self, slc: &Slc, plane: Plane) -> usize {
+    pub(super) fn least_free(&self, slc: &Slc, plane: Plane) -> usize {
         match slc.is_empty_of_closed(plane) {
             true => self.blocks.start,
             false => self.blocks.start.max(slc.left_by_host + 1),

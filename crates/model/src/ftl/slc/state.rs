@@ -1,6 +1,7 @@
 //! The cache as bytes and as numbers: saved, restored, hashed, and how full it is.
 
 use super::Slc;
+use crate::config::FoldWay;
 use crate::flash::timing::FlashTimes;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Frontier;
@@ -143,7 +144,12 @@ impl Ftl {
     }
 
     /// How full the cache is, by a look at its blocks; `None` without one.
-    pub(crate) fn slc_state(&self, now: Time, times: &FlashTimes) -> Option<SlcState> {
+    pub(crate) fn slc_state(
+        &self,
+        now: Time,
+        gc_copyback: bool,
+        times: &FlashTimes,
+    ) -> Option<SlcState> {
         let slc = self.slc.as_ref()?;
         let SlcFill { filled_bytes, room_bytes } = self.slc_fill(now)?;
         let page = u64::from(self.shape.page_bytes);
@@ -160,27 +166,45 @@ impl Ftl {
             state.empty_room_bytes += blocks * slc.block_bytes() + slc.open_pages(plane).1 * page;
         }
         state.idle_to_empty = (slc.config.idle_share > 0.0)
-            .then(|| slc.config.idle_after + self.time_to_fold(slc, times));
+            .then(|| slc.config.idle_after + self.time_to_fold(slc, gc_copyback, times));
         Some(state)
     }
 
-    /// How long folding all full blocks takes, where it has its share of each plane's time and the dies
-    /// do nothing else: channels are not waited for.
-    fn time_to_fold(&self, slc: &Slc, times: &FlashTimes) -> Span {
-        let page = times.slc().read + times.program_mean + times.page_transfer.times(2);
+    /// How long folding all full blocks takes, where it has its share of each plane's time, the dies do
+    /// nothing else but collect native blocks for it, and channels are not waited for.
+    fn time_to_fold(&self, slc: &Slc, gc_copyback: bool, times: &FlashTimes) -> Span {
+        let program = times.program_mean.as_ps() / u64::from(self.shape.pages_per_program);
+        let transfers = |copyback: bool| match copyback {
+            true => 0,
+            false => times.page_transfer.times(2).as_ps(),
+        };
+        let pages = u64::from(self.shape.pages_per_block);
+        let reads: Span = (0..self.shape.pages_per_block).map(|page| times.read(page)).sum();
+        let native = reads.as_ps() / pages + program + transfers(gc_copyback);
+        let copyback = slc.config.fold == FoldWay::Copyback;
+        let folded = times.slc().read.as_ps() + program + transfers(copyback);
         let (mut all, mut longest, mut die) = (0.0_f64, 0.0_f64, 0.0_f64);
         for plane in self.shape.all_planes() {
             let closed = &slc.planes[plane.index()].closed;
             let units: u32 = closed.iter().map(|&block| self.blocks.valid(block)).sum();
-            let pages = u64::from(units.div_ceil(self.shape.units_per_page));
-            let time = page.times(pages) + times.slc().erase.times(closed.len() as u64);
-            let time = time.as_ps() as f64;
+            let pages_of = |units: u64| units.div_ceil(self.shape.units_per_page.into()) as f64;
+            let time = folded as f64 * pages_of(units.into())
+                + times.slc().erase.as_ps() as f64 * closed.len() as f64;
+            let dynamic = closed.iter().filter(|&&block| !slc.is_static(block)).count();
+            let have = (self.blocks.free_blocks(plane) + dynamic)
+                .saturating_sub(self.least_free(slc, plane));
+            let needed = units.div_ceil(self.shape.units_per_block) as usize;
+            let (moved, collected) =
+                self.blocks.cost_of_winning(plane, needed.saturating_sub(have));
+            let collects =
+                native as f64 * pages_of(moved) + times.erase.as_ps() as f64 * collected as f64;
             if plane.0.is_multiple_of(self.shape.planes_per_die) {
                 die = 0.0;
             }
-            die += time;
+            die += time + collects;
             all += time;
-            longest = longest.max(time / slc.config.idle_share).max(die);
+            // Collection goes on where folding pauses.
+            longest = longest.max(time / slc.config.idle_share).max(time + collects).max(die);
         }
         let at_a_time = slc.config.fold_blocks.map_or(f64::INFINITY, f64::from);
         Span::from_ps(longest.max(all / at_a_time) as u64)
