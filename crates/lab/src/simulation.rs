@@ -17,12 +17,11 @@ use crate::mqsim;
 use crate::observers::Observers;
 use crate::profile_log::ProfileLog;
 use crate::recording::{Header, Preparation, RecordingError, Tape};
-use crate::runner::enclosure;
-use crate::runner::slc_start;
 use crate::runner::{
     Before, Outcome, Phase, Progress, RunError, RunOptions, Runner, Writing, occupancy,
     random_writes,
 };
+use crate::runner::{enclosure, slc_start};
 use crate::saved_state::{self, SavedStateError};
 use mynah_drive_file::fault::{self, FaultError};
 use mynah_drive_file::units::{Bytes, Duration};

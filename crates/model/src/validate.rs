@@ -453,8 +453,8 @@ impl Config {
             let problem = match slc.static_share > 0.0 {
                 true => format!(
                     "of a plane's {blocks} blocks `slc.static` is less than half of one, and \
-                     none are dynamic: a larger share, at least {:.4}",
-                    0.5 / f64::from(blocks)
+                     none are dynamic: a larger share, at least {:.2}%",
+                    (5000.0 / f64::from(blocks)).ceil() / 100.0
                 ),
                 false => {
                     "there are no blocks for the cache: `slc.static` or `slc.dynamic` gives it \

@@ -1,6 +1,6 @@
 //! A drive that is written before a run, without time, where no formula says how its load leaves
 //! it: requests of several sizes or that begin anywhere, traces, flows that share a range and
-//! differ. Each flow's own requests, from streams of their own, by turns.
+//! differ, random writes beside a dynamic SLC cache. Each flow's own requests, from streams of their own, by turns.
 
 use super::{Before, RunError, Runner, Writing};
 use mynah_model::Drive;
@@ -16,8 +16,8 @@ const TURNS: f64 = 3.0;
 /// Units that are programmed for it at most, some CPU minute. How often that writes a large
 /// drive over depends on its write amplification.
 const PROGRAMMED_MAX: u64 = 800_000_000;
-/// What is moved of a block that is won for an SLC cache, at most, beside what one holds: with a margin
-/// for hot and cold data.
+/// What is moved of a block that is won for an SLC cache, at most, beside what one holds. An estimate: a
+/// margin for hot and cold data.
 const MOVED_FOR_SLC: f64 = 1.5;
 /// Accesses between two looks at how far it is.
 const LOOK_EVERY: u64 = 1 << 16;

@@ -1,5 +1,5 @@
-//! Programs where some units go to blocks of their own, the hot ones among them or those of each
-//! reclaim unit handle: what waits for a plane waits in queues by group, and a page takes units of one.
+//! Programs where some units go to blocks of their own, the hot ones among them, those of each
+//! reclaim unit handle, or those that go past an SLC cache: what waits for a plane waits in queues by group, and a page takes units of one.
 //! Where groups may mix, a page that must not wait until it is full is filled up with units of the
 //! others: what is not separated then would be padding.
 

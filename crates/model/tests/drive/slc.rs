@@ -350,6 +350,15 @@ fn streams_in_order_are_saved() {
     assert_eq!(other.drive.state_hash(), host.drive.state_hash());
     let slc = host.drive.counters().slc;
     assert_eq!((slc.units_cached, slc.units_direct), (16, 24));
+    host.control(Control::PowerCut);
+    host.forget();
+    host.finish();
+    host.create(memory_queue(1));
+    write(&mut host, 1, 40, 20);
+    host.send(Operation::Flush, 0, 0);
+    host.finish();
+    let slc = host.drive.counters().slc;
+    assert_eq!((slc.units_cached, slc.units_direct), (32, 28));
 }
 
 /// The idle time after which the cache is empty is told beforehand: with what is collected for it where

@@ -1,7 +1,7 @@
 //! What a job file says to fio (3.33, and its source where no output shows it), form by form.
 
 use super::*;
-use crate::{Amount, Arrivals, BlockSize, Extent, Limits, Mode, Synthetic, Think};
+use crate::{Amount, Arrivals, BlockSize, Extent, FlowOptions, Limits, Mode, Synthetic, Think};
 
 /// Files and variables that are there.
 struct Around(&'static [(&'static str, &'static str)]);
@@ -376,6 +376,19 @@ fn flushes_and_writes_that_go_through() {
         let flow = flow(options);
         assert_eq!((flow.flush_every, flow.write_through), wanted, "{options}");
     }
+    // An option by itself means the same as in a job file.
+    let fsync = |every: &str| {
+        let given = |value: &str| Some(value.to_owned());
+        let end = given("1");
+        let options = FlowOptions {
+            rw: given("write"),
+            fsync: given(every),
+            number_ios: end,
+            ..FlowOptions::default()
+        };
+        options.flow("a").unwrap().flush_every
+    };
+    assert_eq!([fsync("0"), fsync("8")], [0, 8]);
     let job = parse("[a]\nrw=read\nfsync=1\n");
     assert!(job.warnings[0].starts_with("fsync has no effect in job `a`"), "{:?}", job.warnings);
     let flow = flow("rw=write\nsize=64k\nbs=4k\nfdatasync=4\nsync=1\nioengine=libaio");

@@ -19,8 +19,8 @@ pub(crate) enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stream {
     pub(crate) origin: Origin,
-    /// Of units: which of them belong together. 0 where all do, and of cold ones; 1 of hot ones; their
-    /// reclaim unit handle.
+    /// Of units: which of them belong together. 0 where all do, and of cold ones; 1 of hot ones, and of
+    /// what goes past an SLC cache; their reclaim unit handle.
     pub(crate) group: u8,
 }
 

@@ -53,8 +53,8 @@ impl Drive {
         is_empty
     }
 
-    /// Writes those of `accesses` that overwrite something to its pSLC cache, without time, until this share of what fits in it is full: 1
-    /// until nothing fits. The drive has to be at rest, with an empty cache, and begins anew then
+    /// Writes those of `accesses` that overwrite something to its pSLC cache, without time, until this
+    /// share of what fits in it is full: 1 until nothing fits. The drive has to be at rest, with an empty cache, and begins anew then
     /// ([`Drive::begin_anew`]).
     pub fn fill_slc(&mut self, share: f64, accesses: impl Iterator<Item = Access>) {
         let Some(slc) = &self.ftl.slc else { return };

@@ -24,13 +24,13 @@ const PAGES_AHEAD: u32 = 12;
 /// Parts of pages on their way, and collections.
 pub struct Writer {
     /// Of each plane: what the host has written, by group.
-    pub(super) host: Vec<Vec<Vec<Lpn>>>,
+    host: Vec<Vec<Vec<Lpn>>>,
     planes: Vec<Relocation>,
     /// Collection begins below so many free blocks, and is not paced unless it says so.
     pub(super) free: usize,
     paced: bool,
     /// Dies have no time left beside what hosts write.
-    pub(super) saturated: bool,
+    saturated: bool,
     ahead: Vec<Access>,
     units: u64,
     /// Units programmed of the host's, and moved; and as many before the last [`Writer::mark`].
@@ -191,7 +191,7 @@ impl Drive {
         writer.ahead.clear();
     }
 
-    pub(super) fn units_in_program(&self, plane: Plane, stream: Stream) -> usize {
+    fn units_in_program(&self, plane: Plane, stream: Stream) -> usize {
         let pages = match stream.is_slc() {
             true => 1,
             false => self.shape.pages_in_program(self.ftl.blocks.next_page(plane, stream)),
@@ -218,13 +218,7 @@ impl Drive {
     }
 
     /// Programs units that the host has written, for which there is a place.
-    pub(super) fn program_units(
-        &mut self,
-        writer: &mut Writer,
-        plane: Plane,
-        stream: Stream,
-        units: &[Lpn],
-    ) {
+    fn program_units(&mut self, writer: &mut Writer, plane: Plane, stream: Stream, units: &[Lpn]) {
         let pages = self.units_in_program(plane, stream) as u32 / self.shape.units_per_page;
         writer.programmed[0] += units.len() as u64;
         if let Some(handles) = &mut self.ftl.handles {
@@ -312,12 +306,7 @@ impl Drive {
     }
 
     /// Collects a block of `plane` that has been chosen; whether it has been emptied.
-    pub(super) fn collect_block_at_once(
-        &mut self,
-        writer: &mut Writer,
-        plane: Plane,
-        block: Block,
-    ) -> bool {
+    fn collect_block_at_once(&mut self, writer: &mut Writer, plane: Plane, block: Block) -> bool {
         writer.planes[plane.index()].victim = Some(self.victim(block));
         self.collect_at_once(writer, plane, u32::MAX)
     }
@@ -431,7 +420,8 @@ impl Drive {
         writer.planes[plane.index()].read[at] = read;
     }
 
-    /// Moves what is valid in a block that was taken out of the SLC cache; whether there was a place for it.
+    /// Moves what is valid in a block that was taken out of the SLC cache; whether there was a place for
+    /// it.
     pub(super) fn fold_block(&mut self, writer: &mut Writer, plane: Plane, block: Block) -> bool {
         let first = self.shape.first_ppn_of_block(block);
         for page in 0..self.ftl.pages_of(block) {
