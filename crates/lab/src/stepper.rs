@@ -164,29 +164,36 @@ impl Stepper {
     /// # Errors
     /// If it has been used, or cannot be in such a state.
     pub fn settle(&mut self) -> Result<Preconditioned, PreconditionError> {
-        let unit_sectors = u64::from(self.drive.config().mapping.unit_bytes) / SECTOR_BYTES;
-        let mut all = Vec::new();
-        for (index, namespace) in self.drive.config().namespaces.iter().enumerate() {
-            let id = NamespaceId(index as u32 + 1);
-            if namespace.kind == NamespaceKind::Pairs {
-                continue;
-            }
-            let units = self.drive.namespace_sectors(id).unwrap_or(0) / unit_sectors;
-            let class = UpdateClass {
-                placement: Default::default(),
-                first: 0,
-                units,
-                weight: units as f64,
-                order: Order::UNIFORM,
-                write_share: 1.0,
-                saturated: true,
-                units_per_s: 0.0,
-                together: 1,
-                trims_per_write: 0.0,
-            };
-            all.push(Occupancy { namespace: id, classes: vec![class] });
-        }
+        let all = self.everything(|units| UpdateClass {
+            weight: units as f64,
+            write_share: 1.0,
+            saturated: true,
+            ..UpdateClass::written_once(0, units)
+        });
         self.drive.precondition(&all)
+    }
+
+    /// Lays data down on all block namespaces as if each had been written once, in order, before the
+    /// first request.
+    ///
+    /// # Errors
+    /// If it has been used.
+    pub fn fill(&mut self) -> Result<Preconditioned, PreconditionError> {
+        let all = self.everything(|units| UpdateClass::written_once(0, units));
+        self.drive.fill(&all)
+    }
+
+    /// Each block namespace as one range.
+    fn everything(&self, class: impl Fn(u64) -> UpdateClass) -> Vec<Occupancy> {
+        let unit_sectors = u64::from(self.drive.config().mapping.unit_bytes) / SECTOR_BYTES;
+        let namespaces = self.drive.config().namespaces.iter().enumerate();
+        let blocks = namespaces.filter(|(_, namespace)| namespace.kind != NamespaceKind::Pairs);
+        let whole = |(index, _)| {
+            let id = NamespaceId(index as u32 + 1);
+            let units = self.drive.namespace_sectors(id).unwrap_or(0) / unit_sectors;
+            Occupancy { namespace: id, classes: vec![class(units)] }
+        };
+        blocks.map(whole).collect()
     }
 
     /// Puts the drive into a saved state, as `mynah sim --save-state` writes it, before its first

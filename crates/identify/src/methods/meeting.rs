@@ -1,0 +1,128 @@
+//! Two reads at a time: whether they meet in a die.
+//!
+//! Two reads of one die take longer together than alone, by the time of the array; two reads of
+//! different dies do not (Chen, Lee and Zhang, HPCA 2011, section 4). The slower one goes first, and
+//! the other so much later that both would end together: then what is beyond that is the meeting.
+//! What a meeting looks like is seen with two reads of one page, which can be nowhere else.
+
+use super::reads::{SMALL, settled};
+use super::Known;
+use crate::finding::{Findings, Picture, Value};
+use crate::probe::{Ask, Ended, Probe};
+use crate::stats::{self, Split};
+
+/// Pairs of random addresses.
+const PAIRS: usize = 600;
+/// Pairs of one page.
+const CONTROLS: usize = 60;
+
+const WHAT: (&str, &str) = ("die_conflict", "what a read waits for another of its die");
+
+/// An address, and how long a read takes there, in us.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) alone: f64,
+}
+
+impl Spot {
+    /// A read of `bytes` at `offset`, timed.
+    pub(super) fn at(probe: &mut Probe<'_>, offset: u64, bytes: u64) -> Result<Spot, Ended> {
+        Ok(Spot { offset, bytes, alone: settled(probe, offset, bytes)? })
+    }
+}
+
+/// How two reads that meet in a die are told from two that do not, in us.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meeting {
+    /// What is beyond it is a meeting.
+    pub(super) threshold: f64,
+    /// What reads that do not meet take longer.
+    pub(super) apart: f64,
+    /// What reads that meet take longer.
+    pub(super) together: f64,
+}
+
+impl Meeting {
+    /// Whether reads of these two meet in a die.
+    pub(super) fn meet(&self, probe: &mut Probe<'_>, a: Spot, b: Spot) -> Result<bool, Ended> {
+        Ok(beyond(probe, a, b)? > self.threshold)
+    }
+}
+
+/// How much longer than the slower of two reads both take, when they would end together.
+pub(super) fn beyond(probe: &mut Probe<'_>, a: Spot, b: Spot) -> Result<f64, Ended> {
+    let (slow, fast) = if a.alone >= b.alone { (a, b) } else { (b, a) };
+    let asks = [Ask::read(slow.offset, slow.bytes), Ask::read(fast.offset, fast.bytes)];
+    let taken = probe.one_after_another(&asks, &[slow.alone - fast.alone])?;
+    Ok(taken[0].until.max(taken[1].until) - slow.alone)
+}
+
+pub(super) fn find(
+    probe: &mut Probe<'_>,
+    known: &mut Known,
+    findings: &mut Findings,
+) -> Result<(), Ended> {
+    let block = probe.block_bytes();
+    let (mut controls, mut pairs) = (Vec::new(), Vec::new());
+    for _ in 0..CONTROLS {
+        let offset = probe.anywhere(SMALL, SMALL);
+        let a = Spot::at(probe, offset, block)?;
+        let b = Spot::at(probe, offset + (SMALL - block), block)?;
+        controls.push(beyond(probe, a, b)?);
+    }
+    for _ in 0..PAIRS {
+        let (a, b) = (probe.anywhere(SMALL, SMALL), probe.anywhere(SMALL, SMALL));
+        let a = Spot::at(probe, a, block)?;
+        let b = Spot::at(probe, b, block)?;
+        pairs.push(beyond(probe, a, b)?);
+    }
+    let all: Vec<f64> = controls.iter().chain(&pairs).copied().collect();
+    let split = stats::split(&all).filter(Split::is_real);
+    let picture = Picture {
+        title: "Two reads at a time".to_owned(),
+        x: "share of pairs (%)".to_owned(),
+        y: "longer than alone (us)".to_owned(),
+        series: [("random addresses", &pairs), ("one page", &controls)]
+            .map(|(name, of)| {
+                let point = |n: u32| (f64::from(n), stats::quantile(of, f64::from(n) / 100.0));
+                (name.to_owned(), (0..=100).map(point).collect())
+            })
+            .into(),
+    };
+    let method = "Chen, Lee and Zhang, HPCA 2011, section 4";
+    let Some(split) = split else {
+        let because = format!(
+            "two reads of one page take {} longer than one, and two of random addresses {}: one of \
+             these alone would tell nothing",
+            Value::Time(stats::median(&controls)),
+            Value::Time(stats::median(&pairs)),
+        );
+        findings.cannot(WHAT, because);
+        return Ok(());
+    };
+    let seen = controls.iter().filter(|it| **it > split.threshold).count();
+    if seen * 20 < controls.len() * 19 {
+        let because = format!(
+            "only {seen} of {CONTROLS} pairs of reads of one page take longer than one: something \
+             answers in place of the flash, or the front end is slower than the flash"
+        );
+        findings.cannot(WHAT, because);
+        return Ok(());
+    }
+    let low: Vec<f64> = pairs.iter().copied().filter(|it| *it <= split.threshold).collect();
+    let (apart, together) = (stats::median(&low), stats::median(&controls));
+    known.meeting = Some(Meeting { threshold: split.threshold, apart, together });
+    let met = PAIRS - low.len();
+    let evidence = format!(
+        "{met} of {PAIRS} pairs of random addresses and {seen} of {CONTROLS} of one page take {} \
+         longer than one read, the others {}",
+        Value::Time(together),
+        Value::Time(apart.max(0.0)),
+    );
+    let (low, high) = stats::median_interval(&controls);
+    let between = Some((Value::Time(low), Value::Time(high)));
+    findings.found(WHAT, Value::Time(together), between, evidence, (method, Some(picture)));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! The methods, each in a file of its own, and the order in which they are run: each builds on what
+//! those before it have found.
+
+mod channels;
+mod dies;
+mod meeting;
+mod pages;
+mod reads;
+mod times;
+
+use crate::finding::{Finding, Findings, Outcome, Picture, Value};
+use crate::probe::{Ended, Limits, Probe, Watch};
+use crate::subject::Subject;
+
+/// How a drive is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// What it may cost. Without bytes to write nothing is written or trimmed.
+    pub limits: Limits,
+    /// Seed of the addresses.
+    pub seed: u64,
+}
+
+/// What is known so far, for the methods that build on it.
+#[derive(Debug, Default)]
+struct Known {
+    /// Of single reads.
+    reads: reads::Reads,
+    /// How two reads that meet in a die are told from two that do not.
+    meeting: Option<meeting::Meeting>,
+    /// An address in each die.
+    dies: Vec<dies::Die>,
+    /// Bytes of a page.
+    page: Option<u64>,
+    /// Index of each die's channel.
+    channels: Vec<usize>,
+}
+
+/// What is being found out, and how.
+type Method = (&'static str, fn(&mut Probe<'_>, &mut Known, &mut Findings) -> Result<(), Ended>);
+
+/// Those that read, in order.
+const READING: [Method; 5] = [
+    ("latency of single reads", reads::find),
+    ("reads that meet", meeting::find),
+    ("dies", dies::find),
+    ("pages", pages::find),
+    ("channels", channels::find),
+];
+
+/// Asks a drive everything, and says what was found. An end before everything was known is part of it.
+pub fn identify(subject: &mut dyn Subject, watch: &mut dyn Watch, plan: &Plan) -> Findings {
+    let mut probe = Probe::new(subject, watch, plan.limits, plan.seed);
+    let mut findings = Findings::default();
+    let mut known = Known::default();
+    let methods = READING.iter().chain([&("array times", times::find as _)]);
+    let count = READING.len() + 1;
+    for (index, (what, method)) in methods.enumerate() {
+        probe.tell(what, index as f64 / count as f64);
+        if let Err(ended) = method(&mut probe, &mut known, &mut findings) {
+            findings.ended = Some(format!("{what}: {ended}"));
+            break;
+        }
+    }
+    findings.requests = probe.asked();
+    findings.written_bytes = probe.written();
+    findings.seconds = probe.seconds();
+    findings
+}
+
+impl Findings {
+    /// Adds a parameter that was found.
+    fn found(
+        &mut self,
+        (key, what): (&'static str, &'static str),
+        value: Value,
+        between: Option<(Value, Value)>,
+        evidence: String,
+        (method, picture): (&'static str, Option<Picture>),
+    ) {
+        let outcome = Outcome::Found { value, between };
+        self.findings.push(Finding { key, what, outcome, evidence, method, picture });
+    }
+
+    /// Adds a parameter that cannot be told.
+    fn cannot(&mut self, (key, what): (&'static str, &'static str), because: String) {
+        let outcome = Outcome::NotDetermined { because };
+        let (evidence, method, picture) = (String::new(), "", None);
+        self.findings.push(Finding { key, what, outcome, evidence, method, picture });
+    }
+}
