@@ -8,7 +8,7 @@ use mynah_model::config::{Config, NamespaceKind, Priority};
 use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, Request, Tag,
 };
-use mynah_model::precondition::{Occupancy, Order, PreconditionError, Preconditioned, UpdateClass};
+use mynah_model::precondition::{Occupancy, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::Counters;
 use mynah_model::{ConfigError, Drive, InputError};
 use mynah_result::rows::{RequestBatch, op_of};
@@ -250,9 +250,15 @@ impl Stepper {
         while lane.outstanding + 1 < self.entries
             && let Some(request) = lane.backlog.pop_front()
         {
-            lane.submitted.push_back(request);
             lane.outstanding += 1;
-            self.drive.ring(self.drive.now(), id(queue), 1).expect("the queue exists");
+            let now = self.drive.now();
+            if self.drive.config().ethernet.is_some() {
+                // Commands cross the network as they are: there is no doorbell.
+                self.drive.submit(now, id(queue), request).expect("the queue exists");
+                continue;
+            }
+            lane.submitted.push_back(request);
+            self.drive.ring(now, id(queue), 1).expect("the queue exists");
         }
     }
 
@@ -392,6 +398,17 @@ mod tests {
         assert_eq!(seen, tags);
         assert_eq!(drive.outstanding(), 0);
         assert_eq!(drive.step(), None);
+    }
+
+    #[test]
+    fn a_drive_on_ethernet_answers_more_than_its_queue_holds() {
+        let config = mynah_drive_file::load("kioxia-em6", &[]).unwrap().config;
+        let mut drive = Stepper::new(config).unwrap();
+        drive.fill().unwrap();
+        for n in 0..3_000 {
+            drive.submit(Operation::Read, n * 8, 8);
+            assert!(drive.step().is_some(), "read {n}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod channels;
 mod dies;
 mod meeting;
 mod pages;
+mod planes;
 mod reads;
 mod times;
 
@@ -34,18 +35,26 @@ struct Known {
     page: Option<u64>,
     /// Index of each die's channel.
     channels: Vec<usize>,
+    /// What a page less a block takes on a channel's bus, in us.
+    transfer: Option<f64>,
+    /// What the array takes for each type of page, in us.
+    array: Vec<f64>,
+    /// What a read takes beside the flash, in us.
+    fixed: Option<f64>,
 }
 
 /// What is being found out, and how.
 type Method = (&'static str, fn(&mut Probe<'_>, &mut Known, &mut Findings) -> Result<(), Ended>);
 
 /// Those that read, in order.
-const READING: [Method; 5] = [
+const READING: [Method; 7] = [
     ("latency of single reads", reads::find),
     ("reads that meet", meeting::find),
     ("dies", dies::find),
     ("pages", pages::find),
+    ("planes", planes::find),
     ("channels", channels::find),
+    ("array times", times::find),
 ];
 
 /// Asks a drive everything, and says what was found. An end before everything was known is part of it.
@@ -53,8 +62,8 @@ pub fn identify(subject: &mut dyn Subject, watch: &mut dyn Watch, plan: &Plan) -
     let mut probe = Probe::new(subject, watch, plan.limits, plan.seed);
     let mut findings = Findings::default();
     let mut known = Known::default();
-    let methods = READING.iter().chain([&("array times", times::find as _)]);
-    let count = READING.len() + 1;
+    let methods = READING.iter();
+    let count = READING.len();
     for (index, (what, method)) in methods.enumerate() {
         probe.tell(what, index as f64 / count as f64);
         if let Err(ended) = method(&mut probe, &mut known, &mut findings) {

@@ -3,7 +3,9 @@
 //! Neighbours lie in one page if two reads of them meet and one read of both takes no longer than
 //! either, but for the bus (the chunk size of Chen, Lee and Zhang, HPCA 2011, section 4.2).
 
-use super::meeting::{Meeting, Spot};
+use super::dies::die_of;
+use super::meeting::Spot;
+use super::planes::are_joined;
 use super::reads::{SMALL, settled};
 use super::Known;
 use crate::finding::{Findings, Value};
@@ -24,17 +26,17 @@ pub(super) fn find(
     known: &mut Known,
     findings: &mut Findings,
 ) -> Result<(), Ended> {
-    let Some(meeting) = known.meeting else {
+    if known.meeting.is_none() {
         findings.cannot(PAGE, "reads that meet cannot be told from those that do not".to_owned());
         return Ok(());
-    };
+    }
     let mut runs: BTreeMap<u64, usize> = BTreeMap::new();
     let reach = NEIGHBOURS * SMALL;
     for _ in 0..PLACES {
         let start = probe.anywhere(SMALL, reach);
         let mut boundary: Option<u64> = None;
         for index in 1..NEIGHBOURS {
-            if are_of_one_page(probe, &meeting, start + (index - 1) * SMALL)? {
+            if are_of_one_page(probe, known, start + (index - 1) * SMALL)? {
                 continue;
             }
             if let Some(last) = boundary {
@@ -71,11 +73,8 @@ pub(super) fn find(
 }
 
 /// Whether what begins at `offset` and what follows it lie in one page.
-fn are_of_one_page(
-    probe: &mut Probe<'_>,
-    meeting: &Meeting,
-    offset: u64,
-) -> Result<bool, Ended> {
+fn are_of_one_page(probe: &mut Probe<'_>, known: &Known, offset: u64) -> Result<bool, Ended> {
+    let Some(meeting) = known.meeting else { return Ok(false) };
     let block = probe.block_bytes();
     let a = Spot::at(probe, offset + SMALL - block, block)?;
     let b = Spot::at(probe, offset + SMALL, block)?;
@@ -84,5 +83,12 @@ fn are_of_one_page(
     }
     let both = settled(probe, offset + SMALL - block, 2 * block)?;
     let longer = both - a.alone.max(b.alone);
-    Ok(longer < (meeting.together - meeting.apart) / 2.0)
+    if longer > (meeting.together - meeting.apart) / 2.0 {
+        return Ok(false);
+    }
+    // Pages of two planes at one offset are found by one read as well.
+    let Some(own) = die_of(probe, &meeting, &known.dies, a)? else { return Ok(true) };
+    let far = |spot: &&Spot| spot.offset.abs_diff(offset) > NEIGHBOURS * SMALL;
+    let Some(busy) = known.dies[own].members.iter().find(far) else { return Ok(true) };
+    Ok(!are_joined(probe, &meeting, (*busy, a, b))?)
 }

@@ -1,5 +1,94 @@
-//! Array times.
+//! Times of the array, and of what is around it.
+//!
+//! Of two blocks of one die the second one comes when the array has read it, after the first. What it
+//! takes longer than alone is the array's time and the command's; what is left of a single read is the
+//! way from the host to the flash and back (Chen, Lee and Zhang, HPCA 2011, section 4.1). Types of
+//! pages differ in the array alone, so the levels of single reads are theirs (Cai et al., DATE 2012).
+
 use super::Known;
-use crate::finding::Findings;
+use super::meeting;
+use crate::finding::{Findings, Picture, Value};
 use crate::probe::{Ended, Probe};
-pub(super) fn find(_: &mut Probe<'_>, _: &mut Known, _: &mut Findings) -> Result<(), Ended> { Ok(()) }
+use crate::stats;
+
+/// Pairs of each die that are asked.
+const PAIRS: usize = 3;
+/// The least share of reads that a type of pages has: of one in 32 pages.
+const SHARE_LEAST: f64 = 0.03;
+/// Reads that differ by less are of one level, beside what noise makes of them.
+const APART: f64 = 0.004;
+
+const READ: (&str, &str) = ("flash.read", "time in which the array reads a page (tR), by type of page");
+const FIXED: (&str, &str) = ("fixed_latency", "what a read takes beside the flash at queue depth 1");
+
+pub(super) fn find(
+    probe: &mut Probe<'_>,
+    known: &mut Known,
+    findings: &mut Findings,
+) -> Result<(), Ended> {
+    if known.dies.is_empty() {
+        let because = "it is not known which addresses are of one die".to_owned();
+        findings.cannot(READ, because.clone());
+        findings.cannot(FIXED, because);
+        return Ok(());
+    }
+    let block = probe.block_bytes();
+    let transfer = known.page.zip(known.transfer);
+    let transfer = transfer.map_or(0.0, |(page, us)| us * block as f64 / (page - block) as f64);
+    let mut rest = Vec::new();
+    for die in &known.dies {
+        for pair in die.members.windows(2).take(PAIRS) {
+            let (a, b) = (pair[0], pair[1]);
+            let beyond = meeting::beyond(probe, a, b)?;
+            rest.push(a.alone.min(b.alone) - beyond);
+        }
+    }
+    let fixed = stats::median(&rest);
+    let noise = stats::deviation(&rest);
+    let middle = stats::median(&known.reads.blocks);
+    let apart = (APART * middle).max(3.0 * noise / (rest.len() as f64).sqrt());
+    let levels: Vec<(f64, usize)> = stats::levels(&known.reads.blocks, apart)
+        .into_iter()
+        .filter(|(_, count)| *count as f64 >= SHARE_LEAST * known.reads.blocks.len() as f64)
+        .collect();
+    let times: Vec<f64> = levels.iter().map(|(level, _)| level - fixed - transfer).collect();
+    if times.iter().any(|time| *time <= 0.0) {
+        let because = "two reads of a die take no longer than one".to_owned();
+        findings.cannot(READ, because.clone());
+        findings.cannot(FIXED, because);
+        return Ok(());
+    }
+    let counts = levels.iter().map(|(_, count)| format!("{count}"));
+    let evidence = format!(
+        "{} pairs of reads of one die: the second takes {} less than alone; {} single reads come in \
+         {} level(s) of {}",
+        rest.len(),
+        Value::Time(fixed),
+        known.reads.blocks.len(),
+        levels.len(),
+        counts.collect::<Vec<_>>().join(", "),
+    );
+    let sample = &known.reads.blocks;
+    let point = |n: u32| (f64::from(n), stats::quantile(sample, f64::from(n) / 100.0));
+    let picture = Picture {
+        title: "Single reads of a block".to_owned(),
+        x: "share of reads (%)".to_owned(),
+        y: "latency (us)".to_owned(),
+        series: vec![("reads".to_owned(), (0..=100).map(point).collect())],
+    };
+    let (low, high) = stats::median_interval(&rest);
+    let shifted = |by: f64| Value::Times(times.iter().map(|time| time + by).collect());
+    let method = "Chen, Lee and Zhang, HPCA 2011, section 4.1; Cai et al., DATE 2012";
+    known.array = times.clone();
+    known.fixed = Some(fixed);
+    let between = Some((shifted(fixed - high - transfer), shifted(fixed - low)));
+    findings.found(READ, shifted(0.0), between, evidence, (method, Some(picture)));
+    findings.found(
+        FIXED,
+        Value::Time(fixed),
+        Some((Value::Time(low), Value::Time(high))),
+        format!("what of a single read is left without {} of array and command", Value::Time(middle - fixed)),
+        (method, None),
+    );
+    Ok(())
+}
