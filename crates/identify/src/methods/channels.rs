@@ -5,17 +5,20 @@
 //! delay between the two). That the block is small keeps the link, which all share, out of it.
 
 use super::Known;
-use super::meeting::Spot;
-use super::reads::{SMALL, settled};
+use super::meeting::{self, Spot};
 use crate::finding::{Findings, Picture, Value};
 use crate::probe::{Ask, Ended, Probe};
 use crate::stats::{self, Split};
 
 /// When the block comes: after this share of what the page takes longer than a block.
 const WITHIN: f64 = 0.1;
+/// The latest that it may come, as a share of what the page may be on the bus.
+const LATE_MOST: f64 = 0.9;
 
 const CHANNELS: (&str, &str) = ("geometry.channels", "channels");
 const BUS: (&str, &str) = ("bus.rate", "rate of a channel's bus, of user data");
+const LINK: (&str, &str) = ("link.bandwidth", "rate of the link, of user data that is read");
+const METHOD: &str = "Chen, Lee and Zhang, HPCA 2011, section 4.3";
 
 /// Reads of a die.
 struct Reader {
@@ -25,6 +28,27 @@ struct Reader {
     block: Spot,
 }
 
+/// How long pairs of dies take, in us.
+struct Pairs {
+    /// What a page takes longer than a block: on the bus and on the link.
+    size: f64,
+    /// One command behind another in the front end.
+    behind: f64,
+    /// By how much two pages are longer than one, if they would end together, by die and die.
+    pages: Vec<Vec<f64>>,
+    /// What a block waits for a page, by die and die.
+    waits: Vec<Vec<f64>>,
+}
+
+impl Pairs {
+    /// The pairs of dies of which `which` is true.
+    fn of(matrix: &[Vec<f64>], which: impl Fn(usize, usize) -> bool) -> Vec<f64> {
+        let count = matrix.len();
+        let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+        pairs.filter(|(a, b)| which(*a, *b)).map(|(a, b)| matrix[a][b]).collect()
+    }
+}
+
 pub(super) fn find(
     probe: &mut Probe<'_>,
     known: &mut Known,
@@ -32,44 +56,31 @@ pub(super) fn find(
 ) -> Result<(), Ended> {
     let Some(page) = known.page.filter(|_| !known.dies.is_empty()) else {
         let because = "it is not known which addresses are of one die, and of one page";
-        findings.cannot(CHANNELS, because.to_owned());
-        findings.cannot(BUS, because.to_owned());
+        findings.cannot_any(&[CHANNELS, BUS, LINK], because);
         return Ok(());
     };
-    let mut readers = Vec::new();
-    let block = probe.block_bytes();
-    for die in &known.dies {
-        let offset = die.spot().offset / page * page;
-        let page = Spot::at(probe, offset, page)?;
-        readers.push(Reader { page, block: Spot { bytes: block, alone: settled(probe, offset, block)?, offset } });
-    }
-    let size = stats::median(&readers.iter().map(|it| it.page.alone - it.block.alone).collect::<Vec<_>>());
-    let count = readers.len();
-    let mut waits = vec![vec![0.0; count]; count];
-    let mut all = Vec::new();
-    for a in 0..count {
-        for b in a + 1..count {
-            let wait = waited(probe, &readers[a], &readers[b], size)?;
-            (waits[a][b], waits[b][a]) = (wait, wait);
-            all.push(wait);
-        }
-    }
-    let shared = groups(&waits, &all, size);
-    let (groups, wait) = match shared {
-        Ok(found) => found,
+    let pairs = match meet_all(probe, known, page)? {
+        Ok(pairs) => pairs,
         Err(because) => {
-            findings.cannot(CHANNELS, because.clone());
-            findings.cannot(BUS, because);
-            return Ok(());
+            findings.cannot_any(&[CHANNELS, LINK], &because);
+            return bus(probe, known, findings, page);
         }
     };
-    let channels = groups.iter().max().map_or(0, |last| last + 1);
-    let met = all.iter().filter(|it| **it > wait.threshold).count();
+    let all = Pairs::of(&pairs.waits, |_, _| true);
+    let (groups, split) = match groups(&pairs.waits, &all, pairs.size) {
+        Ok(found) => found,
+        Err(because) => {
+            findings.cannot_any(&[CHANNELS, LINK], &because);
+            return bus(probe, known, findings, page);
+        }
+    };
+    let channels = groups.iter().max().map_or(1, |last| last + 1);
     let evidence = format!(
-        "in {met} of {} pairs of dies a block waits {} for a page of the other, in the others {}",
+        "in {} of {} pairs of dies a block waits {} for a page of the other, in the others {}",
+        all.iter().filter(|it| **it > split.threshold).count(),
         all.len(),
-        Value::Time(wait.high),
-        Value::Time(wait.low.max(0.0)),
+        Value::Time(split.high.max(0.0)),
+        Value::Time(split.low.max(0.0)),
     );
     let point = |n: u32| (f64::from(n), stats::quantile(&all, f64::from(n) / 100.0));
     let picture = Picture {
@@ -78,47 +89,157 @@ pub(super) fn find(
         y: "wait (us)".to_owned(),
         series: vec![("pairs of dies".to_owned(), (0..=100).map(point).collect())],
     };
-    let method = "Chen, Lee and Zhang, HPCA 2011, section 4.3";
-    findings.found(CHANNELS, Value::Count(channels as u64), None, evidence, (method, Some(picture)));
+    let value = Value::Count(channels as u64);
+    findings.found(CHANNELS, value, None, evidence, (METHOD, Some(picture)));
     known.channels = groups;
-    if met == 0 {
-        let because = "no two dies share a channel; what a page takes longer than a block is time on \
-                       the bus and on the link";
-        findings.cannot(BUS, because.to_owned());
-        return Ok(());
-    }
-    let met: Vec<f64> = all.iter().copied().filter(|it| *it > wait.threshold).collect();
-    let time = |wait: f64| wait + WITHIN * size;
-    let rate = |us: f64| (page - block) as f64 / us * 1e6;
-    let (low, high) = stats::median_interval(&met);
-    known.transfer = Some(time(stats::median(&met)));
-    findings.found(
-        BUS,
-        Value::Rate(rate(time(stats::median(&met)))),
-        Some((Value::Rate(rate(time(high))), Value::Rate(rate(time(low))))),
-        format!("the rest of a page of {} keeps a bus for {}", Value::Bytes(page), Value::Time(time(stats::median(&met)))),
-        (method, None),
-    );
+    bus(probe, known, findings, page)?;
+    link(known, findings, (page, &pairs));
     Ok(())
 }
 
-/// How much longer than alone a block of one die takes that comes while a page of the other is read;
-/// the longer of the two ways, since a front end can keep one of them from being so.
-fn waited(probe: &mut Probe<'_>, a: &Reader, b: &Reader, size: f64) -> Result<f64, Ended> {
-    let one = one_way(probe, a, b, size)?;
-    let other = one_way(probe, b, a, size)?;
-    Ok(one.max(other))
+/// Reads pages and blocks of all pairs of dies; or why that tells nothing.
+fn meet_all(
+    probe: &mut Probe<'_>,
+    known: &Known,
+    page: u64,
+) -> Result<Result<Pairs, String>, Ended> {
+    let block = probe.block_bytes();
+    let mut readers = Vec::new();
+    for die in &known.dies {
+        let offset = die.spot().offset / page * page;
+        let block = Spot::at(probe, offset, block)?;
+        readers.push(Reader { page: Spot::at(probe, offset, page)?, block });
+    }
+    let longer: Vec<f64> = readers.iter().map(|it| it.page.alone - it.block.alone).collect();
+    let size = stats::median(&longer);
+    let behind = known.meeting.map_or(0.0, |meeting| meeting.behind);
+    let count = readers.len();
+    let mut pages = vec![vec![0.0; count]; count];
+    let mut waits = pages.clone();
+    for a in 0..count {
+        for b in a + 1..count {
+            pages[a][b] = meeting::beyond(probe, readers[a].page, readers[b].page)?;
+        }
+    }
+    // Pages of two channels share the link, at least; what is left of the size is the bus.
+    let link = stats::quantile(&Pairs::of(&pages, |_, _| true), 0.1);
+    for a in 0..count {
+        for b in a + 1..count {
+            let (a_reader, b_reader) = (&readers[a], &readers[b]);
+            let Some(wait) = waited(probe, (a_reader, b_reader), (size, behind), size - link)?
+            else {
+                return Ok(Err(format!(
+                    "the front end takes a command every {}, too seldom for two reads to be on a bus \
+                     for the {} of a page",
+                    Value::Time(behind),
+                    Value::Time(size - link)
+                )));
+            };
+            (waits[a][b], waits[b][a]) = (wait, wait);
+        }
+    }
+    Ok(Ok(Pairs { size, behind, pages, waits }))
 }
 
-fn one_way(probe: &mut Probe<'_>, page: &Reader, block: &Reader, size: f64) -> Result<f64, Ended> {
-    let after = page.page.alone - size - block.block.alone + WITHIN * size;
-    let page = Ask::read(page.page.offset, page.page.bytes);
-    let other = Ask::read(block.block.offset, block.block.bytes);
-    let taken = match after >= 0.0 {
-        true => probe.one_after_another(&[page, other], &[after])?[1],
-        false => probe.one_after_another(&[other, page], &[-after])?[0],
-    };
-    Ok(taken.latency() - block.block.alone)
+/// What a bus carries: of two pages of one die the second waits until the first one has left, which is
+/// one time on the bus more than with blocks.
+fn bus(
+    probe: &mut Probe<'_>,
+    known: &mut Known,
+    findings: &mut Findings,
+    page: u64,
+) -> Result<(), Ended> {
+    let transfers = of_one_die(probe, known, page)?;
+    let (low, high) = stats::median_interval(&transfers);
+    let middle = stats::median(&transfers);
+    if low <= 0.0 {
+        findings.cannot(BUS, "pages of a die take no longer than blocks".to_owned());
+        return Ok(());
+    }
+    known.transfer = Some(middle);
+    let evidence = format!(
+        "of two pages of a die the second waits {} longer than of two blocks ({} pairs)",
+        Value::Time(middle),
+        transfers.len()
+    );
+    let between = Some((rate(page, high), rate(page, low)));
+    findings.found(BUS, rate(page, middle), between, evidence, (METHOD, None));
+    Ok(())
+}
+
+/// What the link carries: two pages of different channels end one time on the link apart.
+fn link(known: &mut Known, findings: &mut Findings, (page, pairs): (u64, &Pairs)) {
+    let apart = |a: usize, b: usize| known.channels[a] != known.channels[b];
+    let ends = Pairs::of(&pairs.pages, apart);
+    let (low, high) = stats::median_interval(&ends);
+    let middle = stats::median(&ends);
+    if ends.is_empty() {
+        findings.cannot(LINK, "all dies share a bus, which comes before the link".to_owned());
+    } else if middle <= 1.05 * pairs.behind {
+        let because = format!(
+            "the front end takes a command every {}, and a page is on the link for no longer",
+            Value::Time(pairs.behind)
+        );
+        findings.cannot(LINK, because);
+    } else {
+        known.link = Some(middle);
+        let evidence = format!(
+            "two pages of different channels end {} apart ({} pairs)",
+            Value::Time(middle),
+            ends.len()
+        );
+        let between = Some((rate(page, high), rate(page, low)));
+        findings.found(LINK, rate(page, middle), between, evidence, (METHOD, None));
+    }
+}
+
+/// The rate at which `bytes` take so many us.
+fn rate(bytes: u64, us: f64) -> Value {
+    Value::Rate(bytes as f64 / us * 1e6)
+}
+
+/// What pages take longer than blocks on the bus: of two reads of a die the second one waits for the
+/// first to have left.
+fn of_one_die(probe: &mut Probe<'_>, known: &Known, page: u64) -> Result<Vec<f64>, Ended> {
+    let mut all = Vec::new();
+    for die in &known.dies {
+        for pair in die.members.windows(2) {
+            let (a, b) = (pair[0], pair[1]);
+            let blocks = meeting::beyond(probe, a, b)?;
+            let a = Spot::at(probe, a.offset / page * page, page)?;
+            let b = Spot::at(probe, b.offset / page * page, page)?;
+            let rest = a.bytes - probe.block_bytes();
+            let longer = meeting::beyond(probe, a, b)? - blocks;
+            all.push(longer * page as f64 / rest as f64);
+        }
+    }
+    Ok(all)
+}
+
+/// How much longer than alone a block of one die takes that comes while a page of the other is read;
+/// `None` if the front end does not let it come before the page may have left the bus, which it keeps
+/// for at least `bus`.
+fn waited(
+    probe: &mut Probe<'_>,
+    (a, b): (&Reader, &Reader),
+    (size, behind): (f64, f64),
+    bus: f64,
+) -> Result<Option<f64>, Ended> {
+    for (page, block) in [(a, b), (b, a)] {
+        let after = page.page.alone - size - block.block.alone + WITHIN * size;
+        let late = (behind - after.abs()).max(0.0);
+        if late > 0.0 && WITHIN * size + late > LATE_MOST * bus {
+            continue;
+        }
+        let page = Ask::read(page.page.offset, page.page.bytes);
+        let other = Ask::read(block.block.offset, block.block.bytes);
+        let taken = match after >= 0.0 {
+            true => probe.one_after_another(&[page, other], &[after])?[1].latency() - late,
+            false => probe.one_after_another(&[other, page], &[-after])?[0].latency(),
+        };
+        return Ok(Some(taken - block.block.alone));
+    }
+    Ok(None)
 }
 
 /// Index of each die's group, and how waits split; or why there are no groups.
@@ -157,6 +278,5 @@ fn groups(waits: &[Vec<f64>], all: &[f64], size: f64) -> Result<(Vec<usize>, Spl
             firsts.len()
         ));
     }
-    let _ = SMALL;
     Ok((group_of, split))
 }

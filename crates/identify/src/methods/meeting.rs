@@ -42,6 +42,9 @@ pub(super) struct Meeting {
     pub(super) apart: f64,
     /// What reads that meet take longer.
     pub(super) together: f64,
+    /// How much later than alone the second of two reads ends that are asked at once and do not meet:
+    /// one command behind the other in the front end.
+    pub(super) behind: f64,
 }
 
 impl Meeting {
@@ -65,7 +68,7 @@ pub(super) fn find(
     findings: &mut Findings,
 ) -> Result<(), Ended> {
     let block = probe.block_bytes();
-    let (mut controls, mut pairs) = (Vec::new(), Vec::new());
+    let (mut controls, mut pairs, mut behind) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..CONTROLS {
         let offset = probe.anywhere(SMALL, SMALL);
         let a = Spot::at(probe, offset, block)?;
@@ -77,6 +80,8 @@ pub(super) fn find(
         let a = Spot::at(probe, a, block)?;
         let b = Spot::at(probe, b, block)?;
         pairs.push(beyond(probe, a, b)?);
+        let asks = [Ask::read(a.offset, a.bytes), Ask::read(b.offset, b.bytes)];
+        behind.push(probe.together(&asks)?[1].latency() - b.alone);
     }
     let all: Vec<f64> = controls.iter().chain(&pairs).copied().collect();
     let split = stats::split(&all).filter(Split::is_real);
@@ -113,7 +118,10 @@ pub(super) fn find(
     }
     let low: Vec<f64> = pairs.iter().copied().filter(|it| *it <= split.threshold).collect();
     let (apart, together) = (stats::median(&low), stats::median(&controls));
-    known.meeting = Some(Meeting { threshold: split.threshold, apart, together });
+    let apart_only = pairs.iter().zip(&behind).filter(|(it, _)| **it <= split.threshold);
+    let behind: Vec<f64> = apart_only.map(|(_, behind)| *behind).collect();
+    let behind = stats::median(&behind).max(0.0);
+    known.meeting = Some(Meeting { threshold: split.threshold, apart, together, behind });
     let met = PAIRS - low.len();
     let evidence = format!(
         "{met} of {PAIRS} pairs of random addresses and {seen} of {CONTROLS} of one page take {} \

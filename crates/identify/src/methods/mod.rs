@@ -35,7 +35,9 @@ struct Known {
     page: Option<u64>,
     /// Index of each die's channel.
     channels: Vec<usize>,
-    /// What a page less a block takes on a channel's bus, in us.
+    /// What a page takes on the link, in us.
+    link: Option<f64>,
+    /// What a page takes on a channel's bus, in us.
     transfer: Option<f64>,
     /// What the array takes for each type of page, in us.
     array: Vec<f64>,
@@ -89,6 +91,11 @@ impl Findings {
     ) {
         let outcome = Outcome::Found { value, between };
         self.findings.push(Finding { key, what, outcome, evidence, method, picture });
+    }
+
+    /// Adds parameters that cannot be told, for one reason.
+    fn cannot_any(&mut self, all: &[(&'static str, &'static str)], because: &str) {
+        all.iter().for_each(|what| self.cannot(*what, because.to_owned()));
     }
 
     /// Adds a parameter that cannot be told.

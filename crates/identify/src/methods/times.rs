@@ -34,7 +34,7 @@ pub(super) fn find(
     }
     let block = probe.block_bytes();
     let transfer = known.page.zip(known.transfer);
-    let transfer = transfer.map_or(0.0, |(page, us)| us * block as f64 / (page - block) as f64);
+    let transfer = transfer.map_or(0.0, |(page, us)| us * block as f64 / page as f64);
     let mut rest = Vec::new();
     for die in &known.dies {
         for pair in die.members.windows(2).take(PAIRS) {

@@ -1,0 +1,134 @@
+//! The truth about a drive, what of it can be known from outside, and how a finding is judged.
+
+use mynah_identify::{Findings, Outcome, Value};
+use mynah_model::config::{CellType, Config};
+
+/// A parameter as the drive file has it.
+pub struct Truth {
+    /// As findings call it.
+    pub key: &'static str,
+    /// What the drive file says.
+    pub value: Value,
+    /// Why it cannot be known from outside, if so.
+    pub hidden: Option<&'static str>,
+}
+
+/// How a finding is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A whole number that is exact, or another within 5 %.
+    Right,
+    /// Not a whole number, within 10 %.
+    Near,
+    /// It was not determined, and could have been.
+    Missed,
+    /// It was not determined, and could not have been.
+    Hidden,
+    /// It is something else.
+    Wrong,
+}
+
+/// All that findings are judged by.
+pub fn truths(config: &Config, destroys: bool) -> Vec<Truth> {
+    let mut all = structure(config);
+    all.extend(timing(config));
+    let _ = destroys;
+    all
+}
+
+fn structure(config: &Config) -> Vec<Truth> {
+    let g = config.geometry;
+    let truth = |key, value, hidden| Truth { key, value, hidden };
+    let joined = config.scheduler.multi_plane && g.planes_per_die > 1;
+    let planes = (!joined).then_some("reads of several planes are not joined, or there is one");
+    vec![
+        truth("dies", Value::Count(u64::from(g.dies())), None),
+        truth("geometry.channels", Value::Count(u64::from(g.channels)), slow_front(config)),
+        truth("geometry.page_size", Value::Bytes(u64::from(g.page_bytes)), None),
+        truth("geometry.planes_per_die", Value::Count(u64::from(g.planes_per_die)), planes),
+    ]
+}
+
+/// Two reads are never on a bus at once if one core of the front end takes longer for a command than a
+/// page is on the bus.
+fn slow_front(config: &Config) -> Option<&'static str> {
+    let page = f64::from(config.geometry.page_bytes) / bus_rate(config) * 1e6;
+    let core = config.firmware.read.as_ps() as f64 * 1e-6;
+    let one = config.firmware.cores == 1;
+    (one && core > page).then_some("the front end takes longer for a command than a page is on the bus")
+}
+
+/// Bytes of user data that a bus carries in a second.
+fn bus_rate(config: &Config) -> f64 {
+    let g = config.geometry;
+    let spare = f64::from(g.page_spare_bytes) / f64::from(g.page_bytes);
+    let raw = f64::from(config.bus.rate_mts) * 1e6 * f64::from(config.bus.width_bytes);
+    if config.bus.transfer_spare { raw / (1.0 + spare) } else { raw }
+}
+
+fn timing(config: &Config) -> Vec<Truth> {
+    let truth = |key, value, hidden| Truth { key, value, hidden };
+    let cell = config.flash.cell;
+    let reads = config.flash.read.in_order();
+    let mut reads: Vec<f64> = match cell {
+        CellType::Mlc => vec![reads[0], reads[2]],
+        _ => reads[..cell.bits() as usize].to_vec(),
+    }
+    .iter()
+    .map(|read| (*read + config.flash.read_ready_delay).as_ps() as f64 * 1e-6)
+    .collect();
+    reads.sort_by(f64::total_cmp);
+    reads.dedup_by(|a, b| (*a - *b).abs() < 0.005 * *b);
+    vec![
+        truth("flash.read", Value::Times(reads), None),
+        truth("bus.rate", Value::Rate(bus_rate(config)), None),
+        truth("link.bandwidth", Value::Rate(link_rate(config)), hidden_link(config)),
+    ]
+}
+
+/// Bytes of user data that the link carries in a second.
+fn link_rate(config: &Config) -> f64 {
+    if let Some(ethernet) = &config.ethernet {
+        // Preamble, header, check and gap of Ethernet, IPv4, UDP, BTH and ICRC (IEEE 802.3; IBTA A17).
+        let packet = f64::from(ethernet.mtu_bytes) + 38.0 + 20.0 + 8.0 + 12.0 + 4.0;
+        return ethernet.rate_bits_per_s as f64 / 8.0 * f64::from(ethernet.mtu_bytes) / packet;
+    }
+    let payload = f64::from(config.link.max_payload_bytes);
+    let packet = payload + f64::from(config.link.packet_overhead_bytes);
+    config.link.bytes_per_s as f64 * payload / packet
+}
+
+fn hidden_link(config: &Config) -> Option<&'static str> {
+    let page = f64::from(config.geometry.page_bytes) / link_rate(config) * 1e6;
+    let core = config.firmware.read.as_ps() as f64 * 1e-6;
+    let slow = config.firmware.cores == 1 && core > page;
+    if slow {
+        return Some("the front end takes longer for a command than a page is on the link");
+    }
+    slow_front(config).or((config.geometry.channels == 1).then_some("all dies share a bus"))
+}
+
+/// Judges what was found of one parameter.
+pub fn judge(truth: &Truth, findings: &Findings) -> Verdict {
+    let finding = findings.get(truth.key);
+    let found = match finding.map(|finding| &finding.outcome) {
+        Some(Outcome::Found { value, .. }) => value,
+        _ if truth.hidden.is_some() => return Verdict::Hidden,
+        _ => return Verdict::Missed,
+    };
+    let off = match (found, &truth.value) {
+        (Value::Time(a), Value::Time(b))
+        | (Value::Rate(a), Value::Rate(b))
+        | (Value::Share(a), Value::Share(b)) => (a / b - 1.0).abs(),
+        (Value::Times(a), Value::Times(b)) if a.len() == b.len() => {
+            a.iter().zip(b).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max)
+        }
+        (a, b) if a == b => 0.0,
+        _ => return Verdict::Wrong,
+    };
+    match off {
+        off if off <= 0.05 => Verdict::Right,
+        off if off <= 0.10 => Verdict::Near,
+        _ => Verdict::Wrong,
+    }
+}
