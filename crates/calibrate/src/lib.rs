@@ -11,7 +11,6 @@ pub mod forward;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod inverse;
-mod page;
 mod text;
 
 use mynah_drive_file::DriveError;

@@ -9,6 +9,7 @@ mod doctor;
 mod drives;
 mod flow;
 mod guest;
+mod identify;
 mod kv;
 mod nvme;
 mod profile;
@@ -27,6 +28,7 @@ pub(crate) use doctor::Doctor;
 pub(crate) use drives::{DriveCheck, Drives};
 pub(crate) use flow::{FlowArgs, LoadArgs};
 pub(crate) use guest::Guest;
+pub(crate) use identify::Identify;
 pub(crate) use kv::{
     Kv, KvDelete, KvExport, KvGet, KvImport, KvKey, KvList, KvPut, KvStat, KvVerb,
 };
@@ -148,6 +150,15 @@ pub(crate) enum Verb {
         after_long_help = calibrate::EXAMPLES
     )]
     Calibrate(Box<Calibrate>),
+    /// Find out what drive this is, from the times of its answers
+    ///
+    /// Page, dies, planes, channels, array times, buses, link and more: each with what it rests on, or
+    /// why it cannot be told; as a table, a page with pictures, and a drive file.
+    #[command(
+        after_help = "More with --help: examples, how it finds out, exit codes.",
+        after_long_help = identify::EXAMPLES
+    )]
+    Identify(Box<Identify>),
     /// Serve a drive, compare it with its simulation, and explain both, on a page
     Demo(Demo),
     /// List or remove the prepared drives that are kept for the next run
@@ -212,6 +223,7 @@ impl Verb {
             | Verb::Bench(_)
             | Verb::Kv(_)
             | Verb::Nvme(_)
+            | Verb::Identify(_)
             | Verb::Doctor(_)
             | Verb::Profile { .. }
             | Verb::Cache(_)

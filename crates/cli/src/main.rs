@@ -14,6 +14,7 @@ mod fio_words;
 mod guest;
 mod help;
 mod hgrm;
+mod identify;
 mod key;
 mod kv;
 mod machine;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
             None => profile::attach::run(&attach),
         },
         Verb::Calibrate(args) => return calibrate::run(&args).unwrap_or_else(Failure::report),
+        Verb::Identify(args) => return identify::run(&args).unwrap_or_else(Failure::report),
         Verb::Drives { what } => drives::run(what),
         Verb::Cache(args) => cache::run(&args),
         Verb::Completions { shell } => shell::completions(shell),

@@ -410,6 +410,47 @@ impl Drop for SearchBar {
     }
 }
 
+/// Shows which share of something is done, if there is a terminal to show it on.
+pub(crate) struct ShareBar {
+    bar: Option<ProgressBar>,
+}
+
+impl ShareBar {
+    pub(crate) fn new(quiet: bool) -> ShareBar {
+        RUNNING.store(true, Ordering::Relaxed);
+        let shown = !quiet && std::io::stderr().is_terminal();
+        let bar = shown.then(|| {
+            let bar = ProgressBar::new(FULL);
+            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %{left}"));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        ShareBar { bar }
+    }
+
+    /// What is being done, and which share of the whole is.
+    pub(crate) fn step(&self, what: &str, share: f64) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            bar.set_position((share * FULL as f64) as u64);
+        }
+    }
+}
+
+impl Drop for ShareBar {
+    fn drop(&mut self) {
+        RUNNING.store(false, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Whether somebody wants an end.
+pub(crate) fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
 /// A style, whose `{left}` is the time that is left, once there is an estimate.
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);

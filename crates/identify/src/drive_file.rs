@@ -1,4 +1,187 @@
-//! What was found, as a drive file.
-use crate::finding::Findings;
-/// The drive file.
-pub fn drive_file(_: &Findings) -> String { String::new() }
+//! What was found, as a drive file whose every number says what it rests on.
+
+use crate::finding::{Findings, Outcome, Value};
+use std::fmt::Write;
+
+/// What a drive file needs and was not found is what is usual, and says so.
+struct Lines<'a> {
+    findings: &'a Findings,
+    text: String,
+    sources: String,
+}
+
+impl Lines<'_> {
+    fn section(&mut self, name: &str) {
+        let _ = writeln!(self.text, "\n[{name}]");
+    }
+
+    /// A key with a value, and where that comes from.
+    fn put(&mut self, key: &str, value: &str, source: &str) {
+        let (_, own) = key.rsplit_once('.').unwrap_or(("", key));
+        let _ = writeln!(self.text, "{own} = {value}");
+        let source = source.replace('\\', "\\\\").replace('"', "'");
+        let _ = writeln!(self.sources, "\"{key}\" = \"{source}\"");
+    }
+
+    /// A key as it was found, or what is usual.
+    fn key(&mut self, key: &str, found: &str, show: impl Fn(&Value) -> String, usual: &str) {
+        let (value, source) = self.findings.said(found, show, usual);
+        self.put(key, &value, &source);
+    }
+}
+
+impl Findings {
+    /// A parameter's value and where it comes from.
+    fn said(&self, key: &str, show: impl Fn(&Value) -> String, usual: &str) -> (String, String) {
+        match self.get(key).map(|finding| (&finding.outcome, &finding.evidence)) {
+            Some((Outcome::Found { value, .. }, evidence)) => {
+                (show(value), format!("mynah identify: {evidence}"))
+            }
+            Some((Outcome::NotDetermined { because }, _)) => {
+                (usual.to_owned(), format!("estimate: usual; not determined, because {because}"))
+            }
+            None => (usual.to_owned(), "estimate: usual; it was not asked".to_owned()),
+        }
+    }
+
+    fn count(&self, key: &str) -> Option<u64> {
+        match self.get(key)?.value()? {
+            Value::Count(count) | Value::Bytes(count) => Some(*count),
+            _ => None,
+        }
+    }
+}
+
+/// Time in us as drive files write it.
+fn us(us: f64) -> String {
+    format!("\"{us:.2}us\"")
+}
+
+fn bytes(value: &Value) -> String {
+    match value {
+        Value::Bytes(bytes) => format!("\"{bytes}B\""),
+        other => other.to_string(),
+    }
+}
+
+/// A drive file called `name`, of a drive with so many bytes. It can be simulated as it is; what was
+/// not determined in it is an estimate, which its source says.
+pub fn drive_file(findings: &Findings, name: &str, capacity: u64) -> String {
+    let head = format!(
+        "# What mynah identify found of {name}. What it could not determine is an estimate, and says so\n\
+         # in [sources].\n\nschema = \"mynah.drive/1\"\nname = \"{name}\"\n\
+         description = \"A drive as mynah identify found it.\"\n"
+    );
+    let mut lines = Lines { findings, text: head, sources: String::new() };
+    let usual = "7%";
+    let show = |value: &Value| match value {
+        Value::Share(share) => format!("\"{:.2}%\"", share * 100.0),
+        other => other.to_string(),
+    };
+    lines.key("over_provisioning", "over_provisioning", show, &format!("\"{usual}\""));
+    geometry(&mut lines, capacity);
+    flash(&mut lines);
+    around(&mut lines);
+    format!("{}\n[sources]\n{}", lines.text, lines.sources)
+}
+
+fn geometry(lines: &mut Lines<'_>, capacity: u64) {
+    let findings = lines.findings;
+    let dies = findings.count("dies");
+    let channels = findings.count("geometry.channels");
+    let planes = findings.count("geometry.planes_per_die").unwrap_or(1);
+    let page = findings.count("geometry.page_size").unwrap_or(16 << 10);
+    let (channels, ways, source) = match (channels, dies) {
+        (Some(channels), Some(dies)) if dies % channels == 0 => {
+            let source = format!("mynah identify: {dies} dies on {channels} channels");
+            (channels, dies / channels, source)
+        }
+        (_, Some(dies)) => {
+            (dies, 1, "estimate: not determined which dies share a channel".to_owned())
+        }
+        _ => (8, 4, "estimate: usual; not determined".to_owned()),
+    };
+    lines.section("geometry");
+    lines.key("geometry.channels", "geometry.channels", ToString::to_string, &channels.to_string());
+    lines.put("geometry.chips_per_channel", &ways.to_string(), &source);
+    let dies = "estimate: whether dies share a chip cannot be seen from outside";
+    lines.put("geometry.dies_per_chip", "1", dies);
+    lines.key("geometry.planes_per_die", "geometry.planes_per_die", ToString::to_string, "1");
+    const PAGES: u64 = 256;
+    let row = channels * ways * planes * page * PAGES;
+    let spare = match findings.get("over_provisioning").and_then(|it| it.value()) {
+        Some(Value::Share(share)) => *share,
+        _ => 0.07,
+    };
+    let blocks = ((capacity as f64 / (1.0 - spare) / row as f64).ceil() as u64).max(8);
+    let source = "estimate: so many as give the capacity with the over-provisioning";
+    lines.put("geometry.blocks_per_plane", &blocks.to_string(), source);
+    let source = "estimate: the size of a block was not asked for";
+    lines.put("geometry.pages_per_block", &PAGES.to_string(), source);
+    lines.key("geometry.page_size", "geometry.page_size", bytes, "\"16KiB\"");
+}
+
+fn flash(lines: &mut Lines<'_>) {
+    const TYPES: [&str; 5] = ["lsb", "csb", "msb", "fourth", "fifth"];
+    let reads = match lines.findings.get("flash.read").and_then(|it| it.value()) {
+        Some(Value::Times(times)) => times.clone(),
+        _ => vec![],
+    };
+    let cell = match reads.len() {
+        2 => "mlc",
+        4 => "qlc",
+        5 => "plc",
+        _ => "tlc",
+    };
+    lines.section("flash");
+    let source = match reads.len() {
+        2..=5 => format!("mynah identify: reads come in {} levels", reads.len()),
+        _ => "estimate: reads do not tell types of pages apart".to_owned(),
+    };
+    lines.put("flash.cell", &format!("\"{cell}\""), &source);
+    let show = |value: &Value| match value {
+        Value::Times(times) if (2..=5).contains(&times.len()) => {
+            let two = ["lsb", "msb"];
+            let names = if times.len() == 2 { &two[..] } else { &TYPES[..] };
+            let each = names.iter().zip(times).map(|(name, time)| format!("{name} = {}", us(*time)));
+            format!("{{ {} }}", each.collect::<Vec<_>>().join(", "))
+        }
+        Value::Times(times) => us(times.iter().sum::<f64>() / times.len().max(1) as f64),
+        other => other.to_string(),
+    };
+    lines.key("flash.read", "flash.read", show, "\"60us\"");
+    let time = |value: &Value| match value {
+        Value::Time(time) => us(*time),
+        other => other.to_string(),
+    };
+    lines.key("flash.program", "flash.program", time, "\"600us\"");
+    lines.key("flash.erase", "flash.erase", time, "\"5ms\"");
+}
+
+fn around(lines: &mut Lines<'_>) {
+    let rate = |value: &Value| match value {
+        // One byte a transfer.
+        Value::Rate(rate) => format!("\"{:.0}MT/s\"", rate / 1e6),
+        other => other.to_string(),
+    };
+    lines.section("bus");
+    lines.key("bus.rate", "bus.rate", rate, "\"1200MT/s\"");
+    lines.section("link");
+    let rate = |value: &Value| match value {
+        Value::Rate(rate) => format!("\"{:.0}MB/s\"", rate / 1e6),
+        other => other.to_string(),
+    };
+    lines.key("link.bandwidth", "link.bandwidth", rate, "\"3.5GB/s\"");
+    lines.put("link.packet_overhead", "\"0B\"", "estimate: the rate of the link is that of user data");
+    lines.section("firmware");
+    lines.key("firmware.cores", "firmware.cores", ToString::to_string, "32");
+    let time = |value: &Value| match value {
+        Value::Time(time) => us(*time),
+        other => other.to_string(),
+    };
+    lines.key("firmware.read", "firmware.read", time, "\"8us\"");
+    if let Some(Value::Bytes(_)) = lines.findings.get("cache.size").and_then(|it| it.value()) {
+        lines.section("cache");
+        lines.key("cache.size", "cache.size", bytes, "\"0B\"");
+    }
+}

@@ -7,4 +7,5 @@ pub mod capture;
 pub mod comparison;
 pub mod html;
 pub mod page;
+pub mod sheet;
 pub mod summary;

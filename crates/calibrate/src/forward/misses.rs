@@ -116,7 +116,7 @@ pub(super) fn of(fits: &[SizeFit], curve: &spline::Curve) -> Misses {
 impl Misses {
     /// What is to be said of the stage `name`, measured at `all` sizes, and the sizes in order.
     pub(super) fn warning(&self, name: &str, all: usize) -> Option<String> {
-        use crate::page::signed;
+        use mynah_report::sheet::signed;
         use mynah_result::figures::duration;
         let mut text = match &self.sizes[..] {
             [] => String::new(),

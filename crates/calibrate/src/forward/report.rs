@@ -1,7 +1,7 @@
 //! What came of stages that were fitted: for a terminal, and as a page of pictures.
 
 use super::{SizeFit, StageFit, StageFits};
-use crate::page;
+use mynah_report::sheet as page;
 use mynah_report::html::lines::{Chart, Line};
 use mynah_result::figures::{bytes, duration};
 use std::fmt::{Result, Write};
@@ -146,7 +146,7 @@ impl StageFits {
     fn document(&self, out: &mut String) -> Result {
         let inputs: Vec<&str> = self.inputs.iter().map(|input| input.file.as_str()).collect();
         let lead = format!("measured: {} · drive [{}]", inputs.join(", "), self.drive_hash);
-        page::begin(out, &format!("Stages of {}", self.drive), &lead)?;
+        page::begin(out, &format!("Stages of {}", self.drive), "calibration", &lead)?;
         for warning in &self.warnings {
             page::alarm(out, "Warning", warning)?;
         }

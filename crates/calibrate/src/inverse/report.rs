@@ -2,7 +2,7 @@
 //! pictures.
 
 use super::{Combination, FigureFit, Fitted, ParameterFit, TargetFit};
-use crate::page;
+use mynah_report::sheet as page;
 use mynah_report::html::lines::{Chart, Line};
 use mynah_result::figures::{count, duration};
 use std::fmt::{Result, Write};
@@ -164,7 +164,7 @@ impl Fitted {
             inputs.join(", "),
             self.drive_hash
         );
-        page::begin(out, &format!("{}, fitted", self.drive), &lead)?;
+        page::begin(out, &format!("{}, fitted", self.drive), "calibration", &lead)?;
         page::alarm(out, if self.holds() { "Fit" } else { "Not fitted" }, &self.verdict())?;
         for (what, text) in self.remarks() {
             page::alarm(out, what, &text)?;

@@ -3,11 +3,14 @@
 
 mod channels;
 mod dies;
+mod front_end;
 mod meeting;
 mod pages;
 mod planes;
 mod reads;
 mod times;
+mod trims;
+mod write_cache;
 
 use crate::finding::{Finding, Findings, Outcome, Picture, Value};
 use crate::probe::{Ended, Limits, Probe, Watch};
@@ -39,6 +42,8 @@ struct Known {
     link: Option<f64>,
     /// What a page takes on a channel's bus, in us.
     transfer: Option<f64>,
+    /// A piece that was trimmed, and is: offset and bytes.
+    empty: Option<(u64, u64)>,
     /// What the array takes for each type of page, in us.
     array: Vec<f64>,
     /// What a read takes beside the flash, in us.
@@ -59,13 +64,20 @@ const READING: [Method; 7] = [
     ("array times", times::find),
 ];
 
+/// Those that trim and write, in order; what a drive holds is lost.
+const WRITING: [Method; 3] = [
+    ("trims", trims::find),
+    ("front end", front_end::find),
+    ("write cache", write_cache::find),
+];
+
 /// Asks a drive everything, and says what was found. An end before everything was known is part of it.
 pub fn identify(subject: &mut dyn Subject, watch: &mut dyn Watch, plan: &Plan) -> Findings {
     let mut probe = Probe::new(subject, watch, plan.limits, plan.seed);
     let mut findings = Findings::default();
     let mut known = Known::default();
-    let methods = READING.iter();
-    let count = READING.len();
+    let methods = READING.iter().chain(WRITING.iter().filter(|_| plan.limits.written_bytes > 0));
+    let count = READING.len() + if plan.limits.written_bytes > 0 { WRITING.len() } else { 0 };
     for (index, (what, method)) in methods.enumerate() {
         probe.tell(what, index as f64 / count as f64);
         if let Err(ended) = method(&mut probe, &mut known, &mut findings) {

@@ -18,6 +18,10 @@ const SHARE_LEAST: f64 = 0.03;
 /// Reads that differ by less are of one level, beside what noise makes of them.
 const APART: f64 = 0.004;
 
+/// A read's command and address cycles, us: seven of 25 ns, then 100 ns until the array is busy and
+/// 20 ns from ready to data (ONFI 3.1, tWC, tWB, tRR).
+const COMMAND: f64 = 0.295;
+
 const READ: (&str, &str) = ("flash.read", "time in which the array reads a page (tR), by type of page");
 const FIXED: (&str, &str) = ("fixed_latency", "what a read takes beside the flash at queue depth 1");
 
@@ -51,7 +55,7 @@ pub(super) fn find(
         .into_iter()
         .filter(|(_, count)| *count as f64 >= SHARE_LEAST * known.reads.blocks.len() as f64)
         .collect();
-    let times: Vec<f64> = levels.iter().map(|(level, _)| level - fixed - transfer).collect();
+    let times: Vec<f64> = levels.iter().map(|(level, _)| level - fixed - transfer - COMMAND).collect();
     if times.iter().any(|time| *time <= 0.0) {
         let because = "two reads of a die take no longer than one".to_owned();
         findings.cannot(READ, because.clone());
@@ -81,7 +85,7 @@ pub(super) fn find(
     let method = "Chen, Lee and Zhang, HPCA 2011, section 4.1; Cai et al., DATE 2012";
     known.array = times.clone();
     known.fixed = Some(fixed);
-    let between = Some((shifted(fixed - high - transfer), shifted(fixed - low)));
+    let between = Some((shifted(fixed - high - COMMAND), shifted(fixed - low + COMMAND)));
     findings.found(READ, shifted(0.0), between, evidence, (method, Some(picture)));
     findings.found(
         FIXED,

@@ -1,7 +1,9 @@
 //! The statistics of the methods: of samples that are noisy, drift, tick and have outliers.
 
+mod knee;
 mod split;
 
+pub use knee::{Knee, first_fall, knee};
 pub use split::{Split, split};
 
 /// The median; 0 of nothing.

@@ -1,7 +1,7 @@
 //! The truth about a drive, what of it can be known from outside, and how a finding is judged.
 
 use mynah_identify::{Findings, Outcome, Value};
-use mynah_model::config::{CellType, Config};
+use mynah_model::config::{CellType, Config, MappingTable};
 
 /// A parameter as the drive file has it.
 pub struct Truth {
@@ -32,7 +32,13 @@ pub enum Verdict {
 pub fn truths(config: &Config, destroys: bool) -> Vec<Truth> {
     let mut all = structure(config);
     all.extend(timing(config));
-    let _ = destroys;
+    if destroys {
+        all.extend(writing(config));
+    }
+    // The layers of an NVMe-oF target are its front end, and have keys of their own.
+    if config.ethernet.is_some() {
+        all.retain(|truth| !truth.key.starts_with("firmware."));
+    }
     all
 }
 
@@ -108,10 +114,79 @@ fn hidden_link(config: &Config) -> Option<&'static str> {
     slow_front(config).or((config.geometry.channels == 1).then_some("all dies share a bus"))
 }
 
+fn writing(config: &Config) -> Vec<Truth> {
+    let truth = |key, value, hidden| Truth { key, value, hidden };
+    let cores = config.firmware.cores;
+    let core = config.firmware.read.as_ps() as f64 * 1e-6;
+    // A submission queue entry and its packet, which are fetched one after another; a piece of data.
+    let block = f64::from(config.link.submission_entry_bytes + config.link.packet_overhead_bytes);
+    let fetch = block / config.link.bytes_per_s as f64 * 1e6;
+    let data = 512.0 / link_rate(config) * 1e6;
+    let idle = core / f64::from(cores) <= fetch.max(data);
+    let front = idle.then_some("commands are fetched no faster than cores take them");
+    let size = config.cache.as_ref().map_or(0, |cache| cache.bytes);
+    let cache = config.cache.is_none().then_some("there is none").or(hidden_cache(config));
+    vec![
+        truth("trims", Value::Yes(true), None),
+        truth("firmware.cores", Value::Count(u64::from(cores)), front),
+        truth("firmware.read", Value::Time(core), front),
+        truth("cache.size", Value::Bytes(size), cache),
+    ]
+}
+
+/// A cache that the flash empties as fast as hosts fill it does not show.
+fn hidden_cache(config: &Config) -> Option<&'static str> {
+    const WRITE: f64 = 65536.0;
+    if matches!(config.mapping.table, MappingTable::Cached { .. }) {
+        return Some("writes wait for the cached mapping table before the cache is full");
+    }
+    if config.cache.as_ref().is_some_and(|cache| cache.bytes < 32 * 65536) {
+        return Some("it is smaller than what has to be outstanding to fill it");
+    }
+    let g = config.geometry;
+    let programs = config.flash.program.in_order();
+    let program = match config.flash.cell {
+        CellType::Slc => programs[0],
+        CellType::Mlc if config.flash.one_shot => programs[2],
+        _ if config.flash.one_shot => programs[..config.flash.cell.bits() as usize].iter().max().copied().unwrap_or_default(),
+        _ => programs[0],
+    };
+    let program = config.slc.as_ref().map_or(program, |slc| slc.program);
+    let pages = if config.flash.one_shot && config.slc.is_none() { config.flash.cell.bits() } else { 1 };
+    let page = f64::from(g.page_bytes * pages * g.planes_per_die);
+    let transfer = page / bus_rate(config);
+    let die = page / (program.as_ps() as f64 * 1e-12 + transfer);
+    let channel = (f64::from(g.dies() / g.channels) * die).min(bus_rate(config));
+    let flash = channel * f64::from(g.channels);
+    let core = config.firmware.write.as_ps() as f64 * 1e-12;
+    let front = if core > 0.0 { f64::from(config.firmware.cores) * WRITE / core } else { f64::INFINITY };
+    let host = front.min(link_rate(config));
+    (flash > 0.3 * host).then_some("the flash empties it nearly as fast as hosts can fill it")
+}
+
+/// A size is near if its interval holds it.
+fn within(value: &Value, (low, high): (&Value, &Value), truth: &Value) -> Verdict {
+    let (Value::Bytes(value), Value::Bytes(low), Value::Bytes(high), Value::Bytes(truth)) =
+        (value, low, high, truth)
+    else {
+        return Verdict::Wrong;
+    };
+    let off = (*value as f64 / *truth as f64 - 1.0).abs();
+    match (low..=high).contains(&truth) {
+        _ if off <= 0.05 => Verdict::Right,
+        _ if off <= 0.10 => Verdict::Near,
+        true => Verdict::Near,
+        false => Verdict::Wrong,
+    }
+}
+
 /// Judges what was found of one parameter.
 pub fn judge(truth: &Truth, findings: &Findings) -> Verdict {
     let finding = findings.get(truth.key);
     let found = match finding.map(|finding| &finding.outcome) {
+        Some(Outcome::Found { value, between: Some((low, high)) }) if truth.key == "cache.size" => {
+            return within(value, (low, high), &truth.value);
+        }
         Some(Outcome::Found { value, .. }) => value,
         _ if truth.hidden.is_some() => return Verdict::Hidden,
         _ => return Verdict::Missed,

@@ -1,19 +1,26 @@
-//! What the pages of fits have in common: one HTML file each, in the style of reports.
+//! Pages of tables and charts, one HTML file each, in the style of reports; and tables as text.
 
-use mynah_report::html::lines::{Chart, Line};
-use mynah_report::page;
-pub(super) use mynah_report::page::{alarm, end};
+use crate::html::lines::{Chart, Line};
+use crate::page;
+pub use crate::page::{alarm, end};
 use quick_xml::escape::escape;
 use std::fmt::{Result, Write};
 
-pub(super) fn begin(out: &mut String, title: &str, lead: &str) -> Result {
-    page::begin(out, title, "calibration", "")?;
+/// Begins a page about one thing; `kind` says in the window's title what it is.
+///
+/// # Errors
+/// Those of `out`.
+pub fn begin(out: &mut String, title: &str, kind: &str, lead: &str) -> Result {
+    page::begin(out, title, kind, "")?;
     let (title, lead) = (escape(title), escape(lead));
     writeln!(out, "<header>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n</header>")
 }
 
 /// A table with a head; the first column holds names.
-pub(super) fn table(out: &mut String, head: &[String], rows: &[Vec<String>]) -> Result {
+///
+/// # Errors
+/// Those of `out`.
+pub fn table(out: &mut String, head: &[String], rows: &[Vec<String>]) -> Result {
     writeln!(out, "<div class=\"panel\"><table><thead><tr>")?;
     for (index, cell) in head.iter().enumerate() {
         let class = if index == 0 { " class=\"left\"" } else { "" };
@@ -32,7 +39,10 @@ pub(super) fn table(out: &mut String, head: &[String], rows: &[Vec<String>]) -> 
 }
 
 /// What the lines of the charts that follow are.
-pub(super) fn legend(out: &mut String, names: &[&str]) -> Result {
+///
+/// # Errors
+/// Those of `out`.
+pub fn legend(out: &mut String, names: &[&str]) -> Result {
     writeln!(out, "<ul class=\"legend\">")?;
     for (index, name) in names.iter().enumerate() {
         let name = escape(*name);
@@ -42,18 +52,21 @@ pub(super) fn legend(out: &mut String, names: &[&str]) -> Result {
 }
 
 /// Writes a chart with its caption.
-pub(super) fn chart(out: &mut String, chart: &Chart<'_>) -> Result {
+///
+/// # Errors
+/// Those of `out`.
+pub fn chart(out: &mut String, chart: &Chart<'_>) -> Result {
     let (svg, caption) = (chart.svg(), escape(chart.title));
     writeln!(out, "<figure class=\"panel\">{svg}<figcaption>{caption}</figcaption></figure>")
 }
 
 /// Points that no line joins.
-pub(super) fn scattered(colour: usize, points: impl Iterator<Item = (f64, f64)>) -> Line {
+pub fn scattered(colour: usize, points: impl Iterator<Item = (f64, f64)>) -> Line {
     Line::new(colour, points.collect()).apart()
 }
 
 /// A table as text: columns side by side, the first to the left, others to the right.
-pub(super) fn columns(head: &[String], rows: &[Vec<String>]) -> String {
+pub fn columns(head: &[String], rows: &[Vec<String>]) -> String {
     let all = || std::iter::once(head).chain(rows.iter().map(Vec::as_slice));
     let width = |column: usize| {
         let cells = all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -76,6 +89,6 @@ pub(super) fn columns(head: &[String], rows: &[Vec<String>]) -> String {
 }
 
 /// A share with a sign: `+1.2 %`.
-pub(super) fn signed(share: f64) -> String {
+pub fn signed(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)
 }
