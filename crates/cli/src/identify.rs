@@ -18,9 +18,12 @@ const TIMES: u64 = 4;
 /// Finds out what a drive is.
 pub(crate) fn run(args: &Identify) -> Result<ExitCode, Failure> {
     let Some(drive) = args.target.strip_prefix("sim:") else {
-        let help = "sim:NAME or sim:FILE asks a drive in virtual time: mynah drives lists those there are";
+        let known = mynah_drive_file::load(&args.target, &args.set).is_ok();
+        let simulated = format!("for that drive in virtual time: sim:{}", args.target);
+        let help =
+            "sim:NAME or sim:FILE asks a drive in virtual time: mynah drives lists those there are";
         let message = format!("{}: this is no drive that can be asked", args.target);
-        return Err(Failure::usage(message, Some(help)));
+        return Err(Failure::usage(message, Some(if known { &simulated } else { help })));
     };
     if let Some(named) = &args.destroy
         && *named != args.target
@@ -29,7 +32,8 @@ pub(crate) fn run(args: &Identify) -> Result<ExitCode, Failure> {
         let help = "with --destroy everything on the drive is lost, so it is named again as it is";
         return Err(Failure::usage(message, Some(help)));
     }
-    let file = mynah_drive_file::load(drive, &args.set).map_err(|error| Failure::Usage(error.into()))?;
+    let file =
+        mynah_drive_file::load(drive, &args.set).map_err(|error| Failure::Usage(error.into()))?;
     let mut subject = SimulatedDrive::filled(file.config)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.target), None))?;
     let plan = Plan { limits: limits(args, subject.bytes()), seed: args.seed.unwrap_or(1) };

@@ -67,7 +67,9 @@ fn one(
             let finding = findings.get(truth.key);
             let said = match finding.map(|it| (&it.outcome, &it.evidence)) {
                 Some((Outcome::Found { value, .. }, evidence)) => format!("{value}: {evidence}"),
-                Some((Outcome::NotDetermined { because }, _)) => format!("not determined: {because}"),
+                Some((Outcome::NotDetermined { because }, _)) => {
+                    format!("not determined: {because}")
+                }
                 None => "nothing said".to_owned(),
             };
             println!("    {verdict:?} {} is {}; {said}", truth.key, truth.value);

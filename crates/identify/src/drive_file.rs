@@ -143,7 +143,8 @@ fn flash(lines: &mut Lines<'_>) {
         Value::Times(times) if (2..=5).contains(&times.len()) => {
             let two = ["lsb", "msb"];
             let names = if times.len() == 2 { &two[..] } else { &TYPES[..] };
-            let each = names.iter().zip(times).map(|(name, time)| format!("{name} = {}", us(*time)));
+            let each =
+                names.iter().zip(times).map(|(name, time)| format!("{name} = {}", us(*time)));
             format!("{{ {} }}", each.collect::<Vec<_>>().join(", "))
         }
         Value::Times(times) => us(times.iter().sum::<f64>() / times.len().max(1) as f64),
@@ -172,7 +173,11 @@ fn around(lines: &mut Lines<'_>) {
         other => other.to_string(),
     };
     lines.key("link.bandwidth", "link.bandwidth", rate, "\"3.5GB/s\"");
-    lines.put("link.packet_overhead", "\"0B\"", "estimate: the rate of the link is that of user data");
+    lines.put(
+        "link.packet_overhead",
+        "\"0B\"",
+        "estimate: the rate of the link is that of user data",
+    );
     lines.section("firmware");
     lines.key("firmware.cores", "firmware.cores", ToString::to_string, "32");
     let time = |value: &Value| match value {

@@ -44,17 +44,15 @@ impl fmt::Display for Value {
     }
 }
 
-/// A size with the largest unit in which it is whole.
+/// A size with the largest unit that leaves a number of at least one, with the digits that it needs, but
+/// at most two after the point.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    for (unit, shift) in UNITS {
-        if bytes >> shift > 0 && bytes.trailing_zeros() >= shift.saturating_sub(4) {
-            let whole = bytes as f64 / (1u64 << shift) as f64;
-            return format!("{whole} {unit}");
-        }
-    }
     match UNITS.iter().find(|(_, shift)| bytes >> shift > 0) {
-        Some((unit, shift)) => format!("{:.4} {unit}", bytes as f64 / (1u64 << shift) as f64),
+        Some((unit, shift)) => {
+            let size = format!("{:.2}", bytes as f64 / (1u64 << shift) as f64);
+            format!("{} {unit}", size.trim_end_matches('0').trim_end_matches('.'))
+        }
         None => format!("{bytes} B"),
     }
 }
@@ -155,5 +153,30 @@ impl Findings {
     /// What is known of a parameter.
     pub fn get(&self, key: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.key == key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_with_units() {
+        let shown = [
+            (Value::Bytes(32 << 10), "32 KiB"),
+            (Value::Bytes((2 << 30) + (256 << 10)), "2 GiB"),
+            (Value::Bytes(512), "512 B"),
+            (Value::Time(0.25), "250 ns"),
+            (Value::Time(57.918), "57.92 us"),
+            (Value::Time(5_000.0), "5.00 ms"),
+            (Value::Times(vec![38.0, 45.0]), "38.00 us, 45.00 us"),
+            (Value::Rate(1.0667e9), "1.07 GB/s"),
+            (Value::Rate(333e6), "333 MB/s"),
+            (Value::Share(0.07), "7.0 %"),
+            (Value::Yes(true), "yes"),
+        ];
+        for (value, text) in shown {
+            assert_eq!(value.to_string(), text);
+        }
     }
 }

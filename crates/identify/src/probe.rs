@@ -113,10 +113,6 @@ impl<'a> Probe<'a> {
         u64::from(self.subject.block_bytes())
     }
 
-    pub(crate) fn max_transfer_bytes(&self) -> u64 {
-        u64::from(self.subject.max_transfer_bytes())
-    }
-
     pub(crate) fn may_write(&self) -> bool {
         self.limits.written_bytes > 0
     }

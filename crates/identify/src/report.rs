@@ -41,16 +41,21 @@ impl Finding {
 /// The tables, as text.
 pub fn text(findings: &Findings) -> String {
     let mut out = format!("{}\n\n", lead(findings));
-    let width = |of: &dyn Fn(&Finding) -> usize| {
-        findings.findings.iter().map(of).max().unwrap_or(0)
-    };
+    let width =
+        |of: &dyn Fn(&Finding) -> usize| findings.findings.iter().map(of).max().unwrap_or(0);
     let key = width(&|it| it.key.len());
     let value = width(&|it| it.value().map_or(0, |it| it.to_string().chars().count())).min(40);
     for finding in &findings.findings {
         let Some(found) = finding.value() else { continue };
         let interval = finding.interval();
         let interval = if interval.is_empty() { interval } else { format!(" ({interval})") };
-        let _ = writeln!(out, "{:key$}  {:value$}  {}{interval}", finding.key, found.to_string(), finding.what);
+        let _ = writeln!(
+            out,
+            "{:key$}  {:value$}  {}{interval}",
+            finding.key,
+            found.to_string(),
+            finding.what
+        );
         let _ = writeln!(out, "{:key$}  {:value$}    {}", "", "", finding.evidence);
     }
     let open: Vec<&Finding> = findings.findings.iter().filter(|it| it.value().is_none()).collect();
@@ -94,7 +99,11 @@ fn page(out: &mut String, findings: &Findings, target: &str) -> Result {
     writeln!(out, "<h2>Evidence</h2>")?;
     let found = findings.findings.iter().filter(|it| it.value().is_some());
     let evidence = found.map(|it| vec![it.key.into(), it.evidence.clone(), it.method.into()]);
-    sheet::table(out, &head(&["parameter", "what was seen", "method"]), &evidence.collect::<Vec<_>>())?;
+    sheet::table(
+        out,
+        &head(&["parameter", "what was seen", "method"]),
+        &evidence.collect::<Vec<_>>(),
+    )?;
     for picture in findings.findings.iter().filter_map(|it| it.picture.as_ref()) {
         draw(out, picture)?;
     }

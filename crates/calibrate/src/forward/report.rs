@@ -1,8 +1,8 @@
 //! What came of stages that were fitted: for a terminal, and as a page of pictures.
 
 use super::{SizeFit, StageFit, StageFits};
-use mynah_report::sheet as page;
 use mynah_report::html::lines::{Chart, Line};
+use mynah_report::sheet as page;
 use mynah_result::figures::{bytes, duration};
 use std::fmt::{Result, Write};
 

@@ -2,8 +2,8 @@
 //! pictures.
 
 use super::{Combination, FigureFit, Fitted, ParameterFit, TargetFit};
-use mynah_report::sheet as page;
 use mynah_report::html::lines::{Chart, Line};
+use mynah_report::sheet as page;
 use mynah_result::figures::{count, duration};
 use std::fmt::{Result, Write};
 

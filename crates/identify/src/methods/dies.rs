@@ -3,9 +3,9 @@
 //! That two reads meet is an equivalence, so one address of each group is enough to tell whose any
 //! other is (as SSDcheck's diagnosis of volumes, Kim et al., MICRO 2018, with dies in their place).
 
+use super::Known;
 use super::meeting::{Meeting, Spot};
 use super::reads::SMALL;
-use super::Known;
 use crate::finding::{Findings, Value};
 use crate::probe::{Ended, Probe};
 

@@ -98,7 +98,8 @@ pub(super) fn find(
     let times: Vec<f64> = steps.iter().flatten().map(|(_, time)| *time).collect();
     let (low, high) = stats::median_interval(&times);
     let between = Some((Value::Time(low), Value::Time(high)));
-    let method = "queues with c equal servers; Chen, Hou and Lee, CGO 2016 (parallelism of controllers)";
+    let method =
+        "queues with c equal servers; Chen, Hou and Lee, CGO 2016 (parallelism of controllers)";
     findings.found(TIME, Value::Time(time), between, evidence.clone(), (method, Some(picture)));
     findings.found(CORES, Value::Count(cores as u64), None, evidence, (method, None));
     Ok(())
@@ -114,4 +115,38 @@ fn step(ends: &[f64]) -> Option<(usize, f64)> {
         let middle = stats::median(&steps);
         (middle > 0.0 && high - low <= SAME * middle).then_some((lag, middle))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn cores_and_their_time_are_seen_in_the_ends(
+            cores in 1usize..24,
+            time in 1.0f64..30.0,
+            fetch in 0.001f64..0.02,
+        ) {
+            let mut free = vec![0.0f64; cores];
+            let mut ends: Vec<f64> = (0..256).map(|n| {
+                let at = f64::from(n) * fetch;
+                let core = free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
+                *core = core.max(at) + time;
+                *core
+            }).collect();
+            ends.sort_by(f64::total_cmp);
+            let (found, took) = step(&ends).unwrap();
+            prop_assert_eq!(found, cores);
+            prop_assert!((took / time - 1.0).abs() < 0.01);
+        }
+
+        #[test]
+        fn chance_is_no_step(ends in prop::collection::vec(0.0f64..1000.0, 256)) {
+            let mut ends = ends;
+            ends.sort_by(f64::total_cmp);
+            prop_assert_eq!(step(&ends), None);
+        }
+    }
 }

@@ -5,8 +5,8 @@
 //! the other so much later that both would end together: then what is beyond that is the meeting.
 //! What a meeting looks like is seen with two reads of one page, which can be nowhere else.
 
-use super::reads::{SMALL, settled};
 use super::Known;
+use super::reads::{SMALL, settled};
 use crate::finding::{Findings, Picture, Value};
 use crate::probe::{Ask, Ended, Probe};
 use crate::stats::{self, Split};

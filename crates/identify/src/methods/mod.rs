@@ -65,11 +65,8 @@ const READING: [Method; 7] = [
 ];
 
 /// Those that trim and write, in order; what a drive holds is lost.
-const WRITING: [Method; 3] = [
-    ("trims", trims::find),
-    ("front end", front_end::find),
-    ("write cache", write_cache::find),
-];
+const WRITING: [Method; 3] =
+    [("trims", trims::find), ("front end", front_end::find), ("write cache", write_cache::find)];
 
 /// Asks a drive everything, and says what was found. An end before everything was known is part of it.
 pub fn identify(subject: &mut dyn Subject, watch: &mut dyn Watch, plan: &Plan) -> Findings {

@@ -3,11 +3,11 @@
 //! Neighbours lie in one page if two reads of them meet and one read of both takes no longer than
 //! either, but for the bus (the chunk size of Chen, Lee and Zhang, HPCA 2011, section 4.2).
 
+use super::Known;
 use super::dies::die_of;
 use super::meeting::Spot;
 use super::planes::are_joined;
 use super::reads::{SMALL, settled};
-use super::Known;
 use crate::finding::{Findings, Value};
 use crate::probe::{Ended, Probe};
 use std::collections::BTreeMap;

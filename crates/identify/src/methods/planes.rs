@@ -83,6 +83,12 @@ pub(super) fn find(
         planes - 1,
         2 * reach
     );
-    findings.found(PLANES, Value::Count(planes as u64), None, evidence, ("ONFI 5.1, multi-plane operations", None));
+    findings.found(
+        PLANES,
+        Value::Count(planes as u64),
+        None,
+        evidence,
+        ("ONFI 5.1, multi-plane operations", None),
+    );
     Ok(())
 }

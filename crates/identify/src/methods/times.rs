@@ -22,8 +22,10 @@ const APART: f64 = 0.004;
 /// 20 ns from ready to data (ONFI 3.1, tWC, tWB, tRR).
 const COMMAND: f64 = 0.295;
 
-const READ: (&str, &str) = ("flash.read", "time in which the array reads a page (tR), by type of page");
-const FIXED: (&str, &str) = ("fixed_latency", "what a read takes beside the flash at queue depth 1");
+const READ: (&str, &str) =
+    ("flash.read", "time in which the array reads a page (tR), by type of page");
+const FIXED: (&str, &str) =
+    ("fixed_latency", "what a read takes beside the flash at queue depth 1");
 
 pub(super) fn find(
     probe: &mut Probe<'_>,
@@ -55,7 +57,8 @@ pub(super) fn find(
         .into_iter()
         .filter(|(_, count)| *count as f64 >= SHARE_LEAST * known.reads.blocks.len() as f64)
         .collect();
-    let times: Vec<f64> = levels.iter().map(|(level, _)| level - fixed - transfer - COMMAND).collect();
+    let times: Vec<f64> =
+        levels.iter().map(|(level, _)| level - fixed - transfer - COMMAND).collect();
     if times.iter().any(|time| *time <= 0.0) {
         let because = "two reads of a die take no longer than one".to_owned();
         findings.cannot(READ, because.clone());
@@ -91,7 +94,10 @@ pub(super) fn find(
         FIXED,
         Value::Time(fixed),
         Some((Value::Time(low), Value::Time(high))),
-        format!("what of a single read is left without {} of array and command", Value::Time(middle - fixed)),
+        format!(
+            "what of a single read is left without {} of array and command",
+            Value::Time(middle - fixed)
+        ),
         (method, None),
     );
     Ok(())

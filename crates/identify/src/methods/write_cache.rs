@@ -31,7 +31,8 @@ const REST: f64 = 2e6;
 const FALL: f64 = 3.0;
 
 const SIZE: (&str, &str) = ("cache.size", "what the write cache holds");
-const SEEN: (&str, &str) = ("cache.reads_hit", "whether reads see what was just written in the cache");
+const SEEN: (&str, &str) =
+    ("cache.reads_hit", "whether reads see what was just written in the cache");
 const LATENCY: (&str, &str) = ("write_latency", "latency of a 4 KiB write at queue depth 1");
 
 pub(super) fn find(
@@ -138,11 +139,7 @@ fn held(findings: &mut Findings, cliff: &Knee, points: Vec<(f64, f64)>) {
 }
 
 /// Single writes, and reads of what they wrote.
-fn single(
-    probe: &mut Probe<'_>,
-    known: &mut Known,
-    findings: &mut Findings,
-) -> Result<(), Ended> {
+fn single(probe: &mut Probe<'_>, known: &mut Known, findings: &mut Findings) -> Result<(), Ended> {
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     for _ in 0..64 {
         let offset = probe.anywhere(SMALL, SMALL);

@@ -29,7 +29,11 @@ pub fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     let (_, index) = best?;
     let (before, low) = super::line(&points[..index])?;
     let (after, high) = super::line(&points[index..])?;
-    let x = if (before - after).abs() > 0.0 { (high - low) / (before - after) } else { points[index].0 };
+    let x = if (before - after).abs() > 0.0 {
+        (high - low) / (before - after)
+    } else {
+        points[index].0
+    };
     Some(Knee { at: (x, low + before * x), before, after })
 }
 
@@ -71,4 +75,39 @@ fn error(sums: &[[f64; 5]], from: usize, until: usize) -> f64 {
     let [x, y, xx, yy, xy]: [f64; 5] = std::array::from_fn(|k| sums[until][k] - sums[from][k]);
     let (sxx, syy, sxy) = (xx - x * x / n, yy - y * y / n, xy - x * y / n);
     if sxx > 0.0 { (syy - sxy * sxy / sxx).max(0.0) } else { syy.max(0.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_fall_is_found_where_it_is(
+            before in 2.0f64..20.0,
+            fall in 4.0f64..40.0,
+            at in 100usize..300,
+            noise in prop::collection::vec(0.0f64..0.3, 1000),
+        ) {
+            // Time of each of equal steps: so long at first, then longer.
+            let mut time = 0.0;
+            let points: Vec<(f64, f64)> = noise.iter().enumerate().map(|(n, noise)| {
+                time += (1.0 + noise) / before * if n < at { 1.0 } else { fall };
+                (time, n as f64)
+            }).collect();
+            let found = first_fall(&points, 3.0).unwrap();
+            prop_assert!((found.at.1 - at as f64).abs() < 8.0, "{} at {at}", found.at.1);
+        }
+
+        #[test]
+        fn an_even_pace_has_no_fall(noise in prop::collection::vec(0.0f64..1.0, 40..1000)) {
+            let mut time = 0.0;
+            let points: Vec<(f64, f64)> = noise.iter().enumerate().map(|(n, noise)| {
+                time += 0.5 + noise;
+                (time, n as f64)
+            }).collect();
+            prop_assert_eq!(first_fall(&points, 3.0), None);
+        }
+    }
 }

@@ -67,3 +67,38 @@ pub fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let slope = both / spread;
     Some((slope, y - slope * x))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn levels_are_told_apart() {
+        let samples = [50.0, 57.1, 50.1, 64.0, 57.0, 50.0];
+        let found = levels(&samples, 0.2);
+        assert_eq!(found.iter().map(|it| it.1).collect::<Vec<_>>(), [3, 2, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn outliers_do_not_move_the_median(
+            at in 1.0f64..1e6,
+            outliers in prop::collection::vec(0.0f64..1e9, 0..40),
+        ) {
+            let mut samples = vec![at; 101];
+            samples.extend(outliers);
+            prop_assert_eq!(median(&samples), at);
+            prop_assert_eq!(deviation(&samples), 0.0);
+            let (low, high) = median_interval(&samples);
+            prop_assert!(low <= at && at <= high);
+        }
+
+        #[test]
+        fn a_line_is_found_again(slope in -9.0f64..9.0, start in -9.0f64..9.0, n in 2usize..50) {
+            let points: Vec<_> = (0..n).map(|x| (x as f64, start + slope * x as f64)).collect();
+            let (a, b) = line(&points).unwrap();
+            prop_assert!((a - slope).abs() < 1e-6 && (b - start).abs() < 1e-6);
+        }
+    }
+}

@@ -61,7 +61,8 @@ fn slow_front(config: &Config) -> Option<&'static str> {
     let page = f64::from(config.geometry.page_bytes) / bus_rate(config) * 1e6;
     let core = config.firmware.read.as_ps() as f64 * 1e-6;
     let one = config.firmware.cores == 1;
-    (one && core > page).then_some("the front end takes longer for a command than a page is on the bus")
+    (one && core > page)
+        .then_some("the front end takes longer for a command than a page is on the bus")
 }
 
 /// Bytes of user data that a bus carries in a second.
@@ -148,18 +149,22 @@ fn hidden_cache(config: &Config) -> Option<&'static str> {
     let program = match config.flash.cell {
         CellType::Slc => programs[0],
         CellType::Mlc if config.flash.one_shot => programs[2],
-        _ if config.flash.one_shot => programs[..config.flash.cell.bits() as usize].iter().max().copied().unwrap_or_default(),
+        _ if config.flash.one_shot => {
+            programs[..config.flash.cell.bits() as usize].iter().max().copied().unwrap_or_default()
+        }
         _ => programs[0],
     };
     let program = config.slc.as_ref().map_or(program, |slc| slc.program);
-    let pages = if config.flash.one_shot && config.slc.is_none() { config.flash.cell.bits() } else { 1 };
+    let pages =
+        if config.flash.one_shot && config.slc.is_none() { config.flash.cell.bits() } else { 1 };
     let page = f64::from(g.page_bytes * pages * g.planes_per_die);
     let transfer = page / bus_rate(config);
     let die = page / (program.as_ps() as f64 * 1e-12 + transfer);
     let channel = (f64::from(g.dies() / g.channels) * die).min(bus_rate(config));
     let flash = channel * f64::from(g.channels);
     let core = config.firmware.write.as_ps() as f64 * 1e-12;
-    let front = if core > 0.0 { f64::from(config.firmware.cores) * WRITE / core } else { f64::INFINITY };
+    let front =
+        if core > 0.0 { f64::from(config.firmware.cores) * WRITE / core } else { f64::INFINITY };
     let host = front.min(link_rate(config));
     (flash > 0.3 * host).then_some("the flash empties it nearly as fast as hosts can fill it")
 }
