@@ -9,10 +9,10 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Seeds of the drives that methods are made with.
-pub const OPEN: std::ops::RangeInclusive<u64> = 1..=20;
+pub(crate) const OPEN: std::ops::RangeInclusive<u64> = 1..=20;
 
 /// Seeds of the drives that methods are judged with, at the end only.
-pub const HELD_OUT: [u64; 10] = [
+pub(crate) const HELD_OUT: [u64; 10] = [
     4704957446561940116,
     8325687268891311837,
     4408818790683216690,
@@ -28,8 +28,11 @@ pub const HELD_OUT: [u64; 10] = [
 /// Most flash of a drive: methods that write the whole of it are run on each.
 const RAW_MOST: u64 = 12 << 30;
 
+/// Least: so that there are enough pages in each die.
+const RAW_LEAST: u64 = 512 << 20;
+
 /// A drive file.
-pub fn random(seed: u64) -> String {
+pub(crate) fn random(seed: u64) -> String {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     loop {
         let text = Draw { rng: &mut rng }.file(seed);
@@ -85,7 +88,7 @@ impl Draw<'_> {
             let pages = self.one(&[64u64, 96, 128, 192, 256, 384]);
             let page_kib = self.one(&[4u64, 8, 16, 16, 32]);
             let raw = channels * chips * dies * planes * blocks * pages * page_kib * 1024;
-            if raw > RAW_MOST || raw < 512 << 20 || chips * dies > 16 {
+            if !(RAW_LEAST..=RAW_MOST).contains(&raw) || chips * dies > 16 {
                 continue;
             }
             *text += &format!(

@@ -4,18 +4,18 @@ use mynah_identify::{Findings, Outcome, Value};
 use mynah_model::config::{CellType, Config, MappingTable};
 
 /// A parameter as the drive file has it.
-pub struct Truth {
+pub(crate) struct Truth {
     /// As findings call it.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// What the drive file says.
-    pub value: Value,
+    pub(crate) value: Value,
     /// Why it cannot be known from outside, if so.
-    pub hidden: Option<&'static str>,
+    pub(crate) hidden: Option<&'static str>,
 }
 
 /// How a finding is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// A whole number that is exact, or another within 5 %.
     Right,
     /// Not a whole number, within 10 %.
@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// All that findings are judged by.
-pub fn truths(config: &Config, destroys: bool) -> Vec<Truth> {
+pub(crate) fn truths(config: &Config, destroys: bool) -> Vec<Truth> {
     let mut all = structure(config);
     all.extend(timing(config));
     if destroys {
@@ -186,7 +186,7 @@ fn within(value: &Value, (low, high): (&Value, &Value), truth: &Value) -> Verdic
 }
 
 /// Judges what was found of one parameter.
-pub fn judge(truth: &Truth, findings: &Findings) -> Verdict {
+pub(crate) fn judge(truth: &Truth, findings: &Findings) -> Verdict {
     let finding = findings.get(truth.key);
     let found = match finding.map(|finding| &finding.outcome) {
         Some(Outcome::Found { value, between: Some((low, high)) }) if truth.key == "cache.size" => {
