@@ -1,5 +1,6 @@
 //! `mynah bench`: a load on a target, measured and told.
 
+mod local;
 pub(crate) mod profile;
 
 use crate::args::{Bench, YesNo, flag};
@@ -33,10 +34,14 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     print::refuse_verbose(args.verbose, args.json.as_deref())?;
     let mut remarks = Vec::new();
     let Planned { flows, ramp, verify } = flows(args, &mut remarks)?;
+    let found = local::find(args, &flows)?;
     let begin =
         |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &args.target);
     let profile = args.profile.as_ref().map(begin).transpose()?;
-    let ResolvedTarget { place, listed, wait } = target::find(&args.target, &args.host.connect)?;
+    let ResolvedTarget { place, listed, wait } = match found {
+        Some(found) => found,
+        None => target::find(&args.target, &args.host.connect)?,
+    };
     let namespace = target::namespace(&args.host.connect)?;
     let loads_keys = loads_keys(args, &flows)?;
     let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;

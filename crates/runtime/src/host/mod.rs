@@ -10,13 +10,17 @@ mod authentication;
 mod connection;
 mod controller;
 mod discovery;
+mod disk;
 #[cfg(feature = "tls")]
 mod encryption;
+mod errno;
 pub mod key_value;
 pub mod load;
 mod names;
 mod namespace;
+mod noise;
 mod patience;
+mod prober;
 mod profile_query;
 pub mod samsung;
 mod single;
@@ -31,10 +35,12 @@ pub use authentication::Credentials;
 pub use connection::Connection;
 pub use controller::{Association, Controller, Options};
 pub use discovery::{Subsystem, discover};
+pub use disk::{Disk, DiskError, DiskOptions};
 #[cfg(feature = "tls")]
 pub use encryption::Encryption;
 pub use namespace::{KeyValueNamespace, Namespace};
 pub use patience::persist;
+pub use prober::{ProbeDone, ProbeOp, Prober};
 pub use profile_query::{
     Answer, Chosen, Exchange, Interval, ProfileClient, TargetRecords, Watch, collect,
 };

@@ -3,11 +3,11 @@
 use super::VfioUserOptions;
 use crate::clock::{Clock, Rate};
 use crate::host::HostError;
+use crate::host::transport::wait;
 use crate::shared::Shared;
 use crate::vfio_user::{Channel, socket_path};
 use mynah_wire::vfio_user::client::{Answer, Client, Request};
 use mynah_wire::vfio_user::message::{CONFIGURATION_REGION, MSI_X, REGIONS};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -263,15 +263,4 @@ impl Device {
 
 fn done(answer: &Answer<'_, OwnedFd>) -> Option<()> {
     matches!(answer, Answer::Done).then_some(())
-}
-
-/// Waits until there is something to read, or the time is over.
-pub(super) fn wait(descriptor: BorrowedFd<'_>, timeout: Duration) -> Result<(), HostError> {
-    let timeout =
-        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-    match poll(&mut descriptors, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(HostError::Lost(error.into())),
-    }
 }

@@ -2,10 +2,9 @@
 
 use super::PAGE_BYTES;
 use super::controller::SharedAdmin;
-use super::device::wait;
 use crate::clock::Clock;
 use crate::host::HostError;
-use crate::host::transport::{Completed, Data, IoQueue};
+use crate::host::transport::{Completed, Data, IoQueue, wait};
 use crate::profile::{Flight, Flights};
 use crate::shared::Shared;
 use mynah_stamp::Time;
