@@ -16,6 +16,7 @@ use mynah_lab::simulation::Step;
 use mynah_report::summary;
 use mynah_result::Run;
 use mynah_result::output::PendingFile;
+use mynah_runtime::host::NbdPlace;
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
 use mynah_stamp::Span;
 use mynah_workload::fio::FioJob;
@@ -246,12 +247,17 @@ fn read(options: &FlowOptions, name: &str) -> Result<FlowSpec, Failure> {
 pub(crate) fn refused(error: LoadError, listed: Option<&str>) -> Failure {
     match error {
         LoadError::Host(error) => target::failed(&error, listed),
-        LoadError::Connecting { .. } => Failure::failed(
-            error.to_string(),
-            Some(
-                "is it an NVMe/TCP target? One that was about to begin is ready now: start it again",
-            ),
-        ),
+        LoadError::Connecting { ref target, .. } => {
+            let help = match NbdPlace::is_meant(target) {
+                true => {
+                    "is it an NBD server? One that was about to begin is ready now: start it again"
+                }
+                false => {
+                    "is it an NVMe/TCP target? One that was about to begin is ready now: start it again"
+                }
+            };
+            Failure::failed(error.to_string(), Some(help))
+        }
         LoadError::Profile(error) => Failure::usage(error.to_string(), None),
         LoadError::Workload(error) => Failure::usage(error.to_string(), None),
         LoadError::Unfit(problem) => Failure::usage(problem, None),

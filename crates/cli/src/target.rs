@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 /// A target, and how to reach it.
 pub(crate) struct ResolvedTarget {
@@ -67,6 +67,8 @@ pub(crate) fn failed(error: &HostError, listed: Option<&str>) -> Failure {
     match error {
         HostError::SeveralKeyValue(all) => Failure::usage(error.to_string(), Some(&numbers(all))),
         HostError::OtherKind { .. }
+        | HostError::Nbd(_)
+        | HostError::OneConnection
         | HostError::NoKeyValue
         | HostError::NoSamsung
         | HostError::NoProfile => Failure::usage(error.to_string(), help.as_deref()),

@@ -16,6 +16,7 @@ Examples:
   mynah bench TARGET --kv retrieve=90,store=10 --load no    on keys that were stored before
   mynah bench /dev/nvme0n1 --rw randread --iodepth 64       a disk of this machine, only read
   mynah bench ./disk.img --rw randwrite --verify --destroy ./disk.img
+  mynah bench nbd:unix:/tmp/drive.sock --rw randrw --bs 4k --iodepth 16
   mynah bench TARGET --header-digest --data-digest --json result.json
 
 Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks or values were wrong, no connection);
@@ -25,7 +26,8 @@ Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks or values were wrong, 
 #[derive(Args)]
 pub(crate) struct Bench {
     /// tcp://HOST:PORT/NQN, where without `:PORT` 4420 is meant, and without `/NQN` the target's
-    /// only subsystem; vfio-user:DIR; a block device or file of this machine
+    /// only subsystem; vfio-user:DIR; a block device or file of this machine; or an NBD export:
+    /// nbd:unix:PATH[:EXPORT], nbd:HOST:PORT[/EXPORT] or a URI
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 

@@ -1,13 +1,13 @@
-//! Targets of `mynah bench` that are no controllers of NVMe: disks of this machine's kernel. Which options
-//! mean nothing there, and whether what is there may be written over.
+//! Targets of `mynah bench` that are no controllers of NVMe: disks of this machine's kernel, and exports of
+//! NBD servers. Which options mean nothing there, and whether what is there may be written over.
 
 use crate::args::Bench;
 use crate::failure::Failure;
 use crate::key;
-use crate::target::{self, DEFAULT_TIMEOUT, ResolvedTarget};
+use crate::target::{self, DEFAULT_TIMEOUT, DEFAULT_WAIT, ResolvedTarget};
 use mynah_result::figures;
 use mynah_runtime::host::load::Where;
-use mynah_runtime::host::{Disk, DiskError, DiskOptions};
+use mynah_runtime::host::{Disk, DiskError, DiskOptions, NbdOptions, NbdPlace, NbdPlaceError};
 use mynah_workload::FlowSpec;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -16,10 +16,14 @@ use std::time::Duration;
 /// What TARGET names, if it is no controller.
 enum Kind<'a> {
     Disk(&'a Path),
+    Nbd,
 }
 
 /// Which kind a target is, if it is no controller: a path is a disk's, unless a drive is served there.
 fn kind(target: &str) -> Option<Kind<'_>> {
+    if NbdPlace::is_meant(target) {
+        return Some(Kind::Nbd);
+    }
     let path = Path::new(target);
     let is_path = ["/", "./", "../"].iter().any(|start| target.starts_with(start));
     let is_found = || !target.contains("://") && path.is_file();
@@ -36,16 +40,33 @@ fn kind(target: &str) -> Option<Kind<'_>> {
 /// If an option has no effect there, or the target is not such as is to be loaded.
 pub(super) fn find(args: &Bench, flows: &[FlowSpec]) -> Result<Option<ResolvedTarget>, Failure> {
     let kind = kind(&args.target);
-    if let (Some(_), None) = (&args.run.destroy, &kind) {
+    if let (Some(_), None | Some(Kind::Nbd)) = (&args.run.destroy, &kind) {
         let message = "--destroy has no effect here: it is for devices and files of this machine";
         return Err(Failure::usage(message, None));
     }
-    let Some(Kind::Disk(path)) = kind else { return Ok(None) };
+    let path = match kind {
+        Some(Kind::Disk(path)) => path,
+        Some(Kind::Nbd) => return export(args).map(Some),
+        None => return Ok(None),
+    };
     refuse(args, "a disk of this machine's kernel", &[])?;
     let disk = open(args, path, flows.iter().any(FlowSpec::modifies))?;
     let timeout = target::time("--timeout", &args.host.connect.timeout, DEFAULT_TIMEOUT)?;
     let place = Where::Disk(DiskOptions { disk, timeout });
     Ok(Some(ResolvedTarget { place, listed: None, wait: Duration::ZERO }))
+}
+
+/// An export of an NBD server.
+fn export(args: &Bench) -> Result<ResolvedTarget, Failure> {
+    refuse(args, "an NBD export", &["--wait", "--reconnect"])?;
+    let place: Result<NbdPlace, NbdPlaceError> = args.target.parse();
+    let place =
+        place.map_err(|error| Failure::usage(error.to_string(), Some(NbdPlaceError::HELP)))?;
+    let host = &args.host.connect;
+    let wait = target::time("--wait", &host.wait, DEFAULT_WAIT)?;
+    let timeout = target::time("--timeout", &host.timeout, DEFAULT_TIMEOUT)?;
+    let options = NbdOptions { place, structured: false, several: false, timeout };
+    Ok(ResolvedTarget { place: Where::Nbd(options), listed: None, wait })
 }
 
 /// Refuses options that only a controller of NVMe, or a connection to one, gives a meaning.

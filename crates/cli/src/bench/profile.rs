@@ -79,7 +79,7 @@ impl Profile {
             Where::Tcp(options) => {
                 Collector::start(options, &self.choice, wait, self.folder.path().join("target"))
             }
-            Where::VfioUser(_) | Where::Disk(_) => {
+            Where::VfioUser(_) | Where::Disk(_) | Where::Nbd(_) => {
                 Err("a PCIe function answers no queries of its profile".into())
             }
         };

@@ -28,6 +28,7 @@ pub use verify::{Mismatch, Place};
 use super::controller::{Controller, Options};
 use super::disk::{self, DiskOptions};
 use super::namespace::{KeyValueNamespace, Namespace};
+use super::nbd::{Export, NbdOptions};
 use super::single::Single;
 use super::transport::{Remote, Source as QueueSource};
 use super::vfio_user::{self, VfioUserOptions};
@@ -62,6 +63,8 @@ pub enum Where {
     VfioUser(VfioUserOptions),
     /// A disk of this machine's kernel: a block device or a file.
     Disk(DiskOptions),
+    /// An export of an NBD server.
+    Nbd(NbdOptions),
 }
 
 impl Where {
@@ -79,6 +82,7 @@ impl std::fmt::Display for Where {
             }
             Where::VfioUser(options) => write!(f, "vfio-user:{}", options.folder.display()),
             Where::Disk(options) => write!(f, "{}", options.disk.path().display()),
+            Where::Nbd(options) => write!(f, "{}", options.place),
         }
     }
 }
@@ -172,6 +176,7 @@ pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
         Where::Tcp(options) => run_on::<Controller>(load, options, watch),
         Where::VfioUser(options) => run_on::<vfio_user::Controller>(load, options, watch),
         Where::Disk(options) => run_on::<disk::Local>(load, options, watch),
+        Where::Nbd(options) => run_on::<Export>(load, options, watch),
     }
 }
 

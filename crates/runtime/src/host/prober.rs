@@ -9,6 +9,7 @@ use super::controller::{Controller, Options};
 use super::disk;
 use super::load::Where;
 use super::namespace::Namespace;
+use super::nbd::Export;
 use super::noise::Noise;
 use super::transport::{Data, Facts, IoQueue, Remote, Source};
 use super::vfio_user;
@@ -112,6 +113,7 @@ impl Prober {
                 persist(wait, || Session::<vfio_user::Controller>::open(options, wants))?
             }
             Where::Disk(options) => Session::<disk::Local>::open(options, wants)?,
+            Where::Nbd(options) => persist(wait, || Session::<Export>::open(options, wants))?,
         };
         if writes && !shape.facts.features.writes {
             return Err(HostError::Unusable(format!("{place} is read-only")));

@@ -156,11 +156,15 @@ pub(super) trait Remote: Sized {
     fn shutdown(self) -> Result<(), HostError>;
 }
 
-/// Waits until something can be read, or the time is over.
-pub(super) fn wait(descriptor: BorrowedFd<'_>, timeout: Duration) -> Result<(), HostError> {
+/// Waits until one of these events has come, or the time is over.
+pub(super) fn wait(
+    descriptor: BorrowedFd<'_>,
+    events: PollFlags,
+    timeout: Duration,
+) -> Result<(), HostError> {
     let timeout =
         Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+    let mut descriptors = [PollFd::from_borrowed_fd(descriptor, events)];
     match poll(&mut descriptors, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(HostError::Lost(error.into())),

@@ -17,6 +17,7 @@ use mynah_wire::nvme::command::{BlockCommand, DatasetManagement, NvmCommand};
 use mynah_wire::nvme::protection::DatasetRange;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use mynah_wire::tcp::host::Movement;
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -279,7 +280,7 @@ impl IoQueue for Queue {
         if !self.ended.is_empty() {
             return Ok(());
         }
-        wait(self.context.event().as_fd(), timeout)?;
+        wait(self.context.event().as_fd(), PollFlags::IN, timeout)?;
         // Empty if it was the time that woke.
         let _ = rustix::io::read(&**self.context.event(), &mut [0; 8]);
         Ok(())
