@@ -20,12 +20,8 @@ const BYTES_MAX: u32 = 256 << 10;
 fn served(options: ServeOptions, work: impl FnOnce(&Up)) {
     let small = ["geometry.blocks_per_plane=32", "geometry.channels=2", "over_provisioning=50%"];
     let emulation = Emulation::on("enterprise-tlc", &small.map(String::from)).expect("a drive");
-    let options = ServeOptions {
-        name: Some("test".into()),
-        functional: true,
-        speed: Speed::Max,
-        ..options
-    };
+    let options =
+        ServeOptions { name: Some("test".into()), functional: true, speed: Speed::Max, ..options };
     let plan = Plan {
         name: "test".into(),
         emulation,

@@ -11,7 +11,7 @@ use std::path::Path;
 /// so there is nothing to test.
 fn file(bytes: u64) -> Option<tempfile::NamedTempFile> {
     let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
-    let noise: Vec<u8> = (0..bytes).map(|at| (at * 7 >> 3) as u8 | 1).collect();
+    let noise: Vec<u8> = (0..bytes).map(|at| ((at * 7) >> 3) as u8 | 1).collect();
     file.write_all(&noise).expect("room");
     file.as_file().sync_all().expect("room");
     let output = run_bench(&name(file.path()), &["--number_ios", "1"]);

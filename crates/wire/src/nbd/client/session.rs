@@ -96,6 +96,14 @@ enum Input {
     },
 }
 
+/// What became of looking for the header of an answer.
+enum Header {
+    /// Not all of it is there.
+    Missing,
+    /// It was taken; the slot that ends with it, if one does.
+    Taken(Option<u16>),
+}
+
 /// The payload that is being sent.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
@@ -245,8 +253,8 @@ impl Session {
             let there = self.filled - self.taken;
             let ended = match self.state {
                 Input::Header => match self.header(payload)? {
-                    None => return Ok(None),
-                    Some(ended) => ended,
+                    Header::Missing => return Ok(None),
+                    Header::Taken(ended) => ended,
                 },
                 Input::Data { .. } | Input::Text { .. } if there == 0 => return Ok(None),
                 Input::Data { slot, offset, left, ends } => {
@@ -282,24 +290,20 @@ impl Session {
         ends.then_some(slot)
     }
 
-    /// The header of an answer, if all of it is there; the slot that ends with it.
-    #[expect(
-        clippy::option_option,
-        reason = "a header without an end is not a header that is missing"
-    )]
-    fn header(&mut self, payload: &mut impl Payload) -> Result<Option<Option<u16>>, Broken> {
+    /// The header of an answer, if all of it is there.
+    fn header(&mut self, payload: &mut impl Payload) -> Result<Header, Broken> {
         let there = &self.input[self.taken..self.filled];
         if there.len() < 4 {
-            return Ok(None);
+            return Ok(Header::Missing);
         }
         match (u32_at(there, 0), self.structured) {
-            (SIMPLE_MAGIC, _) if there.len() < SIMPLE_BYTES => Ok(None),
+            (SIMPLE_MAGIC, _) if there.len() < SIMPLE_BYTES => Ok(Header::Missing),
             (SIMPLE_MAGIC, _) => {
                 let (error, cookie) = (u32_at(there, 4), u64_at(there, 8));
                 self.taken += SIMPLE_BYTES;
-                self.simple(error, cookie).map(Some)
+                self.simple(error, cookie).map(Header::Taken)
             }
-            (CHUNK_MAGIC, true) if there.len() < CHUNK_BYTES => Ok(None),
+            (CHUNK_MAGIC, true) if there.len() < CHUNK_BYTES => Ok(Header::Missing),
             (CHUNK_MAGIC, true) => self.chunk(payload),
             _ => Err(Broken::Magic),
         }
@@ -334,8 +338,7 @@ impl Session {
     }
 
     /// A chunk, if what tells its meaning is there.
-    #[expect(clippy::option_option, reason = "as of `header`")]
-    fn chunk(&mut self, payload: &mut impl Payload) -> Result<Option<Option<u16>>, Broken> {
+    fn chunk(&mut self, payload: &mut impl Payload) -> Result<Header, Broken> {
         let there = &self.input[self.taken..self.filled];
         let (flags, what, length) = (u16_at(there, 4), u16_at(there, 6), u32_at(there, 16));
         let index = self.slot(u64_at(there, 8))?;
@@ -345,21 +348,21 @@ impl Session {
         match what {
             kind::NONE if length == 0 && ends => {
                 self.taken += CHUNK_BYTES;
-                Ok(Some(Some(index)))
+                Ok(Header::Taken(Some(index)))
             }
             kind::OFFSET_DATA if is_read && length > OFFSET_BYTES => {
                 if body.len() < OFFSET_BYTES as usize {
-                    return Ok(None);
+                    return Ok(Header::Missing);
                 }
                 let (from, left) = (u64_at(body, 0), length - OFFSET_BYTES);
                 self.taken += CHUNK_BYTES + OFFSET_BYTES as usize;
                 let offset = self.comes(index, from, left)?;
                 self.state = Input::Data { slot: index, offset, left, ends };
-                Ok(Some(None))
+                Ok(Header::Taken(None))
             }
             kind::OFFSET_HOLE if is_read && length == OFFSET_BYTES + 4 => {
                 if body.len() < length as usize {
-                    return Ok(None);
+                    return Ok(Header::Missing);
                 }
                 let (from, bytes) = (u64_at(body, 0), u32_at(body, 8));
                 self.taken += CHUNK_BYTES + length as usize;
@@ -368,11 +371,11 @@ impl Session {
                     let piece = (bytes - at).min(ZEROS.len() as u32) as usize;
                     payload.place(index, offset + at, &ZEROS[..piece]);
                 }
-                Ok(Some(ends.then_some(index)))
+                Ok(Header::Taken(ends.then_some(index)))
             }
             what if what & IS_ERROR != 0 && (4..=ERROR_BYTES_MAX).contains(&length) => {
                 if body.len() < 4 {
-                    return Ok(None);
+                    return Ok(Header::Missing);
                 }
                 let error = u32_at(body, 0);
                 self.taken += CHUNK_BYTES + 4;
@@ -382,7 +385,7 @@ impl Session {
                 }
                 let left = length - 4;
                 self.state = Input::Text { slot: index, left, ends };
-                Ok(Some(self.after(index, left, ends)))
+                Ok(Header::Taken(self.after(index, left, ends)))
             }
             kind::NONE | kind::OFFSET_DATA | kind::OFFSET_HOLE => Err(Broken::Length(length)),
             what if what & IS_ERROR != 0 => Err(Broken::Length(length)),
