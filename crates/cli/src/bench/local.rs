@@ -30,8 +30,11 @@ fn kind(target: &str) -> Option<Kind<'_>> {
     if !is_path && !is_found() || path.join("cntrl").exists() {
         return None;
     }
-    let is_socket = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    (!is_socket).then_some(Kind::Disk(path))
+    Some(Kind::Disk(path))
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|it| it.file_type().is_socket())
 }
 
 /// The target, if it is no controller, for these flows.
@@ -39,6 +42,11 @@ fn kind(target: &str) -> Option<Kind<'_>> {
 /// # Errors
 /// If an option has no effect there, or the target is not such as is to be loaded.
 pub(super) fn find(args: &Bench, flows: &[FlowSpec]) -> Result<Option<ResolvedTarget>, Failure> {
+    if is_socket(Path::new(&args.target)) {
+        let help = format!("an NBD server at it is nbd:unix:{}", args.target);
+        let message = format!("{} is a socket, which alone is no target", args.target);
+        return Err(Failure::usage(message, Some(&help)));
+    }
     let kind = kind(&args.target);
     if let (Some(_), None | Some(Kind::Nbd)) = (&args.run.destroy, &kind) {
         let message = "--destroy has no effect here: it is for devices and files of this machine";

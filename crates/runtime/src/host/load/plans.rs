@@ -246,6 +246,7 @@ fn job_plans(
         requests: flow.limits.requests,
         runtime: flow.limits.runtime,
         timeout,
+        reconnect: Span::from_ns(load.reconnect.as_nanos() as u64),
         transition: facts.transition,
         spins,
     };
