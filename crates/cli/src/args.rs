@@ -93,7 +93,7 @@ fn long_version() -> &'static str {
 /// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Put a load on a target over NVMe/TCP or vfio-user, and measure
+    /// Put a load on a served drive, a disk of this machine or an NBD export, and measure
     ///
     /// Without options: 4 KiB random reads at an iodepth of 32, for 10 s.
     #[command(after_long_help = BENCH_EXAMPLES)]

@@ -1,5 +1,6 @@
 //! `mynah bench`: a load on a target, measured and told.
 
+mod local;
 pub(crate) mod profile;
 
 use crate::args::{Bench, YesNo, flag};
@@ -15,6 +16,7 @@ use mynah_lab::simulation::Step;
 use mynah_report::summary;
 use mynah_result::Run;
 use mynah_result::output::PendingFile;
+use mynah_runtime::host::NbdPlace;
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
 use mynah_stamp::Span;
 use mynah_workload::fio::FioJob;
@@ -33,10 +35,14 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     print::refuse_verbose(args.verbose, args.json.as_deref())?;
     let mut remarks = Vec::new();
     let Planned { flows, ramp, verify } = flows(args, &mut remarks)?;
+    let found = local::find(args, &flows)?;
     let begin =
         |file: &Option<PathBuf>| Profile::begin(file.as_deref(), &args.choice, &args.target);
     let profile = args.profile.as_ref().map(begin).transpose()?;
-    let ResolvedTarget { place, listed, wait } = target::find(&args.target, &args.host.connect)?;
+    let ResolvedTarget { place, listed, wait } = match found {
+        Some(found) => found,
+        None => target::find(&args.target, &args.host.connect)?,
+    };
     let namespace = target::namespace(&args.host.connect)?;
     let loads_keys = loads_keys(args, &flows)?;
     let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;
@@ -241,12 +247,17 @@ fn read(options: &FlowOptions, name: &str) -> Result<FlowSpec, Failure> {
 pub(crate) fn refused(error: LoadError, listed: Option<&str>) -> Failure {
     match error {
         LoadError::Host(error) => target::failed(&error, listed),
-        LoadError::Connecting { .. } => Failure::failed(
-            error.to_string(),
-            Some(
-                "is it an NVMe/TCP target? One that was about to begin is ready now: start it again",
-            ),
-        ),
+        LoadError::Connecting { ref target, .. } => {
+            let help = match NbdPlace::is_meant(target) {
+                true => {
+                    "is it an NBD server? One that was about to begin is ready now: start it again"
+                }
+                false => {
+                    "is it an NVMe/TCP target? One that was about to begin is ready now: start it again"
+                }
+            };
+            Failure::failed(error.to_string(), Some(help))
+        }
         LoadError::Profile(error) => Failure::usage(error.to_string(), None),
         LoadError::Workload(error) => Failure::usage(error.to_string(), None),
         LoadError::Unfit(problem) => Failure::usage(problem, None),

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 /// A target, and how to reach it.
 pub(crate) struct ResolvedTarget {
@@ -67,6 +67,8 @@ pub(crate) fn failed(error: &HostError, listed: Option<&str>) -> Failure {
     match error {
         HostError::SeveralKeyValue(all) => Failure::usage(error.to_string(), Some(&numbers(all))),
         HostError::OtherKind { .. }
+        | HostError::Nbd(_)
+        | HostError::OneConnection
         | HostError::NoKeyValue
         | HostError::NoSamsung
         | HostError::NoProfile => Failure::usage(error.to_string(), help.as_deref()),
@@ -120,7 +122,7 @@ fn other_way(text: &str) -> Option<String> {
                 .to_owned(),
         )
     } else if is(&["/dev/"]) {
-        Some("a device of this machine's kernel is for nvme-cli and fio".to_owned())
+        Some("`mynah bench` puts a load on devices of this machine's kernel; for the rest there is nvme-cli".to_owned())
     } else if path.join("cntrl").exists() {
         Some(format!("a drive served with --vfio-user is there: vfio-user:{text}"))
     } else if path.is_file() {

@@ -126,7 +126,7 @@ impl Shared {
     /// # Panics
     /// If they are not there.
     #[inline]
-    fn at(&self, at: usize, length: usize) -> *mut u8 {
+    pub(crate) fn at(&self, at: usize, length: usize) -> *mut u8 {
         assert!(at <= self.bytes && length <= self.bytes - at, "outside the shared memory");
         // SAFETY: it is within the mapping, as was just made sure.
         unsafe { self.base.as_ptr().add(at) }

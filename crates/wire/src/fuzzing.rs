@@ -454,6 +454,70 @@ pub fn nbd_client(data: &[u8]) {
     }
 }
 
+/// Gives a client of NBD bytes as a server sends them: the handshake in pieces, and then answers to reads,
+/// writes, trims and flushes. Data never go beyond what was asked, and no slot ends twice.
+pub fn nbd_server(data: &[u8]) {
+    struct Ranges(Vec<u32>);
+    impl host::Payload for Ranges {
+        fn fill(&mut self, slot: u16, offset: u32, into: &mut [u8]) {
+            assert!(u64::from(offset) + into.len() as u64 <= self.0[usize::from(slot)].into());
+        }
+
+        fn place(&mut self, slot: u16, offset: u32, from: &[u8]) {
+            assert!(u64::from(offset) + from.len() as u64 <= self.0[usize::from(slot)].into());
+        }
+    }
+    let prefers_structured = data.first().is_some_and(|first| first & 1 != 0);
+    let handshake = nbd::client::Handshake::new("1", prefers_structured);
+    let mut handshake = handshake.expect("a short name");
+    let (mut taken, mut there, mut out) = (1.min(data.len()), 0, Vec::new());
+    let offer = loop {
+        there = (there + 37).clamp(taken, data.len());
+        match handshake.take(&data[taken..there], &mut out) {
+            Err(error) => return drop(error.to_string()),
+            Ok((used, offer)) => {
+                assert!(used <= there - taken);
+                taken += used;
+                match offer {
+                    Some(offer) => break offer,
+                    None if there == data.len() => return,
+                    None => {}
+                }
+            }
+        }
+        assert!(out.len() < 1 << 10, "{} bytes of options", out.len());
+    };
+    assert!(offer.sizes.least.is_power_of_two() && offer.sizes.most >= offer.sizes.least);
+    let mut session = nbd::client::Session::new(offer.structured, 4);
+    let mut ranges = Ranges(vec![0; 4]);
+    let commands =
+        [nbd::Command::Read, nbd::Command::Write, nbd::Command::Trim, nbd::Command::Flush];
+    let mut turns = (0..1_000u64).zip(commands.into_iter().cycle());
+    for piece in data[taken..].chunks(41) {
+        while let Some(slot) = session.next_slot()
+            && let Some((turn, command)) = turns.next()
+        {
+            let bytes = 1 << (turn % 20);
+            ranges.0[usize::from(slot)] = bytes;
+            let request = nbd::Request { cookie: 0, command, flags: 0, offset: turn << 20, bytes };
+            assert_eq!(session.submit(request), Some(slot));
+        }
+        // The socket takes some of it.
+        let some = session.output(&mut ranges).len().min(300_000);
+        session.sent(some);
+        session.receive_buffer()[..piece.len()].copy_from_slice(piece);
+        session.received(piece.len());
+        for ended in 0.. {
+            assert!(ended <= 4, "no slot ends twice");
+            match session.poll(&mut ranges) {
+                Ok(Some(event)) => assert!(event.received <= ranges.0[usize::from(event.slot)]),
+                Ok(None) => break,
+                Err(error) => return drop(error.to_string()),
+            }
+        }
+    }
+}
+
 /// Connects a queue pair with the beginning as private data, and gives it the rest as capsules, while
 /// its READs and answers take their time. It is never made to hold or post more than it has.
 pub fn rdma_pair(data: &[u8]) {

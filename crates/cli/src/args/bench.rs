@@ -14,6 +14,9 @@ Examples:
   mynah bench TARGET --rw randwrite --size 1g --number_ios 500000 --verify --fsync 64
   mynah bench TARGET --kv ycsb-b --keys 1m --value_size 4k --iodepth 64 --verify
   mynah bench TARGET --kv retrieve=90,store=10 --load no    on keys that were stored before
+  mynah bench /dev/nvme0n1 --rw randread --iodepth 64       a disk of this machine, only read
+  mynah bench ./disk.img --rw randwrite --verify --destroy ./disk.img
+  mynah bench nbd:unix:/tmp/drive.sock --rw randrw --bs 4k --iodepth 16
   mynah bench TARGET --header-digest --data-digest --json result.json
 
 Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks or values were wrong, no connection);
@@ -23,7 +26,8 @@ Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks or values were wrong, 
 #[derive(Args)]
 pub(crate) struct Bench {
     /// tcp://HOST:PORT/NQN, where without `:PORT` 4420 is meant, and without `/NQN` the target's
-    /// only subsystem; or vfio-user:DIR
+    /// only subsystem; vfio-user:DIR; a block device or file of this machine; or an NBD export:
+    /// nbd:unix:PATH[:EXPORT], nbd:HOST:PORT[/EXPORT] or a URI
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 
@@ -94,6 +98,10 @@ pub(crate) struct LoadRunArgs {
     /// and checksum; check what is read, and all that was written at the end
     #[arg(long)]
     pub(crate) verify: bool,
+    /// TARGET once more: the device or file is written over, and what is there is lost. Without it
+    /// devices and files are only read
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) destroy: Option<String>,
     /// With --kv: whether the keys that the mix finds are stored first, which is not measured
     /// [default: yes]
     #[arg(long, value_name = "YES|NO", hide_possible_values = true)]

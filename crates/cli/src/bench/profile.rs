@@ -79,7 +79,9 @@ impl Profile {
             Where::Tcp(options) => {
                 Collector::start(options, &self.choice, wait, self.folder.path().join("target"))
             }
-            Where::VfioUser(_) => Err("a PCIe function answers no queries of its profile".into()),
+            Where::VfioUser(_) | Where::Disk(_) | Where::Nbd(_) => {
+                Err("a PCIe function answers no queries of its profile".into())
+            }
         };
         Profile { target, ..self }
     }

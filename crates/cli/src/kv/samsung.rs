@@ -51,7 +51,7 @@ fn connect(target: &str, space: u32, args: &ConnectArgs) -> Result<Client, Failu
     let ResolvedTarget { place, wait, .. } = target::find(target, args)?;
     match place {
         Where::VfioUser(options) => Client::connect(&options, space, wait).map_err(lost),
-        Where::Tcp(_) => wrong("--key-space is for vfio-user:DIR"),
+        Where::Tcp(_) | Where::Disk(_) | Where::Nbd(_) => wrong("--key-space is for vfio-user:DIR"),
     }
 }
 

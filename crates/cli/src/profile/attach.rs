@@ -69,7 +69,7 @@ fn options(args: &Attach) -> Result<(mynah_runtime::host::Options, std::time::Du
     let ResolvedTarget { place, wait, .. } = target::find(name, &args.host)?;
     match place {
         Where::Tcp(options) => Ok((*options, wait)),
-        Where::VfioUser(_) => {
+        Where::VfioUser(_) | Where::Disk(_) | Where::Nbd(_) => {
             let help = "only targets over TCP answer queries: tcp://HOST:PORT";
             Err(Failure::usage("a PCIe function has no profile to ask for", Some(help)))
         }

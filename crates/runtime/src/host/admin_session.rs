@@ -77,6 +77,7 @@ impl AdminSession {
         let inner = patience::persist(wait, || match place {
             Where::Tcp(options) => Session::connect(&**options).map(Inner::Tcp),
             Where::VfioUser(options) => Session::connect(options).map(Inner::VfioUser),
+            Where::Disk(_) | Where::Nbd(_) => Err(place.without_controller()),
         })?;
         Ok(AdminSession(inner))
     }

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// A byte stream: a socket, plain or encrypted. Never blocks.
@@ -26,6 +27,17 @@ impl Stream for TcpStream {
 
     fn is_bare(&self) -> bool {
         true
+    }
+}
+
+/// To a thread that encrypts, or to another process: the kernel does not note when bytes come.
+impl Stream for UnixStream {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    fn is_bare(&self) -> bool {
+        false
     }
 }
 

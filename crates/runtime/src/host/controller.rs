@@ -7,7 +7,7 @@ use super::connection::{self, Connection};
 #[cfg(feature = "tls")]
 use super::encryption::Encryption;
 use super::namespace;
-use super::transport::{Completed, Data as Bytes, Facts, IoQueue, Remote, Source};
+use super::transport::{Completed, Data as Bytes, Facts, Features, IoQueue, Remote, Source};
 use crate::clock::{Clock, Rate};
 use crate::initiator::enabling_configuration;
 use crate::profile::Flight;
@@ -141,6 +141,7 @@ pub struct Association {
     pub volatile_cache: bool,
     /// How long a change of a namespace's access state may take (ANATT).
     pub transition: Span,
+    features: Features,
 }
 
 impl Association {
@@ -332,6 +333,7 @@ impl Controller {
             transfer_bytes_max,
             volatile_cache: identity.volatile_write_cache & 1 != 0,
             transition: Span::from_secs(identity.ana_transition_time.into()),
+            features: features(identity),
         }
     }
 
@@ -466,11 +468,16 @@ impl Source for Association {
 
     fn facts(&self) -> Facts {
         let Association {
-            queue_entries_max, transfer_bytes_max, transition, controller_id, ..
+            queue_entries_max,
+            transfer_bytes_max,
+            transition,
+            controller_id,
+            features,
+            ..
         } = *self;
         // Identifiers of commands have no room for more.
         let queue_entries_max = queue_entries_max.min(u32::from(COMMANDS_MAX) + 1);
-        Facts { queue_entries_max, transfer_bytes_max, transition, controller_id }
+        Facts { queue_entries_max, transfer_bytes_max, transition, controller_id, features }
     }
 
     fn open_queue(&self, id: u16, entries: u16, _bytes: usize) -> Result<Connection, HostError> {
@@ -542,6 +549,11 @@ pub(super) fn check_queues(granted: u64, count: u16) -> Result<(), HostError> {
         )));
     }
     Ok(())
+}
+
+/// What a controller does on blocks (ONCS: bit 2 is Dataset Management).
+pub(super) fn features(identity: &IdentifyController) -> Features {
+    Features { trims: identity.optional_commands.get() & 1 << 2 != 0, ..Features::ALL }
 }
 
 /// Most bytes that a command moves, with pages of 2^`page_shift` bytes (MDTS).

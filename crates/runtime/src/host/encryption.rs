@@ -2,12 +2,10 @@
 
 use super::HostError;
 use super::admin::Identity;
-use super::connection::Stream;
 use crate::tls::{Carrier, Connector};
 use mynah_wire::tls_key::{IdentityVersion, TlsKey};
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -16,16 +14,6 @@ use std::sync::Arc;
 pub struct Encryption {
     key: TlsKey,
     carrier: Arc<Carrier>,
-}
-
-impl Stream for UnixStream {
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.as_fd()
-    }
-
-    fn is_bare(&self) -> bool {
-        false
-    }
 }
 
 impl Encryption {

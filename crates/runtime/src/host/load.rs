@@ -26,7 +26,9 @@ pub use stages::run_all;
 pub use verify::{Mismatch, Place};
 
 use super::controller::{Controller, Options};
-use super::namespace::{self, KeyValueNamespace, Namespace};
+use super::disk::{self, DiskOptions};
+use super::namespace::{KeyValueNamespace, Namespace};
+use super::nbd::{Export, NbdOptions};
 use super::single::Single;
 use super::transport::{Remote, Source as QueueSource};
 use super::vfio_user::{self, VfioUserOptions};
@@ -59,6 +61,17 @@ pub enum Where {
     Tcp(Box<Options>),
     /// A PCIe function over vfio-user.
     VfioUser(VfioUserOptions),
+    /// A disk of this machine's kernel: a block device or a file.
+    Disk(DiskOptions),
+    /// An export of an NBD server.
+    Nbd(NbdOptions),
+}
+
+impl Where {
+    /// The error of what only a controller of NVMe can be asked.
+    pub(super) fn without_controller(&self) -> HostError {
+        HostError::Unusable(format!("{self} has no NVMe controller that could be asked"))
+    }
 }
 
 impl std::fmt::Display for Where {
@@ -68,6 +81,8 @@ impl std::fmt::Display for Where {
                 write!(f, "tcp://{}/{}", options.address, options.subsystem_nqn)
             }
             Where::VfioUser(options) => write!(f, "vfio-user:{}", options.folder.display()),
+            Where::Disk(options) => write!(f, "{}", options.disk.path().display()),
+            Where::Nbd(options) => write!(f, "{}", options.place),
         }
     }
 }
@@ -160,6 +175,8 @@ pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
     match &load.target {
         Where::Tcp(options) => run_on::<Controller>(load, options, watch),
         Where::VfioUser(options) => run_on::<vfio_user::Controller>(load, options, watch),
+        Where::Disk(options) => run_on::<disk::Local>(load, options, watch),
+        Where::Nbd(options) => run_on::<Export>(load, options, watch),
     }
 }
 
@@ -169,6 +186,7 @@ fn run_on<R: Remote>(
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, LoadError> {
     let load = &Load { flow: load.flow.with_ramp(load.ramp), ..load.clone() };
+    load.fits_kind()?;
     watch(Progress::Connecting);
     let attached = persist(load.wait, || attach::<R>(load, options));
     let (controller, space, source) = attached.map_err(|error| failed(load, error))?;
@@ -190,6 +208,24 @@ fn run_on<R: Remote>(
 }
 
 impl Load {
+    /// Whether a target of this kind can have such a load.
+    fn fits_kind(&self) -> Result<(), LoadError> {
+        let is_nvme = matches!(self.target, Where::Tcp(_) | Where::VfioUser(_));
+        if !is_nvme && self.flow.key_value().is_some() {
+            return Err(LoadError::Unfit(format!(
+                "{} has blocks; a workload of keys (--kv) is for NVMe's key-value namespaces",
+                self.target
+            )));
+        }
+        if !is_nvme && self.places() {
+            return Err(LoadError::Unfit(format!(
+                "{} has no placement handles; data placement (fdp) is NVMe's",
+                self.target
+            )));
+        }
+        Ok(())
+    }
+
     /// Whether writes say which data they belong with.
     fn places(&self) -> bool {
         std::iter::once(&self.flow).chain(&self.beside).any(|flow| flow.data_placement.is_some())
@@ -261,7 +297,7 @@ fn run_jobs<R: Remote, W: Work>(
 ) -> Result<Outcome, LoadError> {
     let Attached { options, controller, space, source, asked } = target;
     let clock = Clock::start(Rate::REAL);
-    let model = controller.model();
+    let model = controller.description();
     let mut controller = Some(controller);
     let transition = source.facts().transition;
     let jobs = plans.len();
@@ -378,8 +414,8 @@ fn attach<R: Remote>(
 ) -> Result<(R, Space, R::Source), HostError> {
     let mut controller = R::connect(options)?;
     let space = match load.flow.key_value() {
-        Some(_) => Space::Keys(namespace::key_value(&mut controller, load.namespace)?),
-        None => Space::Blocks(namespace::block(&mut controller, load.flow.namespace.0)?),
+        Some(_) => Space::Keys(controller.keys(load.namespace)?),
+        None => Space::Blocks(controller.blocks(load.flow.namespace.0)?),
     };
     controller.request_queues(load.flow.jobs as u16 + u16::from(load.places()))?;
     let source = controller.source();

@@ -10,13 +10,18 @@ mod authentication;
 mod connection;
 mod controller;
 mod discovery;
+mod disk;
 #[cfg(feature = "tls")]
 mod encryption;
+mod errno;
 pub mod key_value;
 pub mod load;
 mod names;
 mod namespace;
+mod nbd;
+mod noise;
 mod patience;
+mod prober;
 mod profile_query;
 pub mod samsung;
 mod single;
@@ -31,10 +36,13 @@ pub use authentication::Credentials;
 pub use connection::Connection;
 pub use controller::{Association, Controller, Options};
 pub use discovery::{Subsystem, discover};
+pub use disk::{Disk, DiskError, DiskOptions};
 #[cfg(feature = "tls")]
 pub use encryption::Encryption;
 pub use namespace::{KeyValueNamespace, Namespace};
+pub use nbd::{NbdOptions, NbdPlace, NbdPlaceError, NbdServer};
 pub use patience::persist;
+pub use prober::{ProbeDone, ProbeOp, Prober};
 pub use profile_query::{
     Answer, Chosen, Exchange, Interval, ProfileClient, TargetRecords, Watch, collect,
 };
@@ -42,6 +50,7 @@ pub use target::{Target, TargetError};
 pub use vfio_user::VfioUserOptions;
 
 use mynah_wire::authentication::Failure;
+use mynah_wire::nbd::client::Unusable;
 use mynah_wire::nvme::Status;
 use mynah_wire::tcp::host::HostError as ProtocolError;
 use std::io;
@@ -142,6 +151,26 @@ pub enum HostError {
     /// There are several, of which none was named.
     #[error("the target has {} key-value namespaces; name one of them", .0.len())]
     SeveralKeyValue(Vec<u32>),
+    /// The NBD server is not there.
+    #[error("cannot connect to {place}: {error}")]
+    NbdConnect {
+        /// The export, as a URI.
+        place: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The NBD server does not open the export.
+    #[error("{0}")]
+    Nbd(#[from] mynah_wire::nbd::client::Unusable),
+    /// The NBD server does not speak the protocol well.
+    #[error("the NBD server broke the protocol: {0}")]
+    NbdBroken(#[from] mynah_wire::nbd::client::Broken),
+    /// Connections to the export may not see the same bytes.
+    #[error(
+        "the NBD server does not say that several connections see the same bytes \
+         (NBD_FLAG_CAN_MULTI_CONN)"
+    )]
+    OneConnection,
     /// The target's answers make no sense.
     #[error("the target says something that cannot be: {0}")]
     Nonsense(String),
@@ -183,6 +212,16 @@ impl HostError {
             HostError::Tls(crate::tls::TlsError::Handshake(_)) => {
                 Some("does the target want TLS, and has it this key for this host (--host-nqn)?")
             }
+            HostError::NbdConnect { .. } => {
+                Some("is an NBD server listening there? `mynah serve --nbd unix:PATH` starts one")
+            }
+            HostError::Nbd(Unusable::Unknown { .. }) => {
+                Some("`nbdinfo --list URI` lists the exports of a server")
+            }
+            HostError::OneConnection => Some(
+                "one connection (--numjobs 1, one flow at a time) has many requests outstanding with \
+                 --iodepth",
+            ),
             HostError::OtherKind { is_key_value: true, .. } => Some(
                 "`mynah kv TARGET` uses its keys, and `mynah bench TARGET --kv MIX` puts a load on \
                  them; --nsid names another namespace",

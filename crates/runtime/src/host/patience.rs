@@ -46,7 +46,9 @@ pub fn persist<T>(
 fn may_pass(error: &HostError) -> bool {
     match error {
         HostError::Closed | HostError::Lost(_) => true,
-        HostError::Connect { error, .. } | HostError::Socket { error, .. } => matches!(
+        HostError::Connect { error, .. }
+        | HostError::NbdConnect { error, .. }
+        | HostError::Socket { error, .. } => matches!(
             error.kind(),
             ErrorKind::ConnectionRefused
                 | ErrorKind::ConnectionReset

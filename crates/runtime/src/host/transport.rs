@@ -1,13 +1,15 @@
 //! What the load generator needs of a controller, whatever it is reached through.
 
 use super::HostError;
+use super::namespace::{self, KeyValueNamespace, Namespace};
 use crate::clock::Clock;
 use crate::profile::Flight;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use mynah_wire::tcp::host::{Movement, Payload};
-use std::os::fd::OwnedFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A completed command.
@@ -83,6 +85,22 @@ pub(super) struct Facts {
     /// How long a change of a namespace's access state may take (ANATT).
     pub(super) transition: Span,
     pub(super) controller_id: u16,
+    pub(super) features: Features,
+}
+
+/// What can be asked of blocks besides reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Features {
+    pub(super) writes: bool,
+    pub(super) trims: bool,
+    pub(super) flushes: bool,
+    /// Writes that end when they are on the medium (FUA).
+    pub(super) writes_through: bool,
+}
+
+impl Features {
+    pub(super) const ALL: Features =
+        Features { writes: true, trims: true, flushes: true, writes_through: true };
 }
 
 /// What I/O queues of a controller are made from.
@@ -104,6 +122,18 @@ pub(super) trait Remote: Sized {
     fn connect(options: &Self::Options) -> Result<Self, HostError>;
     /// Model number of the controller.
     fn model(&self) -> String;
+    /// What a result says was measured.
+    fn description(&self) -> String {
+        self.model()
+    }
+    /// The namespace `id` of blocks, or what stands in its place.
+    fn blocks(&mut self, id: u32) -> Result<Namespace, HostError> {
+        namespace::block(self, id)
+    }
+    /// The namespace `id` of keys, or the only one that there is.
+    fn keys(&mut self, id: Option<u32>) -> Result<KeyValueNamespace, HostError> {
+        namespace::key_value(self, id)
+    }
     /// Does an Identify command, which `name` says in messages.
     fn identify(
         &mut self,
@@ -124,4 +154,19 @@ pub(super) trait Remote: Sized {
     fn timeout(options: &Self::Options) -> Duration;
     /// Shuts it down and leaves it.
     fn shutdown(self) -> Result<(), HostError>;
+}
+
+/// Waits until one of these events has come, or the time is over.
+pub(super) fn wait(
+    descriptor: BorrowedFd<'_>,
+    events: PollFlags,
+    timeout: Duration,
+) -> Result<(), HostError> {
+    let timeout =
+        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    let mut descriptors = [PollFd::from_borrowed_fd(descriptor, events)];
+    match poll(&mut descriptors, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(HostError::Lost(error.into())),
+    }
 }

@@ -9,6 +9,7 @@ mod hosts;
 mod key_value;
 mod nbd;
 mod path;
+mod prober;
 mod profile;
 mod query;
 mod restart;

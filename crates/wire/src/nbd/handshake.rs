@@ -4,13 +4,13 @@
 use super::export::Export;
 use super::{u16_at, u32_at, u64_at};
 
-const SERVER_MAGIC: u64 = 0x4e42_444d_4147_4943;
-const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+pub(super) const SERVER_MAGIC: u64 = 0x4e42_444d_4147_4943;
+pub(super) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+pub(super) const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 /// NBD_FLAG_FIXED_NEWSTYLE: both ends negotiate with options and replies to them.
-const FIXED_NEWSTYLE: u32 = 1;
+pub(super) const FIXED_NEWSTYLE: u32 = 1;
 /// NBD_FLAG_NO_ZEROES: no zeros follow the answer to NBD_OPT_EXPORT_NAME.
-const NO_ZEROES: u32 = 2;
+pub(super) const NO_ZEROES: u32 = 2;
 /// Bytes of an option's header.
 const OPTION_BYTES: usize = 16;
 /// Data that an option may have; names have 4,096 at most.
@@ -24,23 +24,23 @@ const ALLOCATION_ID: u32 = 1;
 const OUTPUT_MAX: usize = 256 << 10;
 
 /// Option types (NBD_OPT_).
-mod option {
-    pub(super) const EXPORT_NAME: u32 = 1;
-    pub(super) const ABORT: u32 = 2;
-    pub(super) const LIST: u32 = 3;
-    pub(super) const INFO: u32 = 6;
-    pub(super) const GO: u32 = 7;
-    pub(super) const STRUCTURED_REPLY: u32 = 8;
-    pub(super) const LIST_META_CONTEXT: u32 = 9;
-    pub(super) const SET_META_CONTEXT: u32 = 10;
+pub(super) mod option {
+    pub(in crate::nbd) const EXPORT_NAME: u32 = 1;
+    pub(in crate::nbd) const ABORT: u32 = 2;
+    pub(in crate::nbd) const LIST: u32 = 3;
+    pub(in crate::nbd) const INFO: u32 = 6;
+    pub(in crate::nbd) const GO: u32 = 7;
+    pub(in crate::nbd) const STRUCTURED_REPLY: u32 = 8;
+    pub(in crate::nbd) const LIST_META_CONTEXT: u32 = 9;
+    pub(in crate::nbd) const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Option reply types (NBD_REP_).
-mod answer {
-    pub(super) const ACK: u32 = 1;
-    pub(super) const SERVER: u32 = 2;
-    pub(super) const INFO: u32 = 3;
-    pub(super) const META_CONTEXT: u32 = 4;
+pub(super) mod answer {
+    pub(in crate::nbd) const ACK: u32 = 1;
+    pub(in crate::nbd) const SERVER: u32 = 2;
+    pub(in crate::nbd) const INFO: u32 = 3;
+    pub(in crate::nbd) const META_CONTEXT: u32 = 4;
 }
 
 /// Why an option is refused ("Option reply types").
@@ -51,6 +51,8 @@ pub mod refusal {
     pub const POLICY: u32 = 1 << 31 | 2;
     /// NBD_REP_ERR_INVALID.
     pub const INVALID: u32 = 1 << 31 | 3;
+    /// NBD_REP_ERR_TLS_REQD.
+    pub const TLS_REQUIRED: u32 = 1 << 31 | 5;
     /// NBD_REP_ERR_UNKNOWN.
     pub const UNKNOWN: u32 = 1 << 31 | 6;
     /// NBD_REP_ERR_SHUTDOWN.
@@ -60,11 +62,11 @@ pub mod refusal {
 }
 
 /// Items of information about an export.
-mod info {
-    pub(super) const EXPORT: u16 = 0;
-    pub(super) const NAME: u16 = 1;
-    pub(super) const DESCRIPTION: u16 = 2;
-    pub(super) const BLOCK_SIZE: u16 = 3;
+pub(super) mod info {
+    pub(in crate::nbd) const EXPORT: u16 = 0;
+    pub(in crate::nbd) const NAME: u16 = 1;
+    pub(in crate::nbd) const DESCRIPTION: u16 = 2;
+    pub(in crate::nbd) const BLOCK_SIZE: u16 = 3;
 }
 
 /// Why nothing more can come of a connection.

@@ -1,6 +1,7 @@
-//! NBD, the network block device protocol: the server's end. Sections are those of `doc/proto.md` in
+//! NBD, the network block device protocol: the server's end, and in [`client`] the other. Sections are those of `doc/proto.md` in
 //! the NBD project (<https://github.com/NetworkBlockDevice/nbd>). All numbers are big-endian.
 
+pub mod client;
 mod export;
 mod handshake;
 mod reply;

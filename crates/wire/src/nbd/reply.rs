@@ -2,20 +2,21 @@
 
 use super::Error;
 
-const SIMPLE_MAGIC: u32 = 0x6744_6698;
-const CHUNK_MAGIC: u32 = 0x668e_33ef;
+pub(super) const SIMPLE_MAGIC: u32 = 0x6744_6698;
+pub(super) const CHUNK_MAGIC: u32 = 0x668e_33ef;
 /// NBD_REPLY_FLAG_DONE: the chunk is the last of the reply.
-const DONE: u16 = 1;
+pub(super) const DONE: u16 = 1;
 /// Bytes of an answer around its data, at most.
 pub const REPLY_BYTES_MAX: usize = 128;
 
 /// Chunk types (NBD_REPLY_TYPE_).
-mod kind {
-    pub(super) const NONE: u16 = 0;
-    pub(super) const OFFSET_DATA: u16 = 1;
-    pub(super) const BLOCK_STATUS: u16 = 5;
-    pub(super) const ERROR: u16 = 1 << 15 | 1;
-    pub(super) const ERROR_OFFSET: u16 = 1 << 15 | 2;
+pub(super) mod kind {
+    pub(in crate::nbd) const NONE: u16 = 0;
+    pub(in crate::nbd) const OFFSET_DATA: u16 = 1;
+    pub(in crate::nbd) const OFFSET_HOLE: u16 = 2;
+    pub(in crate::nbd) const BLOCK_STATUS: u16 = 5;
+    pub(in crate::nbd) const ERROR: u16 = 1 << 15 | 1;
+    pub(in crate::nbd) const ERROR_OFFSET: u16 = 1 << 15 | 2;
 }
 
 /// States of an extent, as `base:allocation` has them.

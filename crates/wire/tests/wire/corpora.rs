@@ -48,6 +48,11 @@ fn nbd_clients() {
 }
 
 #[test]
+fn nbd_servers() {
+    replay("nbd_server", fuzzing::nbd_server);
+}
+
+#[test]
 fn rdma_pairs() {
     replay("rdma_pair", fuzzing::rdma_pair);
 }

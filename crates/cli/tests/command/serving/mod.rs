@@ -2,6 +2,7 @@
 //!
 //! - `authentication`: hosts that prove who they are;
 //! - `bench`: everything that is written comes back over NVMe/TCP, whatever the connection does;
+//! - `disks`: files of this machine and NBD exports, loaded;
 //! - `key_value`: keys and values, one by one and under load;
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
@@ -16,6 +17,7 @@
 mod attach;
 mod authentication;
 mod bench;
+mod disks;
 mod doctor;
 mod key_value;
 mod nvme;

@@ -171,6 +171,7 @@ impl Client {
         persist(wait, || match target {
             Where::Tcp(options) => Session::<Controller>::open(options, id, needs),
             Where::VfioUser(options) => Session::<vfio_user::Controller>::open(options, id, needs),
+            Where::Disk(_) | Where::Nbd(_) => Err(target.without_controller()),
         })
     }
 

@@ -33,6 +33,10 @@ const NAP: Duration = Duration::from_millis(50);
 /// While long data are coming: receptions in one turn, and looks without result between two.
 const RECEPTIONS_AMID_DATA: u32 = 256;
 const LOOKS_AMID_DATA: u32 = 1_000;
+/// How long a target that breaks the protocol on each connection is tried, and the pause before the next
+/// connection after one that brought nothing.
+const BROKEN_PATIENCE: Span = Span::from_secs(2);
+const FRUITLESS_PAUSE: Duration = Duration::from_millis(50);
 /// Answers that came at once are handed on so many, in a power of two less one, to a look at the
 /// clock.
 const HANDED_MASK: u16 = 3;
@@ -56,6 +60,8 @@ pub(super) struct Plan {
     /// How long commands are issued.
     pub(super) runtime: Option<Span>,
     pub(super) timeout: Span,
+    /// How long connections that bring nothing are made anew.
+    pub(super) reconnect: Span,
     /// How long a change of the namespace's access state may take.
     pub(super) transition: Span,
     /// Looks without result before the job waits in the system.
@@ -97,6 +103,8 @@ pub(super) struct Job<'a, S: Source, W: Work> {
     measuring: bool,
     /// What comes before the load is being done.
     preparing: bool,
+    /// When the first of the connections was lost since which nothing was answered.
+    fruitless: Option<Time>,
     /// From when the timeout counts: the last answer, or the first command after a pause.
     last_heard: Time,
     idle: u32,
@@ -141,6 +149,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             leaving: None,
             tally: Tally::default(),
             measuring: false,
+            fruitless: None,
             last_heard: Time::ZERO,
             idle: 0,
             profile,
@@ -401,6 +410,7 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
             return Err(HostError::Nonsense("it answered what nobody asked".into()));
         };
         self.outstanding -= 1;
+        self.fruitless = None;
         let status = completed.entry.status();
         if self.profile.is_some() {
             self.note(&completed, &io, now);
@@ -493,9 +503,31 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         }
     }
 
+    /// Whether it is as well to try again after this error: connections to a target that answers nothing, or
+    /// nothing that makes sense, could be made for ever.
+    fn is_patient(&mut self, error: &HostError) -> bool {
+        let now = self.shared.clock.wall();
+        let Some(since) = self.fruitless else {
+            self.fruitless = Some(now);
+            return true;
+        };
+        let patience = match error {
+            HostError::NbdBroken(_) | HostError::Protocol(_) | HostError::Nonsense(_) => {
+                BROKEN_PATIENCE.min(self.plan.reconnect)
+            }
+            _ => self.plan.reconnect,
+        };
+        if now.saturating_since(since) > patience {
+            return false;
+        }
+        std::thread::sleep(FRUITLESS_PAUSE);
+        true
+    }
+
     /// The connection is lost: waits for another controller, connects to it, and does what
     /// was outstanding again. False if that is over.
     fn reconnect(&mut self, error: HostError) -> bool {
+        let is_patient = self.is_patient(&error);
         self.tally.lost_connections += 1;
         self.tally.last_error = Some(error.to_string());
         self.note_lost();
@@ -506,6 +538,9 @@ impl<'a, S: Source, W: Work> Job<'a, S, W> {
         self.again.extend(outstanding);
         self.outstanding = 0;
         self.work.lost();
+        if !is_patient {
+            return false;
+        }
         loop {
             let Some(Current { epoch, source }) = self.shared.link.next_after(self.epoch) else {
                 return false;

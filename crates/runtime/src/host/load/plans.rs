@@ -9,7 +9,7 @@ use super::verify::Verify;
 use super::{Load, LoadError};
 use crate::cpus;
 use crate::host::namespace::{KeyValueNamespace, Namespace};
-use crate::host::transport::Facts;
+use crate::host::transport::{Facts, Features};
 use mynah_stamp::Span;
 use mynah_workload::{
     BlockSize, Extent, FlowSpec, KeyAction, KeyValueFlow, SECTOR_BYTES, Source, heat,
@@ -65,6 +65,7 @@ pub(super) fn of_blocks(
              {bytes_max}"
         ));
     }
+    offers(load, facts.features)?;
     let plans = job_plans(load, facts, timeout, bytes_max as usize)?;
     let identifiers_of = |flow: &FlowSpec| match &flow.data_placement {
         Some(_) => identifiers.to_vec(),
@@ -99,6 +100,30 @@ pub(super) fn of_blocks(
         jobs.push((plan, Blocks::new(&plan, namespace, draw, others, verify)));
     }
     Ok(jobs)
+}
+
+/// Whether the target does everything that the load asks of it.
+fn offers(load: &Load, features: Features) -> Result<(), LoadError> {
+    let unfit = |problem: &str| Err(LoadError::Unfit(format!("{} {problem}", load.target)));
+    for flow in std::iter::once(&load.flow).chain(&load.beside) {
+        let Source::Synthetic(synthetic) = &flow.source else { continue };
+        let mix = &synthetic.mix;
+        if mix.write() > 0.0 && !features.writes {
+            return unfit("is read-only; only reads (--rw read, randread) are possible");
+        }
+        if mix.trim > 0.0 && !features.trims {
+            return unfit(
+                "takes no trims; a workload without them (--rw, --rwmixtrim) is possible",
+            );
+        }
+        if flow.flush_every > 0 && !features.flushes {
+            return unfit("takes no flushes; a workload without --fsync is possible");
+        }
+        if flow.write_through && !features.writes_through {
+            return unfit("has no writes that end on the medium (FUA); leave --sync out");
+        }
+    }
+    Ok(())
 }
 
 /// The flows that go through a job's queue beside its own: as many I/Os of each are outstanding as it
@@ -221,6 +246,7 @@ fn job_plans(
         requests: flow.limits.requests,
         runtime: flow.limits.runtime,
         timeout,
+        reconnect: Span::from_ns(load.reconnect.as_nanos() as u64),
         transition: facts.transition,
         spins,
     };

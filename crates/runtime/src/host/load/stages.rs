@@ -37,6 +37,8 @@ pub fn run_all(
         stages[stage].push(load);
     }
     fits(&stages)?;
+    let together = beside_others(&stages);
+    let stages: Vec<Vec<&Load>> = together.iter().map(|stage| stage.iter().collect()).collect();
     watch(Progress::Connecting);
     let mut done: Vec<Vec<Outcome>> = Vec::new();
     for stage in &stages {
@@ -73,6 +75,20 @@ fn fits(stages: &[Vec<&Load>]) -> Result<(), LoadError> {
         ));
     }
     Ok(())
+}
+
+/// The loads, each of which knows whether others use its target at the same time.
+fn beside_others(stages: &[Vec<&Load>]) -> Vec<Vec<Load>> {
+    let known = |load: &&Load, several: bool| {
+        let mut load = (*load).clone();
+        if let Where::Nbd(options) = &mut load.target {
+            options.several = several;
+        }
+        load
+    };
+    let of_stage =
+        |stage: &Vec<&Load>| stage.iter().map(|load| known(load, stage.len() > 1)).collect();
+    stages.iter().map(of_stage).collect()
 }
 
 /// Holds flows back until all of their stage are connected, or cannot be.

@@ -3,7 +3,7 @@
 use super::queue::{Doorbell, Ring};
 use super::{Device, PAGE_BYTES, Queue, VfioUserOptions};
 use crate::clock::{Clock, Rate};
-use crate::host::controller::{read, text, transfer_bytes_max};
+use crate::host::controller::{features, read, text, transfer_bytes_max};
 use crate::host::transport::{Facts, Remote, Source};
 use crate::host::{HostError, admin};
 use crate::initiator::enabling_configuration;
@@ -349,6 +349,7 @@ impl Remote for Controller {
             transfer_bytes_max: most.min(TRANSFER_BYTES_MAX),
             transition: Span::from_secs(self.identity.ana_transition_time.into()),
             controller_id: self.identity.controller_id.get(),
+            features: features(&self.identity),
         };
         Queues {
             admin: Arc::clone(&self.admin),

@@ -3,11 +3,12 @@
 use super::VfioUserOptions;
 use crate::clock::{Clock, Rate};
 use crate::host::HostError;
+use crate::host::transport::wait;
 use crate::shared::Shared;
 use crate::vfio_user::{Channel, socket_path};
 use mynah_wire::vfio_user::client::{Answer, Client, Request};
 use mynah_wire::vfio_user::message::{CONFIGURATION_REGION, MSI_X, REGIONS};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -137,7 +138,7 @@ impl Device {
                 let Some(left) = self.timeout.checked_sub(passed).filter(|it| !it.is_zero()) else {
                     return Err(HostError::Timeout { what, seconds: self.timeout.as_secs() });
                 };
-                wait(self.channel.as_fd(), left)?;
+                wait(self.channel.as_fd(), PollFlags::IN, left)?;
                 continue;
             }
             let Some(reply) = self.client.poll()? else { continue };
@@ -246,7 +247,7 @@ impl Device {
         self.send(&[]).unwrap();
         let mut answered = false;
         loop {
-            wait(self.channel.as_fd(), self.timeout).unwrap();
+            wait(self.channel.as_fd(), PollFlags::IN, self.timeout).unwrap();
             while self.receive().unwrap() {
                 let Some(reply) = self.client.poll().unwrap() else { continue };
                 match reply.result.unwrap() {
@@ -263,15 +264,4 @@ impl Device {
 
 fn done(answer: &Answer<'_, OwnedFd>) -> Option<()> {
     matches!(answer, Answer::Done).then_some(())
-}
-
-/// Waits until there is something to read, or the time is over.
-pub(super) fn wait(descriptor: BorrowedFd<'_>, timeout: Duration) -> Result<(), HostError> {
-    let timeout =
-        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-    match poll(&mut descriptors, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(HostError::Lost(error.into())),
-    }
 }

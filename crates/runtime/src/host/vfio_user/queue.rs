@@ -2,15 +2,15 @@
 
 use super::PAGE_BYTES;
 use super::controller::SharedAdmin;
-use super::device::wait;
 use crate::clock::Clock;
 use crate::host::HostError;
-use crate::host::transport::{Completed, Data, IoQueue};
+use crate::host::transport::{Completed, Data, IoQueue, wait};
 use crate::profile::{Flight, Flights};
 use crate::shared::Shared;
 use mynah_stamp::Time;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use mynah_wire::tcp::host::Movement;
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -462,7 +462,7 @@ impl IoQueue for Queue {
     fn wait(&self, timeout: Duration) -> Result<(), HostError> {
         match &self.event {
             Some(event) => {
-                wait(event.as_fd(), timeout)?;
+                wait(event.as_fd(), PollFlags::IN, timeout)?;
                 // Empty if it was the time that woke.
                 let _ = rustix::io::read(event, &mut [0; 8]);
             }
