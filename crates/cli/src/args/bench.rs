@@ -27,7 +27,7 @@ Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks or values were wrong, 
 pub(crate) struct Bench {
     /// tcp://HOST:PORT/NQN, where without `:PORT` 4420 is meant, and without `/NQN` the target's
     /// only subsystem; vfio-user:DIR; a block device or file of this machine; or an NBD export:
-    /// nbd:unix:PATH[:EXPORT], nbd:HOST:PORT[/EXPORT] or a URI
+    /// nbd:unix:PATH, nbd:HOST:PORT[/EXPORT] or a URI
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 
