@@ -500,6 +500,10 @@ class BenchOptions(ServedFlowOptions, total=False):
     """Write blocks that carry their address, generation and a checksum, or values with key,
     version and checksum; check what is read, and all that was written at the end.
     """
+    destroy: str | None
+    """TARGET once more: the device or file is written over, and what is there is lost. Without it
+    devices and files are only read.
+    """
     load: Literal["yes", "no"] | None
     """With --kv: whether the keys that the mix finds are stored first, which is not measured.
     Default: yes.
