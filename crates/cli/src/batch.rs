@@ -5,7 +5,7 @@ use crate::args::Sim;
 use crate::failure::{self, Failure};
 use crate::machine::Meter;
 use crate::print;
-use crate::progress::BatchBar;
+use crate::progress::{self, BatchBar};
 use crate::sim::{enough_memory, measured_anyway};
 use mynah_lab::runner::RunError;
 use mynah_lab::simulation::Simulation;
@@ -139,7 +139,7 @@ impl Batch {
     /// Does the open run of this index; `None` if no more runs are to be begun.
     fn one(&self, index: usize) -> Option<(Ended, Option<SimulationError>)> {
         // Short runs end before they ask whether to go on.
-        if BatchBar::is_interrupted() {
+        if progress::is_interrupted() {
             return None;
         }
         let run = self.open[index];
@@ -197,7 +197,7 @@ fn run_rest(
     let batch = Arc::new(Batch { all, open, ledger, bar, outcome });
     let mut looks = 0;
     let leaves = || {
-        looks += u32::from(BatchBar::is_interrupted());
+        looks += u32::from(progress::is_interrupted());
         looks > PATIENCE
     };
     let worker = Arc::clone(&batch);

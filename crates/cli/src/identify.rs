@@ -20,8 +20,8 @@ pub(crate) fn run(args: &Identify) -> Result<ExitCode, Failure> {
     let Some(drive) = args.target.strip_prefix("sim:") else {
         let known = mynah_drive_file::load(&args.target, &args.set).is_ok();
         let simulated = format!("for that drive in virtual time: sim:{}", args.target);
-        let help =
-            "sim:NAME or sim:FILE asks a drive in virtual time: mynah drives lists those there are";
+        let help = "drives are asked in virtual time so far, as sim:NAME or sim:FILE (mynah drives lists names); \
+             devices, files and served drives cannot be";
         let message = format!("{}: this is no drive that can be asked", args.target);
         return Err(Failure::usage(message, Some(if known { &simulated } else { help })));
     };

@@ -327,11 +327,6 @@ impl BatchBar {
         self.bar.is_some()
     }
 
-    /// Whether no more runs are to begin.
-    pub(crate) fn is_interrupted() -> bool {
-        INTERRUPTED.load(Ordering::Relaxed)
-    }
-
     /// Run `run` does `step`; false if it is to end.
     pub(crate) fn step(&self, run: usize, step: Step<'_>) -> bool {
         if let Some(bar) = &self.bar {

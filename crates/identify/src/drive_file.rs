@@ -24,8 +24,8 @@ impl Lines<'_> {
     }
 
     /// A key as it was found, or what is usual.
-    fn key(&mut self, key: &str, found: &str, show: impl Fn(&Value) -> String, usual: &str) {
-        let (value, source) = self.findings.said(found, show, usual);
+    fn key(&mut self, key: &str, show: impl Fn(&Value) -> String, usual: &str) {
+        let (value, source) = self.findings.said(key, show, usual);
         self.put(key, &value, &source);
     }
 }
@@ -57,12 +57,24 @@ fn us(us: f64) -> String {
     format!("\"{us:.2}us\"")
 }
 
+fn time(value: &Value) -> String {
+    match value {
+        Value::Time(time) => us(*time),
+        other => other.to_string(),
+    }
+}
+
 fn bytes(value: &Value) -> String {
     match value {
         Value::Bytes(bytes) => format!("\"{bytes}B\""),
         other => other.to_string(),
     }
 }
+
+/// What drives usually keep to themselves, as a share.
+const SPARE: f64 = 0.07;
+/// Pages of a block, for want of better.
+const PAGES: u64 = 256;
 
 /// A drive file called `name`, of a drive with so many bytes. It can be simulated as it is; what was
 /// not determined in it is an estimate, which its source says.
@@ -73,12 +85,11 @@ pub fn drive_file(findings: &Findings, name: &str, capacity: u64) -> String {
          description = \"A drive as mynah identify found it.\"\n"
     );
     let mut lines = Lines { findings, text: head, sources: String::new() };
-    let usual = "7%";
-    let show = |value: &Value| match value {
-        Value::Share(share) => format!("\"{:.2}%\"", share * 100.0),
-        other => other.to_string(),
-    };
-    lines.key("over_provisioning", "over_provisioning", show, &format!("\"{usual}\""));
+    lines.put(
+        "over_provisioning",
+        &format!("\"{}%\"", SPARE * 100.0),
+        "estimate: usual; it was not asked",
+    );
     geometry(&mut lines, capacity);
     flash(&mut lines);
     around(&mut lines);
@@ -102,23 +113,18 @@ fn geometry(lines: &mut Lines<'_>, capacity: u64) {
         _ => (8, 4, "estimate: usual; not determined".to_owned()),
     };
     lines.section("geometry");
-    lines.key("geometry.channels", "geometry.channels", ToString::to_string, &channels.to_string());
+    lines.key("geometry.channels", ToString::to_string, &channels.to_string());
     lines.put("geometry.chips_per_channel", &ways.to_string(), &source);
     let dies = "estimate: whether dies share a chip cannot be seen from outside";
     lines.put("geometry.dies_per_chip", "1", dies);
-    lines.key("geometry.planes_per_die", "geometry.planes_per_die", ToString::to_string, "1");
-    const PAGES: u64 = 256;
+    lines.key("geometry.planes_per_die", ToString::to_string, "1");
     let row = channels * ways * planes * page * PAGES;
-    let spare = match findings.get("over_provisioning").and_then(|it| it.value()) {
-        Some(Value::Share(share)) => *share,
-        _ => 0.07,
-    };
-    let blocks = ((capacity as f64 / (1.0 - spare) / row as f64).ceil() as u64).max(8);
+    let blocks = ((capacity as f64 / (1.0 - SPARE) / row as f64).ceil() as u64).max(8);
     let source = "estimate: so many as give the capacity with the over-provisioning";
     lines.put("geometry.blocks_per_plane", &blocks.to_string(), source);
     let source = "estimate: the size of a block was not asked for";
     lines.put("geometry.pages_per_block", &PAGES.to_string(), source);
-    lines.key("geometry.page_size", "geometry.page_size", bytes, "\"16KiB\"");
+    lines.key("geometry.page_size", bytes, "\"16KiB\"");
 }
 
 fn flash(lines: &mut Lines<'_>) {
@@ -150,13 +156,9 @@ fn flash(lines: &mut Lines<'_>) {
         Value::Times(times) => us(times.iter().sum::<f64>() / times.len().max(1) as f64),
         other => other.to_string(),
     };
-    lines.key("flash.read", "flash.read", show, "\"60us\"");
-    let time = |value: &Value| match value {
-        Value::Time(time) => us(*time),
-        other => other.to_string(),
-    };
-    lines.key("flash.program", "flash.program", time, "\"600us\"");
-    lines.key("flash.erase", "flash.erase", time, "\"5ms\"");
+    lines.key("flash.read", show, "\"60us\"");
+    lines.key("flash.program", time, "\"600us\"");
+    lines.key("flash.erase", time, "\"5ms\"");
 }
 
 fn around(lines: &mut Lines<'_>) {
@@ -166,27 +168,33 @@ fn around(lines: &mut Lines<'_>) {
         other => other.to_string(),
     };
     lines.section("bus");
-    lines.key("bus.rate", "bus.rate", rate, "\"1200MT/s\"");
+    lines.key("bus.rate", rate, "\"1200MT/s\"");
     lines.section("link");
     let rate = |value: &Value| match value {
         Value::Rate(rate) => format!("\"{:.0}MB/s\"", rate / 1e6),
         other => other.to_string(),
     };
-    lines.key("link.bandwidth", "link.bandwidth", rate, "\"3.5GB/s\"");
+    lines.key("link.bandwidth", rate, "\"3.5GB/s\"");
     lines.put(
         "link.packet_overhead",
         "\"0B\"",
         "estimate: the rate of the link is that of user data",
     );
     lines.section("firmware");
-    lines.key("firmware.cores", "firmware.cores", ToString::to_string, "32");
-    let time = |value: &Value| match value {
-        Value::Time(time) => us(*time),
-        other => other.to_string(),
-    };
-    lines.key("firmware.read", "firmware.read", time, "\"8us\"");
+    match lines.findings.get("fixed_latency").and_then(|it| it.value()) {
+        Some(Value::Time(fixed)) if lines.findings.count("firmware.cores").is_none() => {
+            let source = "mynah identify: what a read takes beside the flash; estimate: all of it is \
+                          the front end's, where commands do not wait for one another";
+            lines.put("firmware.cores", "32", source);
+            lines.put("firmware.read", &us(*fixed), source);
+        }
+        _ => {
+            lines.key("firmware.cores", ToString::to_string, "32");
+            lines.key("firmware.read", time, "\"8us\"");
+        }
+    }
     if let Some(Value::Bytes(_)) = lines.findings.get("cache.size").and_then(|it| it.value()) {
         lines.section("cache");
-        lines.key("cache.size", "cache.size", bytes, "\"0B\"");
+        lines.key("cache.size", bytes, "\"0B\"");
     }
 }

@@ -17,12 +17,8 @@ pub enum Value {
     Times(Vec<f64>),
     /// Bytes a second.
     Rate(f64),
-    /// A share, 0 to 1.
-    Share(f64),
     /// Whether it is so.
     Yes(bool),
-    /// A word of drive files.
-    Word(&'static str),
 }
 
 impl fmt::Display for Value {
@@ -36,10 +32,8 @@ impl fmt::Display for Value {
             }
             Value::Rate(rate) if *rate >= 1e9 => write!(f, "{:.2} GB/s", rate / 1e9),
             Value::Rate(rate) => write!(f, "{:.0} MB/s", rate / 1e6),
-            Value::Share(share) => write!(f, "{:.1} %", share * 100.0),
             Value::Yes(true) => f.write_str("yes"),
             Value::Yes(false) => f.write_str("no"),
-            Value::Word(word) => f.write_str(word),
         }
     }
 }
@@ -172,7 +166,6 @@ mod tests {
             (Value::Times(vec![38.0, 45.0]), "38.00 us, 45.00 us"),
             (Value::Rate(1.0667e9), "1.07 GB/s"),
             (Value::Rate(333e6), "333 MB/s"),
-            (Value::Share(0.07), "7.0 %"),
             (Value::Yes(true), "yes"),
         ];
         for (value, text) in shown {

@@ -7,8 +7,8 @@ mod drives;
 mod truth;
 
 use mynah_identify::{
-    Answer, Findings, Limits, Lost, Op, Outcome, Plan, SimulatedDrive, Subject, Watch, drive_file,
-    identify,
+    Answer, Findings, Limits, Lost, Op, Outcome, Plan, SimulatedDrive, Subject, Value, Watch,
+    drive_file, identify,
 };
 use mynah_stamp::{Span, Time};
 use truth::Verdict;
@@ -72,6 +72,15 @@ fn what_is_found_is_a_drive_that_is_found_again() {
         let value = |of: &Findings| of.get(key).and_then(|it| it.value().cloned());
         assert_eq!(value(&again), value(&findings), "{key}");
     }
+    let latency = |of: &Findings| match of.get("read_latency").and_then(|it| it.value()) {
+        Some(Value::Time(time)) => *time,
+        other => panic!("{other:?}"),
+    };
+    let (here, there) = (latency(&findings), latency(&again));
+    assert!(
+        (there / here - 1.0).abs() < 0.05,
+        "a read takes {here} us, and {there} us of what was found"
+    );
 }
 
 /// A subject that must not be changed.

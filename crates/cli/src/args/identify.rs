@@ -22,8 +22,8 @@ sim:DRIVE is a shipped drive or a drive file in virtual time, that was written o
 could not be determined is an estimate, and says why. What can be known from outside, and what cannot:
 docs/identify.md.
 
-Exit codes: 0 done; 1 the drive has failed; 2 bad usage or input; 130 interrupted (what was found so far is
-printed).";
+Exit codes: 0 done; 1 it ended early, at a limit or because the drive has failed; 2 bad usage or input; 130
+interrupted. What was found until then is printed.";
 
 /// `mynah identify`.
 #[derive(Args)]

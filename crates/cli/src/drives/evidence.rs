@@ -5,7 +5,7 @@ use super::load;
 use crate::args::DriveCheck;
 use crate::failure::{self, Failure};
 use crate::print;
-use crate::progress::BatchBar;
+use crate::progress::{self, BatchBar};
 use anstream::{AutoStream, ColorChoice};
 use mynah_drive_file as drive;
 use mynah_lab::runner::SharedStates;
@@ -53,7 +53,7 @@ impl Checking {
 
     /// Compares one measurement; `None` if no more are to be.
     fn one(&self, run: usize) -> Option<Result<Vec<Compared>, SimulationError>> {
-        if BatchBar::is_interrupted() {
+        if progress::is_interrupted() {
             return None;
         }
         let (at, measurement) = self.runs[run];
@@ -63,7 +63,7 @@ impl Checking {
         self.bar.step(run, Step::Finished);
         // The tables come when all are there; off a terminal a line a drive says how far it is.
         let ends = self.left[at].fetch_sub(1, Ordering::Relaxed) == 1;
-        if ends && self.known.len() > 1 && !self.bar.is_shown() && !BatchBar::is_interrupted() {
+        if ends && self.known.len() > 1 && !self.bar.is_shown() && !progress::is_interrupted() {
             let ended = self.left.iter().filter(|left| left.load(Ordering::Relaxed) == 0).count();
             failure::say(format_args!(
                 "{drive}: compared ({ended} of {} drives)",
@@ -82,9 +82,9 @@ pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
     let worker = Arc::clone(&checking);
     let runs = checking.runs.len();
     let done =
-        batch::run_until(runs, threads, move |run| worker.one(run), BatchBar::is_interrupted);
+        batch::run_until(runs, threads, move |run| worker.one(run), progress::is_interrupted);
     checking.bar.end();
-    if BatchBar::is_interrupted() {
+    if progress::is_interrupted() {
         return Err(Failure::Interrupted);
     }
     let known = &checking.known;

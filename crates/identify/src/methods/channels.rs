@@ -82,12 +82,11 @@ pub(super) fn find(
         Value::Time(split.high.max(0.0)),
         Value::Time(split.low.max(0.0)),
     );
-    let point = |n: u32| (f64::from(n), stats::quantile(&all, f64::from(n) / 100.0));
     let picture = Picture {
         title: "A block that comes while a page of another die is read".to_owned(),
         x: "share of pairs of dies (%)".to_owned(),
         y: "wait (us)".to_owned(),
-        series: vec![("pairs of dies".to_owned(), (0..=100).map(point).collect())],
+        series: vec![("pairs of dies".to_owned(), stats::distribution(&all))],
     };
     let value = Value::Count(channels as u64);
     findings.found(CHANNELS, value, None, evidence, (METHOD, Some(picture)));
@@ -182,7 +181,6 @@ fn link(known: &mut Known, findings: &mut Findings, (page, pairs): (u64, &Pairs)
         );
         findings.cannot(LINK, because);
     } else {
-        known.link = Some(middle);
         let evidence = format!(
             "two pages of different channels end {} apart ({} pairs)",
             Value::Time(middle),

@@ -90,10 +90,7 @@ pub(super) fn find(
         x: "share of pairs (%)".to_owned(),
         y: "longer than alone (us)".to_owned(),
         series: [("random addresses", &pairs), ("one page", &controls)]
-            .map(|(name, of)| {
-                let point = |n: u32| (f64::from(n), stats::quantile(of, f64::from(n) / 100.0));
-                (name.to_owned(), (0..=100).map(point).collect())
-            })
+            .map(|(name, of)| (name.to_owned(), stats::distribution(of)))
             .into(),
     };
     let method = "Chen, Lee and Zhang, HPCA 2011, section 4";

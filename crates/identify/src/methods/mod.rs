@@ -38,16 +38,10 @@ struct Known {
     page: Option<u64>,
     /// Index of each die's channel.
     channels: Vec<usize>,
-    /// What a page takes on the link, in us.
-    link: Option<f64>,
     /// What a page takes on a channel's bus, in us.
     transfer: Option<f64>,
     /// A piece that was trimmed, and is: offset and bytes.
     empty: Option<(u64, u64)>,
-    /// What the array takes for each type of page, in us.
-    array: Vec<f64>,
-    /// What a read takes beside the flash, in us.
-    fixed: Option<f64>,
 }
 
 /// What is being found out, and how.

@@ -54,7 +54,7 @@ pub(super) fn find(
     if (most as f64) < AGREED * all as f64 {
         let because = format!(
             "data that follow one another lie together for {} to {} x 4 KiB: they were not written \
-             in order (--destroy writes them so)",
+             in order",
             runs.keys().next().unwrap_or(&0),
             runs.keys().last().unwrap_or(&0),
         );

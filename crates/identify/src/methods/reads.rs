@@ -65,15 +65,13 @@ pub(super) fn find(
         title: "Reads of 4 KiB at queue depth 1".to_owned(),
         x: "share of reads (%)".to_owned(),
         y: "latency (us)".to_owned(),
-        series: vec![("first".to_owned(), shares(&first)), ("again".to_owned(), shares(&second))],
+        series: vec![
+            ("first".to_owned(), stats::distribution(&first)),
+            ("again".to_owned(), stats::distribution(&second)),
+        ],
     };
     let between = Some((Value::Time(low), Value::Time(high)));
     let method = "Chen, Koufaty and Zhang, SIGMETRICS 2009";
     findings.found(READ, Value::Time(middle), between, evidence, (method, Some(picture)));
     Ok(())
-}
-
-/// Points of a cumulative distribution.
-fn shares(samples: &[f64]) -> Vec<(f64, f64)> {
-    (0..=100).map(|n| (f64::from(n), stats::quantile(samples, f64::from(n) / 100.0))).collect()
 }

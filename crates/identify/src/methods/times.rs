@@ -76,18 +76,15 @@ pub(super) fn find(
         counts.collect::<Vec<_>>().join(", "),
     );
     let sample = &known.reads.blocks;
-    let point = |n: u32| (f64::from(n), stats::quantile(sample, f64::from(n) / 100.0));
     let picture = Picture {
         title: "Single reads of a block".to_owned(),
         x: "share of reads (%)".to_owned(),
         y: "latency (us)".to_owned(),
-        series: vec![("reads".to_owned(), (0..=100).map(point).collect())],
+        series: vec![("reads".to_owned(), stats::distribution(sample))],
     };
     let (low, high) = stats::median_interval(&rest);
     let shifted = |by: f64| Value::Times(times.iter().map(|time| time + by).collect());
     let method = "Chen, Lee and Zhang, HPCA 2011, section 4.1; Cai et al., DATE 2012";
-    known.array = times.clone();
-    known.fixed = Some(fixed);
     let between = Some((shifted(fixed - high - COMMAND), shifted(fixed - low + COMMAND)));
     findings.found(READ, shifted(0.0), between, evidence, (method, Some(picture)));
     findings.found(

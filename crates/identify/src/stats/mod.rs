@@ -21,7 +21,12 @@ pub fn quantile(samples: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// Half-width of the interval around a median that holds the true one with 95 %: of order
+/// The distribution as points: a share of the samples, in per cent, and below what they are.
+pub fn distribution(samples: &[f64]) -> Vec<(f64, f64)> {
+    (0..=100).map(|n| (f64::from(n), quantile(samples, f64::from(n) / 100.0))).collect()
+}
+
+/// The interval around a median that holds the true one with 95 %: of order
 /// statistics, which asks nothing of the distribution (Conover, Practical Nonparametric Statistics,
 /// 3.2).
 pub fn median_interval(samples: &[f64]) -> (f64, f64) {

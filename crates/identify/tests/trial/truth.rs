@@ -197,9 +197,7 @@ pub(crate) fn judge(truth: &Truth, findings: &Findings) -> Verdict {
         _ => return Verdict::Missed,
     };
     let off = match (found, &truth.value) {
-        (Value::Time(a), Value::Time(b))
-        | (Value::Rate(a), Value::Rate(b))
-        | (Value::Share(a), Value::Share(b)) => (a / b - 1.0).abs(),
+        (Value::Time(a), Value::Time(b)) | (Value::Rate(a), Value::Rate(b)) => (a / b - 1.0).abs(),
         (Value::Times(a), Value::Times(b)) if a.len() == b.len() => {
             a.iter().zip(b).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max)
         }
