@@ -1,5 +1,6 @@
 //! How methods ask: one request alone, several together, streams; within limits.
 
+use crate::stats;
 use crate::subject::{Answer, Lost, Op, Subject};
 use mynah_stamp::{Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -90,6 +91,8 @@ pub(crate) struct Probe<'a> {
     begin: Time,
     written: u64,
     asked: u64,
+    /// How often what noise moves is measured: once, where there is none.
+    repeats: usize,
     pub(crate) random: Xoshiro256PlusPlus,
 }
 
@@ -102,7 +105,7 @@ impl<'a> Probe<'a> {
     ) -> Probe<'a> {
         let begin = subject.now();
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Probe { subject, watch, limits, begin, written: 0, asked: 0, random }
+        Probe { subject, watch, limits, begin, written: 0, asked: 0, repeats: 1, random }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -141,6 +144,25 @@ impl<'a> Probe<'a> {
 
     pub(crate) fn tell(&mut self, what: &str, share: f64) {
         self.watch.step(what, share);
+    }
+
+    /// Has all that follows measured so often.
+    pub(crate) fn repeat(&mut self, repeats: usize) {
+        self.repeats = repeats;
+    }
+
+    /// How often what noise moves is measured.
+    pub(crate) fn repeats(&self) -> usize {
+        self.repeats
+    }
+
+    /// The median of as many measurements as noise asks for.
+    pub(crate) fn measured(
+        &mut self,
+        mut one: impl FnMut(&mut Probe<'a>) -> Result<f64, Ended>,
+    ) -> Result<f64, Ended> {
+        let all: Result<Vec<f64>, Ended> = (0..self.repeats).map(|_| one(self)).collect();
+        Ok(stats::median(&all?))
     }
 
     /// A random offset that is a multiple of `align`, with `bytes` of room behind it.

@@ -10,8 +10,11 @@ use crate::finding::{Findings, Picture, Value};
 use crate::probe::{Ask, Ended, Probe};
 use crate::stats::{self, Split};
 
-/// When the block comes: after this share of what the page takes longer than a block.
+/// When the block comes: after this share of what the page takes longer than a block, or more if noise
+/// could make it come before the page.
 const WITHIN: f64 = 0.1;
+/// So many deviations of noise away it does not.
+const SURELY: f64 = 3.0;
 /// The latest that it may come, as a share of what the page may be on the bus.
 const LATE_MOST: f64 = 0.9;
 
@@ -125,13 +128,15 @@ fn meet_all(
     for a in 0..count {
         for b in a + 1..count {
             let (a_reader, b_reader) = (&readers[a], &readers[b]);
-            let Some(wait) = waited(probe, (a_reader, b_reader), (size, behind), size - link)?
-            else {
+            let bus = Bus { size, behind, least: size - link, noise: known.reads.noise };
+            let Some(wait) = waited(probe, (a_reader, b_reader), bus)? else {
+                let why = match SURELY * bus.noise > behind {
+                    true => format!("reads of one address differ by {}", Value::Time(bus.noise)),
+                    false => format!("the front end takes a command every {}", Value::Time(behind)),
+                };
                 return Ok(Err(format!(
-                    "the front end takes a command every {}, too seldom for two reads to be on a bus \
-                     for the {} of a page",
-                    Value::Time(behind),
-                    Value::Time(size - link)
+                    "{why}, too much to have two reads on a bus at once, where a page is for {}",
+                    Value::Time(bus.least)
                 )));
             };
             (waits[a][b], waits[b][a]) = (wait, wait);
@@ -202,7 +207,7 @@ fn of_one_die(probe: &mut Probe<'_>, known: &Known, page: u64) -> Result<Vec<f64
     let mut all = Vec::new();
     for die in &known.dies {
         for pair in die.members.windows(2) {
-            let (a, b) = (pair[0], pair[1]);
+            let (a, b) = (pair[0].again(probe)?, pair[1].again(probe)?);
             let blocks = meeting::beyond(probe, a, b)?;
             let a = Spot::at(probe, a.offset / page * page, page)?;
             let b = Spot::at(probe, b.offset / page * page, page)?;
@@ -214,28 +219,43 @@ fn of_one_die(probe: &mut Probe<'_>, known: &Known, page: u64) -> Result<Vec<f64
     Ok(all)
 }
 
+/// What is known of the bus, in us.
+#[derive(Clone, Copy)]
+struct Bus {
+    /// What a page takes longer than a block.
+    size: f64,
+    /// One command behind another in the front end.
+    behind: f64,
+    /// For so long a page is on it, at least.
+    least: f64,
+    /// Of the reads of one address.
+    noise: f64,
+}
+
 /// How much longer than alone a block of one die takes that comes while a page of the other is read;
-/// `None` if the front end does not let it come before the page may have left the bus, which it keeps
-/// for at least `bus`.
+/// `None` if it may come before the page is on the bus, or after it has left.
 fn waited(
     probe: &mut Probe<'_>,
     (a, b): (&Reader, &Reader),
-    (size, behind): (f64, f64),
-    bus: f64,
+    Bus { size, behind, least, noise }: Bus,
 ) -> Result<Option<f64>, Ended> {
+    let within = (WITHIN * size).max(SURELY * noise);
     for (page, block) in [(a, b), (b, a)] {
-        let after = page.page.alone - size - block.block.alone + WITHIN * size;
+        let after = page.page.alone - size - block.block.alone + within;
         let late = (behind - after.abs()).max(0.0);
-        if late > 0.0 && WITHIN * size + late > LATE_MOST * bus {
+        if late > 0.0 && within + late > LATE_MOST * least || within + SURELY * noise > least {
             continue;
         }
         let page = Ask::read(page.page.offset, page.page.bytes);
         let other = Ask::read(block.block.offset, block.block.bytes);
-        let taken = match after >= 0.0 {
-            true => probe.one_after_another(&[page, other], &[after])?[1].latency() - late,
-            false => probe.one_after_another(&[other, page], &[-after])?[0].latency(),
-        };
-        return Ok(Some(taken - block.block.alone));
+        let taken = probe.measured(|probe| {
+            Ok(match after >= 0.0 {
+                true => probe.one_after_another(&[page, other], &[after])?[1].latency() - late,
+                false => probe.one_after_another(&[other, page], &[-after])?[0].latency(),
+            })
+        })?;
+        // It waits for no more than the page.
+        return Ok(Some((taken - block.block.alone).min(size)));
     }
     Ok(None)
 }
@@ -245,6 +265,9 @@ fn groups(waits: &[Vec<f64>], all: &[f64], size: f64) -> Result<(Vec<usize>, Spl
     let middle = stats::median(all);
     let split = match stats::split(all).filter(Split::is_real) {
         Some(split) if split.high > size / 4.0 => split,
+        _ if stats::quantile(all, 1.0) - stats::quantile(all, 0.0) > size / 2.0 => {
+            return Err("waits of blocks for pages of other dies are of all lengths".to_owned());
+        }
         // All alike: of one channel, or each of its own.
         _ => {
             let threshold = size / 4.0;
@@ -266,6 +289,16 @@ fn groups(waits: &[Vec<f64>], all: &[f64], size: f64) -> Result<(Vec<usize>, Spl
         for b in a + 1..waits.len() {
             odd += usize::from((group_of[a] == group_of[b]) != (waits[a][b] > split.threshold));
         }
+    }
+    let sizes: Vec<usize> =
+        (0..firsts.len()).map(|group| group_of.iter().filter(|it| **it == group).count()).collect();
+    if sizes.iter().any(|size| *size != sizes[0]) {
+        return Err(format!(
+            "dies whose blocks wait for pages of one another form groups of unequal sizes, {} to {} \
+             dies",
+            sizes.iter().min().unwrap_or(&0),
+            sizes.iter().max().unwrap_or(&0)
+        ));
     }
     // Misjudged pairs of which each could have moved a die to another group.
     if odd * 20 > all.len() {

@@ -81,7 +81,16 @@ pub(super) fn find(
         let offset = probe.anywhere(SMALL, SMALL);
         let spot = Spot::at(probe, offset, block)?;
         asked += 1;
-        match die_of(probe, &meeting, &dies, spot)? {
+        let mut found = die_of(probe, &meeting, &dies, spot)?;
+        if found.is_none() && probe.repeats() > 1 {
+            // Noise, or a time that was taken long ago, looks like a new die.
+            for member in dies.iter_mut().flat_map(|die| &mut die.members) {
+                *member = member.again(probe)?;
+            }
+            let again = spot.again(probe)?;
+            found = die_of(probe, &meeting, &dies, again)?;
+        }
+        match found {
             Some(index) => {
                 since_new += 1;
                 let members = &mut dies[index].members;

@@ -25,8 +25,10 @@ pub(super) fn are_joined(
     (busy, a, b): (Spot, Spot, Spot),
 ) -> Result<bool, Ended> {
     let asks = [busy, a, b].map(|spot| Ask::read(spot.offset, spot.bytes));
-    let taken = probe.together(&asks)?;
-    let apart = (taken[2].until - taken[1].until).abs();
+    let apart = probe.measured(|probe| {
+        let taken = probe.together(&asks)?;
+        Ok((taken[2].until - taken[1].until).abs())
+    })?;
     Ok(apart < meeting.together / 2.0)
 }
 

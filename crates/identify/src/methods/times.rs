@@ -15,8 +15,8 @@ use crate::stats;
 const PAIRS: usize = 3;
 /// The least share of reads that a type of pages has: of one in 32 pages.
 const SHARE_LEAST: f64 = 0.03;
-/// Reads that differ by less are of one level, beside what noise makes of them.
-const APART: f64 = 0.004;
+/// The share of a read's latency by which reads of one level differ, beside what noise makes of them.
+const APART: f64 = 0.002;
 
 /// A read's command and address cycles, us: seven of 25 ns, then 100 ns until the array is busy and
 /// 20 ns from ready to data (ONFI 3.1, tWC, tWB, tRR).
@@ -44,16 +44,15 @@ pub(super) fn find(
     let mut rest = Vec::new();
     for die in &known.dies {
         for pair in die.members.windows(2).take(PAIRS) {
-            let (a, b) = (pair[0], pair[1]);
+            let (a, b) = (pair[0].again(probe)?, pair[1].again(probe)?);
             let beyond = meeting::beyond(probe, a, b)?;
             rest.push(a.alone.min(b.alone) - beyond);
         }
     }
     let fixed = stats::median(&rest);
-    let noise = stats::deviation(&rest);
     let middle = stats::median(&known.reads.blocks);
-    let apart = (APART * middle).max(3.0 * noise / (rest.len() as f64).sqrt());
-    let levels: Vec<(f64, usize)> = stats::levels(&known.reads.blocks, apart)
+    let blurred = (APART * middle).max(known.reads.noise);
+    let levels: Vec<(f64, usize)> = stats::levels(&known.reads.blocks, blurred)
         .into_iter()
         .filter(|(_, count)| *count as f64 >= SHARE_LEAST * known.reads.blocks.len() as f64)
         .collect();

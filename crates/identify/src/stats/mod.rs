@@ -1,9 +1,11 @@
 //! The statistics of the methods: of samples that are noisy, drift, tick and have outliers.
 
 mod knee;
+mod levels;
 mod split;
 
 pub use knee::{Knee, first_fall, knee};
+pub use levels::levels;
 pub use split::{Split, split};
 
 /// The median; 0 of nothing.
@@ -50,15 +52,6 @@ pub fn deviation(samples: &[f64]) -> f64 {
     1.4826 * median(&away)
 }
 
-/// The values that samples come in, from the lowest, each with how many samples have it: neighbours
-/// farther apart than `apart` are of different values, which are the medians.
-pub fn levels(samples: &[f64], apart: f64) -> Vec<(f64, usize)> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let groups = sorted.chunk_by(|a, b| b - a <= apart);
-    groups.map(|group| (median(group), group.len())).collect()
-}
-
 /// Slope and intercept of the line through points with the least squares; `None` without two places.
 pub fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = points.len() as f64;
@@ -77,13 +70,6 @@ pub fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn levels_are_told_apart() {
-        let samples = [50.0, 57.1, 50.1, 64.0, 57.0, 50.0];
-        let found = levels(&samples, 0.2);
-        assert_eq!(found.iter().map(|it| it.1).collect::<Vec<_>>(), [3, 2, 1]);
-    }
 
     proptest! {
         #[test]
