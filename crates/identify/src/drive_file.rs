@@ -44,7 +44,8 @@ impl Findings {
         }
     }
 
-    fn count(&self, key: &str) -> Option<u64> {
+    /// A whole number that was found.
+    pub(crate) fn count(&self, key: &str) -> Option<u64> {
         match self.get(key)?.value()? {
             Value::Count(count) | Value::Bytes(count) => Some(*count),
             _ => None,

@@ -7,12 +7,15 @@
 
 use super::Known;
 use super::meeting;
+use super::reads::{SMALL, settled};
 use crate::finding::{Findings, Picture, Value};
 use crate::probe::{Ended, Probe};
 use crate::stats;
 
 /// Pairs of each die that are asked.
 const PAIRS: usize = 3;
+/// Single reads.
+const READS: usize = 400;
 /// The least share of reads that a type of pages has: of one in 32 pages.
 const SHARE_LEAST: f64 = 0.03;
 /// The share of a read's latency by which reads of one level differ, beside what noise makes of them.
@@ -50,11 +53,17 @@ pub(super) fn find(
         }
     }
     let fixed = stats::median(&rest);
-    let middle = stats::median(&known.reads.blocks);
+    // Of now, as the pairs are.
+    let mut blocks = Vec::with_capacity(READS);
+    for _ in 0..READS {
+        let offset = probe.anywhere(SMALL, SMALL);
+        blocks.push(settled(probe, offset, block)?);
+    }
+    let middle = stats::median(&blocks);
     let blurred = (APART * middle).max(known.reads.noise);
-    let levels: Vec<(f64, usize)> = stats::levels(&known.reads.blocks, blurred)
+    let levels: Vec<(f64, usize)> = stats::levels(&blocks, blurred)
         .into_iter()
-        .filter(|(_, count)| *count as f64 >= SHARE_LEAST * known.reads.blocks.len() as f64)
+        .filter(|(_, count)| *count as f64 >= SHARE_LEAST * blocks.len() as f64)
         .collect();
     let times: Vec<f64> =
         levels.iter().map(|(level, _)| level - fixed - transfer - COMMAND).collect();
@@ -70,16 +79,15 @@ pub(super) fn find(
          {} level(s) of {}",
         rest.len(),
         Value::Time(fixed),
-        known.reads.blocks.len(),
+        blocks.len(),
         levels.len(),
         counts.collect::<Vec<_>>().join(", "),
     );
-    let sample = &known.reads.blocks;
     let picture = Picture {
         title: "Single reads of a block".to_owned(),
         x: "share of reads (%)".to_owned(),
         y: "latency (us)".to_owned(),
-        series: vec![("reads".to_owned(), stats::distribution(sample))],
+        series: vec![("reads".to_owned(), stats::distribution(&blocks))],
     };
     let (low, high) = stats::median_interval(&rest);
     let shifted = |by: f64| Value::Times(times.iter().map(|time| time + by).collect());

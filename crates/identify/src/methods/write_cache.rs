@@ -83,7 +83,7 @@ pub(super) fn find(
         findings.cannot(SIZE, because);
         return Ok(());
     }
-    held(findings, &all[0], shown);
+    held(known, findings, &all[0], shown);
     Ok(())
 }
 
@@ -111,8 +111,8 @@ fn burst(probe: &mut Probe<'_>, bytes: u64) -> Result<Vec<(f64, f64)>, Ended> {
 }
 
 /// What the cache holds: all that was written until the cliff, less what the flash had taken at its pace.
-/// Until its first programs have ended it has taken nothing, so it may have been less.
-fn held(findings: &mut Findings, cliff: &Knee, points: Vec<(f64, f64)>) {
+/// The dies' registers hold some, too, so it may have been less.
+fn held(known: &Known, findings: &mut Findings, cliff: &Knee, points: Vec<(f64, f64)>) {
     let (time, bytes) = cliff.at;
     let least = (bytes - cliff.after * time).max(0.0);
     let flight = (DEPTH as u64 * WRITE) as f64;
@@ -131,7 +131,14 @@ fn held(findings: &mut Findings, cliff: &Knee, points: Vec<(f64, f64)>) {
         y: "written (MiB)".to_owned(),
         series: vec![("written".to_owned(), shown)],
     };
-    let low = (least - flight).max(0.0);
+    // A word line of each plane may have left the cache for the dies' registers.
+    let page = known.page.unwrap_or(0) * known.dies.len() as u64;
+    let planes = findings.count("geometry.planes_per_die").unwrap_or(1);
+    let types = match findings.get("flash.read").and_then(|it| it.value()) {
+        Some(Value::Times(times)) => times.len() as u64,
+        _ => 1,
+    };
+    let low = (least - flight - (page * planes * types) as f64).max(0.0);
     let between = Some((Value::Bytes(low as u64), Value::Bytes((bytes + flight) as u64)));
     let whole = (least / WRITE as f64).round() as u64 * WRITE;
     let method = "Bouganim, Jonsson and Bonnet, CIDR 2009 (uFLIP); Kim et al., MICRO 2018";
