@@ -131,15 +131,16 @@ fn held(known: &Known, findings: &mut Findings, cliff: &Knee, points: Vec<(f64, 
         y: "written (MiB)".to_owned(),
         series: vec![("written".to_owned(), shown)],
     };
-    // A word line of each plane may have left the cache for the dies' registers.
+    // A word line of each plane may have left the cache for the dies' registers, or be about to.
     let page = known.page.unwrap_or(0) * known.dies.len() as u64;
     let planes = findings.count("geometry.planes_per_die").unwrap_or(1);
     let types = match findings.get("flash.read").and_then(|it| it.value()) {
         Some(Value::Times(times)) => times.len() as u64,
         _ => 1,
     };
-    let low = (least - flight - (page * planes * types) as f64).max(0.0);
-    let between = Some((Value::Bytes(low as u64), Value::Bytes((bytes + flight) as u64)));
+    let away = flight + (page * planes * types) as f64;
+    let low = (least - away).max(0.0);
+    let between = Some((Value::Bytes(low as u64), Value::Bytes((bytes + away) as u64)));
     let whole = (least / WRITE as f64).round() as u64 * WRITE;
     let method = "Bouganim, Jonsson and Bonnet, CIDR 2009 (uFLIP); Kim et al., MICRO 2018";
     findings.found(SIZE, Value::Bytes(whole), between, evidence, (method, Some(picture)));
