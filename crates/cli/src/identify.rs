@@ -1,12 +1,16 @@
 //! `mynah identify`: what drive is this?
 
+mod real;
+
 use crate::args::Identify;
 use crate::failure::{self, Failure};
 use crate::print;
 use crate::progress::{self, ShareBar};
+use crate::target::local;
 use mynah_identify::{Findings, Limits, Plan, SimulatedDrive, Subject, Watch, identify};
 use mynah_result::output::PendingFile;
 use mynah_stamp::Span;
+use real::RealDrive;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,14 +21,6 @@ const TIMES: u64 = 4;
 
 /// Finds out what a drive is.
 pub(crate) fn run(args: &Identify) -> Result<ExitCode, Failure> {
-    let Some(drive) = args.target.strip_prefix("sim:") else {
-        let known = mynah_drive_file::load(&args.target, &args.set).is_ok();
-        let simulated = format!("for that drive in virtual time: sim:{}", args.target);
-        let help = "drives are asked in virtual time so far, as sim:NAME or sim:FILE (mynah drives lists names); \
-             devices, files and served drives cannot be";
-        let message = format!("{}: this is no drive that can be asked", args.target);
-        return Err(Failure::usage(message, Some(if known { &simulated } else { help })));
-    };
     if let Some(named) = &args.destroy
         && *named != args.target
     {
@@ -32,16 +28,64 @@ pub(crate) fn run(args: &Identify) -> Result<ExitCode, Failure> {
         let help = "with --destroy everything on the drive is lost, so it is named again as it is";
         return Err(Failure::usage(message, Some(help)));
     }
-    let file =
-        mynah_drive_file::load(drive, &args.set).map_err(|error| Failure::Usage(error.into()))?;
-    let mut subject = SimulatedDrive::filled(file.config)
-        .map_err(|error| Failure::usage(format!("{}: {error}", args.target), None))?;
-    let plan = Plan { limits: limits(args, subject.bytes()), seed: args.seed.unwrap_or(1) };
+    match args.target.strip_prefix("sim:") {
+        Some(drive) => {
+            local::refuse_connection(&args.connect, "a drive in virtual time", &[])?;
+            let file = mynah_drive_file::load(drive, &args.set)
+                .map_err(|error| Failure::Usage(error.into()))?;
+            let mut subject = SimulatedDrive::filled(file.config)
+                .map_err(|error| Failure::usage(format!("{}: {error}", args.target), None))?;
+            ask(args, &mut subject, &file.name)
+        }
+        None => {
+            is_no_drive_file(args)?;
+            let mut subject = RealDrive::connect(args)?;
+            let name = name(&subject.model());
+            let code = ask(args, &mut subject, &name);
+            subject.end();
+            code
+        }
+    }
+}
+
+/// Refuses what is meant to be asked in virtual time.
+fn is_no_drive_file(args: &Identify) -> Result<(), Failure> {
+    let is_drive =
+        args.target.ends_with(".toml") || !args.target.contains(['/', ':']) && !is_file(args);
+    if is_drive && mynah_drive_file::load(&args.target, &[]).is_ok() {
+        let message = format!("{}: this is the description of a drive", args.target);
+        let help = format!("for that drive in virtual time: sim:{}", args.target);
+        return Err(Failure::usage(message, Some(&help)));
+    }
+    if let Some(change) = args.set.first() {
+        let message =
+            format!("--set {change} has no effect here: it is for drives in virtual time");
+        return Err(Failure::usage(message, Some("they are called sim:NAME or sim:FILE")));
+    }
+    Ok(())
+}
+
+fn is_file(args: &Identify) -> bool {
+    Path::new(&args.target).is_file()
+}
+
+/// A name for a drive file, from what a target says it is.
+fn name(model: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = model.chars().map(plain).collect();
+    let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).take(6).collect();
+    if words.is_empty() { "drive".to_owned() } else { words.join("-") }
+}
+
+/// Asks a drive, and says what was found.
+fn ask(args: &Identify, subject: &mut dyn Subject, name: &str) -> Result<ExitCode, Failure> {
+    let bytes = subject.bytes();
+    let plan = Plan { limits: limits(args, bytes), seed: args.seed.unwrap_or(1) };
     let outputs = Outputs::create(args)?;
     let mut bar = Progress(ShareBar::new(args.quiet));
-    let findings = identify(&mut subject, &mut bar, &plan);
+    let findings = identify(subject, &mut bar, &plan);
     drop(bar);
-    outputs.finish(args, &findings, &file.name, subject.bytes())?;
+    outputs.finish(args, &findings, name, bytes)?;
     match &findings.ended {
         Some(_) if progress::is_interrupted() => Ok(ExitCode::from(crate::INTERRUPTED)),
         Some(ended) => {
@@ -100,7 +144,10 @@ impl Outputs {
         name: &str,
         bytes: u64,
     ) -> Result<(), Failure> {
-        if let Some(file) = self.into {
+        let has_file = findings.get("dies").is_some_and(|it| it.value().is_some());
+        if self.into.is_some() && !has_file {
+            failure::say("warning: no drive file is written: there is nothing to write into it");
+        } else if let Some(file) = self.into {
             let text = mynah_identify::drive_file(findings, &format!("{name}-found"), bytes);
             mynah_drive_file::parse("the drive that was found", &text, &[])
                 .map_err(|error| Failure::Run(error.into()))?;
@@ -120,7 +167,8 @@ impl Outputs {
             return Ok(());
         }
         let mut told = mynah_identify::text(findings);
-        for path in [&args.into, &args.report].into_iter().flatten() {
+        let into = args.into.as_ref().filter(|_| has_file);
+        for path in [into, args.report.as_ref()].into_iter().flatten() {
             told += &format!("written: {}\n", path.display());
         }
         print::out(&told)

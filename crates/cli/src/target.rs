@@ -1,5 +1,7 @@
 //! What verbs that are hosts connect to, and how.
 
+pub(crate) mod local;
+
 use crate::args::ConnectArgs;
 use crate::failure::Failure;
 use crate::key;

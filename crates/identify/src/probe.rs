@@ -1,5 +1,6 @@
 //! How methods ask: one request alone, several together, streams; within limits.
 
+use crate::finding::Value;
 use crate::stats;
 use crate::subject::{Answer, Lost, Op, Subject};
 use mynah_stamp::{Span, Time};
@@ -93,6 +94,8 @@ pub(crate) struct Probe<'a> {
     asked: u64,
     /// How often what noise moves is measured: once, where there is none.
     repeats: usize,
+    /// Where addresses are drawn from: offset and bytes.
+    region: (u64, u64),
     pub(crate) random: Xoshiro256PlusPlus,
 }
 
@@ -105,7 +108,8 @@ impl<'a> Probe<'a> {
     ) -> Probe<'a> {
         let begin = subject.now();
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Probe { subject, watch, limits, begin, written: 0, asked: 0, repeats: 1, random }
+        let region = (0, subject.bytes());
+        Probe { subject, watch, limits, begin, written: 0, asked: 0, repeats: 1, region, random }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -114,6 +118,11 @@ impl<'a> Probe<'a> {
 
     pub(crate) fn block_bytes(&self) -> u64 {
         u64::from(self.subject.block_bytes())
+    }
+
+    /// Most requests that may be outstanding.
+    pub(crate) fn depth(&self) -> usize {
+        self.subject.max_outstanding()
     }
 
     pub(crate) fn may_write(&self) -> bool {
@@ -146,6 +155,11 @@ impl<'a> Probe<'a> {
         self.watch.step(what, share);
     }
 
+    /// Has addresses drawn from `bytes` at `offset`, a multiple of all alignments.
+    pub(crate) fn stay_within(&mut self, offset: u64, bytes: u64) {
+        self.region = (offset, bytes);
+    }
+
     /// Has all that follows measured so often.
     pub(crate) fn repeat(&mut self, repeats: usize) {
         self.repeats = repeats;
@@ -156,19 +170,20 @@ impl<'a> Probe<'a> {
         self.repeats
     }
 
-    /// The median of as many measurements as noise asks for.
+    /// What as many measurements as noise asks for come to.
     pub(crate) fn measured(
         &mut self,
         mut one: impl FnMut(&mut Probe<'a>) -> Result<f64, Ended>,
     ) -> Result<f64, Ended> {
         let all: Result<Vec<f64>, Ended> = (0..self.repeats).map(|_| one(self)).collect();
-        Ok(stats::median(&all?))
+        Ok(stats::undisturbed(&all?))
     }
 
     /// A random offset that is a multiple of `align`, with `bytes` of room behind it.
     pub(crate) fn anywhere(&mut self, align: u64, bytes: u64) -> u64 {
-        let places = (self.bytes().saturating_sub(bytes) / align).max(1);
-        self.random.random_range(0..places) * align
+        let (start, length) = self.region;
+        let places = (length.saturating_sub(bytes) / align).max(1);
+        start + self.random.random_range(0..places) * align
     }
 
     fn submit(&mut self, ask: Ask) -> Result<u64, Ended> {
@@ -177,6 +192,12 @@ impl<'a> Probe<'a> {
         }
         if self.subject.now().since(self.begin) > self.limits.time {
             return Err(Ended::Time);
+        }
+        let most = u64::from(self.subject.max_transfer_bytes());
+        if matches!(ask.op, Op::Read | Op::Write) && ask.bytes > most {
+            let bytes = Value::Bytes(ask.bytes);
+            let what = format!("{bytes} at a time: it takes {}", Value::Bytes(most));
+            return Err(Ended::Refused(what));
         }
         match ask.op {
             Op::Write if ask.bytes > self.room() => return Err(Ended::Written),

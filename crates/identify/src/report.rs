@@ -5,14 +5,34 @@ use mynah_report::html::lines::{Chart, Line};
 use mynah_report::sheet;
 use std::fmt::{Result, Write};
 
-/// What was asked, and how long it took.
+impl Findings {
+    /// What it is, in a sentence; nothing if it was not asked for long enough.
+    pub fn verdict(&self) -> Option<String> {
+        let Some(dies) = self.count("dies") else {
+            let reason = |key| match self.get(key).map(|it| &it.outcome) {
+                Some(Outcome::NotDetermined { because }) => Some(because),
+                _ => None,
+            };
+            let because = reason("die_conflict").or_else(|| reason("dies"))?;
+            return Some(format!("This is no flash drive that it understands: {because}."));
+        };
+        let channels = self.count("geometry.channels");
+        let channels = channels.map_or(String::new(), |count| format!(" on {count} channels"));
+        let page = self.count("geometry.page_size").map(Value::Bytes);
+        let page = page.map_or(String::new(), |page| format!(", with pages of {page}"));
+        Some(format!("This is a flash drive of {dies} dies{channels}{page}."))
+    }
+}
+
+/// What it is, what was asked, and how long it took.
 fn lead(findings: &Findings) -> String {
+    let verdict = findings.verdict().map_or(String::new(), |verdict| format!("{verdict} "));
     let ended = match &findings.ended {
         Some(ended) => format!(" It ended early, at {ended}."),
         None => String::new(),
     };
     format!(
-        "{} requests in {} of the drive's time; {} written.{ended}",
+        "{verdict}{} requests in {} of the drive's time; {} written.{ended}",
         findings.requests,
         time(findings.seconds * 1e6),
         Value::Bytes(findings.written_bytes),

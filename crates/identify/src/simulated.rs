@@ -11,6 +11,9 @@ const SECTOR_BYTES: u64 = 512;
 /// As many as Linux asks for in a command without further settings.
 const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 
+/// More than any method asks for at once.
+const MAX_OUTSTANDING: usize = 1024;
+
 /// Why a drive cannot be asked in virtual time.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatedDriveError {
@@ -56,6 +59,10 @@ impl Subject for SimulatedDrive {
 
     fn max_transfer_bytes(&self) -> u32 {
         MAX_TRANSFER_BYTES
+    }
+
+    fn max_outstanding(&self) -> usize {
+        MAX_OUTSTANDING
     }
 
     fn can_trim(&self) -> bool {

@@ -41,8 +41,11 @@ pub trait Subject {
     /// Bytes of a logical block, to which offsets and lengths are aligned.
     fn block_bytes(&self) -> u32;
 
-    /// Most bytes of a request.
+    /// Most bytes of a read or a write.
     fn max_transfer_bytes(&self) -> u32;
+
+    /// Most requests that may be outstanding.
+    fn max_outstanding(&self) -> usize;
 
     /// Whether there is a way to give blocks up.
     fn can_trim(&self) -> bool;

@@ -96,6 +96,9 @@ impl Subject for Precious {
     fn max_transfer_bytes(&self) -> u32 {
         self.0.max_transfer_bytes()
     }
+    fn max_outstanding(&self) -> usize {
+        self.0.max_outstanding()
+    }
     fn can_trim(&self) -> bool {
         true
     }

@@ -17,7 +17,7 @@ fn find(paper: Paper, seed: u64) -> Findings {
 /// Dies and page, at least, are found; nothing is wrong.
 fn is_right(paper: Paper) -> Findings {
     let mut last = Findings::default();
-    for seed in 1..=5 {
+    for seed in 1..=3 {
         let findings = find(paper, seed);
         let value = |key| findings.get(key).and_then(|it| it.value().cloned());
         let said = format!("{findings:#?}");
@@ -66,6 +66,12 @@ fn late_answers_make_nothing_of_it_wrong() {
     is_right(Paper { late: (0.05, 300.0), noise: 1.0, ..Paper::quiet() });
 }
 
+/// As on a machine with more to do than processors.
+#[test]
+fn a_third_of_answers_late_makes_nothing_of_it_wrong() {
+    is_right(Paper { late: (0.35, 200.0), ..Paper::quiet() });
+}
+
 #[test]
 fn a_clock_that_ticks_makes_nothing_of_it_wrong() {
     is_right(Paper { tick: 1.0, ..Paper::quiet() });
@@ -79,7 +85,7 @@ fn a_drive_that_gets_slower_is_known() {
 /// Noise above all that a drive has: nothing is said of its inside.
 #[test]
 fn in_a_storm_nothing_is_known() {
-    for seed in 1..=5 {
+    for seed in 1..=3 {
         let findings = find(Paper { noise: 200.0, way: 900.0, ..Paper::quiet() }, seed);
         for key in ["dies", "geometry.page_size", "geometry.channels", "flash.read"] {
             let finding = findings.get(key).expect("it is spoken of");

@@ -34,7 +34,7 @@ pub(super) fn find(
         return Ok(());
     };
     let block = probe.block_bytes();
-    let count = BURST.min(bytes / 4096);
+    let count = BURST.min(bytes / 4096).min(probe.depth() as u64);
     let asks: Vec<Ask> = (0..count).map(|n| Ask::read(start + n * 4096, block)).collect();
     let alone = stats::median(&[
         probe.alone(asks[0])?,

@@ -4,6 +4,7 @@
 mod channels;
 mod dies;
 mod front_end;
+mod lay;
 mod meeting;
 mod pages;
 mod planes;
@@ -66,20 +67,51 @@ const WRITING: [Method; 3] =
 pub fn identify(subject: &mut dyn Subject, watch: &mut dyn Watch, plan: &Plan) -> Findings {
     let mut probe = Probe::new(subject, watch, plan.limits, plan.seed);
     let mut findings = Findings::default();
-    let mut known = Known::default();
-    let methods = READING.iter().chain(WRITING.iter().filter(|_| plan.limits.written_bytes > 0));
-    let count = READING.len() + if plan.limits.written_bytes > 0 { WRITING.len() } else { 0 };
-    for (index, (what, method)) in methods.enumerate() {
-        probe.tell(what, index as f64 / count as f64);
-        if let Err(ended) = method(&mut probe, &mut known, &mut findings) {
-            findings.ended = Some(format!("{what}: {ended}"));
-            break;
-        }
-    }
+    findings.ended = ask_all(&mut probe, &mut findings).err();
     findings.requests = probe.asked();
     findings.written_bytes = probe.written();
     findings.seconds = probe.seconds();
     findings
+}
+
+/// Runs all methods; or says which of them has ended early, and why.
+fn ask_all(probe: &mut Probe<'_>, findings: &mut Findings) -> Result<(), String> {
+    let mut known = Known::default();
+    let writes = probe.may_write();
+    let share = |index: usize| match writes {
+        true => index as f64 / (READING.len() + WRITING.len()) as f64,
+        false => index as f64 / READING.len() as f64,
+    };
+    let run = |probe: &mut Probe<'_>,
+               known: &mut Known,
+               findings: &mut Findings,
+               index: usize,
+               (what, method): Method| {
+        probe.tell(what, share(index));
+        method(probe, known, findings).map_err(|ended| format!("{what}: {ended}"))
+    };
+    for (index, method) in READING.into_iter().enumerate() {
+        run(probe, &mut known, findings, index, method)?;
+    }
+    if !writes {
+        return Ok(());
+    }
+    if known.page.is_none() {
+        const WHAT: &str = "data in order";
+        probe.tell(WHAT, share(0));
+        if lay::down(probe).map_err(|ended| format!("{WHAT}: {ended}"))? {
+            known = Known::default();
+            findings.findings.clear();
+            for (index, method) in READING.into_iter().enumerate() {
+                run(probe, &mut known, findings, index, method)?;
+            }
+            probe.stay_within(0, probe.bytes());
+        }
+    }
+    for (index, method) in WRITING.into_iter().enumerate() {
+        run(probe, &mut known, findings, READING.len() + index, method)?;
+    }
+    Ok(())
 }
 
 impl Findings {

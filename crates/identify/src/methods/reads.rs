@@ -15,9 +15,10 @@ const ADDRESSES: usize = 400;
 const NOISY: usize = 24;
 /// Times that they are asked.
 const AGAIN: usize = 9;
-/// Measurements of which the median is taken where there is noise: three of five would have to be
-/// outliers.
+/// Measurements of one thing where there is noise, and where there is much: above this share of a read.
 const REPEATS: usize = 5;
+const REPEATS_MOST: usize = 15;
+const MUCH: f64 = 0.02;
 /// The size that hosts ask for most, and the alignment of all addresses.
 pub(super) const SMALL: u64 = 4096;
 
@@ -30,16 +31,26 @@ pub(super) struct Reads {
     pub(super) blocks: Vec<f64>,
     /// How much faster a second read is, if it is.
     pub(super) repeat_gain: Option<f64>,
-    /// What reads of one address differ by, as a standard deviation; 0 in virtual time.
+    /// What noise leaves of [`settled`], as a standard deviation; 0 in virtual time.
     pub(super) noise: f64,
 }
 
-/// Asks the same addresses again and again: how far answers are from their median, in 9 of 10 cases; and
-/// whether any is.
-fn noise(probe: &mut Probe<'_>) -> Result<(f64, bool), Ended> {
+/// Noise: what reads of one address differ by.
+struct Noise {
+    /// Single ones, as a standard deviation, us.
+    single: f64,
+    /// The least of as many as are measured, us; no less than a tick of the clock may hide.
+    undisturbed: f64,
+}
+
+/// Asks the same addresses again and again, says how far answers are apart, and has all that follows
+/// measured as often as that asks for.
+fn noise(probe: &mut Probe<'_>) -> Result<Noise, Ended> {
     /// Within so many standard deviations are nine of ten (normal distribution).
     const NINE_OF_TEN: f64 = 1.645;
-    let mut all = Vec::new();
+    /// Two values one tick apart are one level if they are blurred by so much of it.
+    const BLURRED: f64 = 0.6;
+    let (mut all, mut middles, mut steps) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..NOISY {
         let offset = probe.anywhere(SMALL, SMALL);
         probe.alone(Ask::read(offset, SMALL))?;
@@ -47,20 +58,37 @@ fn noise(probe: &mut Probe<'_>) -> Result<(f64, bool), Ended> {
         for one in &mut own {
             *one = probe.alone(Ask::read(offset, SMALL))?;
         }
+        own.sort_by(f64::total_cmp);
+        // Times are whole picoseconds, less what floating point makes of them.
+        steps.extend(own.windows(2).map(|two| two[1] - two[0]).filter(|step| *step > 5e-7));
         let middle = stats::median(&own);
+        middles.push(middle);
         all.extend(own.map(|it| (it - middle).abs()));
     }
-    let is_noisy = all.iter().any(|it| *it > 1e-6);
-    Ok((stats::quantile(&all, 0.9) / NINE_OF_TEN, is_noisy))
+    if steps.is_empty() {
+        return Ok(Noise { single: 0.0, undisturbed: 0.0 });
+    }
+    let single = stats::quantile(&all, 0.9) / NINE_OF_TEN;
+    let much = single > MUCH * stats::median(&middles);
+    probe.repeat(if much { REPEATS_MOST } else { REPEATS });
+    let mut twice = Vec::new();
+    for _ in 0..NOISY {
+        let offset = probe.anywhere(SMALL, SMALL);
+        let block = probe.block_bytes();
+        twice.push((settled(probe, offset, block)? - settled(probe, offset, block)?).abs());
+    }
+    let settled = stats::quantile(&twice, 0.9) / NINE_OF_TEN / std::f64::consts::SQRT_2;
+    let tick = stats::quantile(&steps, 0.0);
+    Ok(Noise { single, undisturbed: settled.max(BLURRED * tick) })
 }
 
-/// Median latency of a read of `bytes` at `offset`, once whatever finds the address has been asked.
+/// Undisturbed latency of a read of `bytes` at `offset`, once whatever finds the address has been asked.
 pub(super) fn settled(probe: &mut Probe<'_>, offset: u64, bytes: u64) -> Result<f64, Ended> {
     probe.alone(Ask::read(offset, bytes))?;
     let repeats = probe.repeats().max(3);
     let all: Result<Vec<f64>, Ended> =
         (0..repeats).map(|_| probe.alone(Ask::read(offset, bytes))).collect();
-    Ok(stats::median(&all?))
+    Ok(stats::undisturbed(&all?))
 }
 
 pub(super) fn find(
@@ -69,11 +97,8 @@ pub(super) fn find(
     findings: &mut Findings,
 ) -> Result<(), Ended> {
     let block = probe.block_bytes();
-    let (noise, is_noisy) = noise(probe)?;
-    known.reads.noise = noise;
-    if is_noisy {
-        probe.repeat(REPEATS);
-    }
+    let noise = noise(probe)?;
+    known.reads.noise = noise.undisturbed;
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for _ in 0..ADDRESSES {
         let offset = probe.anywhere(SMALL, SMALL);
@@ -93,8 +118,8 @@ pub(super) fn find(
         "{ADDRESSES} random addresses; 1 % below {}, 99 % below {}{}",
         Value::Time(stats::quantile(&first, 0.01)),
         Value::Time(stats::quantile(&first, 0.99)),
-        match is_noisy {
-            true => format!("; reads of one address differ by {}", Value::Time(noise)),
+        match probe.repeats() > 1 {
+            true => format!("; reads of one address differ by {}", Value::Time(noise.single)),
             false => String::new(),
         },
     );

@@ -21,6 +21,9 @@ const SHARE_LEAST: f64 = 0.03;
 /// The share of a read's latency by which reads of one level differ, beside what noise makes of them.
 const APART: f64 = 0.002;
 
+/// The share of a read's latency that noise may be, at most: types of pages differ by ten times as much.
+const BLURRED_MOST: f64 = 0.02;
+
 /// A read's command and address cycles, us: seven of 25 ns, then 100 ns until the array is busy and
 /// 20 ns from ready to data (ONFI 3.1, tWC, tWB, tRR).
 const COMMAND: f64 = 0.295;
@@ -60,6 +63,15 @@ pub(super) fn find(
         blocks.push(settled(probe, offset, block)?);
     }
     let middle = stats::median(&blocks);
+    if known.reads.noise > BLURRED_MOST * middle {
+        let because = format!(
+            "the same read differs by {}, too much to tell types of pages apart",
+            Value::Time(known.reads.noise)
+        );
+        findings.cannot(READ, because.clone());
+        findings.cannot(FIXED, because);
+        return Ok(());
+    }
     let blurred = (APART * middle).max(known.reads.noise);
     let levels: Vec<(f64, usize)> = stats::levels(&blocks, blurred)
         .into_iter()

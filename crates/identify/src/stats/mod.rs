@@ -13,6 +13,12 @@ pub fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
+/// What measurements of one thing come to, where whatever disturbs them only adds: the least of them (Chen
+/// and Revels, Robust benchmarking in noisy environments, HPEC 2016); 0 of nothing.
+pub fn undisturbed(samples: &[f64]) -> f64 {
+    quantile(samples, 0.0)
+}
+
 /// The quantile `share` of samples, between neighbours where it falls between two; 0 of nothing.
 pub fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();

@@ -87,8 +87,8 @@ struct Probe {
 }
 
 impl Prober {
-    /// Connects to a target, for at most `depth` I/Os at once (1 to 4,095), of at most `bytes_max` bytes
-    /// each. `writes`: whether it will be written or trimmed; a disk must have been opened for that. Of
+    /// Connects to a target, for at most `depth` I/Os at once (from 1; fewer if the target takes fewer, see
+    /// [`Prober::depth`]), of at most `bytes_max` bytes each. `writes`: whether it will be written or trimmed; a disk must have been opened for that. Of
     /// NVMe, `namespace` is the namespace, from 1. Connecting is tried for `wait`.
     ///
     /// A TCP controller is connected without a keep-alive timeout: the caller may think as long as it likes.
@@ -118,6 +118,7 @@ impl Prober {
         if writes && !shape.facts.features.writes {
             return Err(HostError::Unusable(format!("{place} is read-only")));
         }
+        let depth = driver.depth();
         Ok(Prober { driver, shape, model, writes, depth, next_tag: 0 })
     }
 
@@ -136,6 +137,11 @@ impl Prober {
     pub fn max_transfer_bytes(&self) -> u32 {
         let bytes = self.shape.bytes_max >> self.shape.namespace.block_shift;
         u32::try_from(bytes << self.shape.namespace.block_shift).unwrap_or(u32::MAX)
+    }
+
+    /// How many I/Os may be outstanding.
+    pub fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// What the target says it is.
@@ -260,6 +266,7 @@ struct Wants {
 
 /// A queue of any kind of target.
 trait Driver {
+    fn depth(&self) -> u32;
     fn outstanding(&self) -> u32;
     fn now(&self) -> Duration;
     fn hold(&mut self, probe: Probe) -> Result<(), HostError>;
@@ -285,6 +292,7 @@ struct Session<R: Remote> {
     controller: R,
     namespace: Namespace,
     clock: Clock,
+    depth: u32,
     timeout: Span,
     data: Bytes,
     /// By slot.
@@ -311,9 +319,10 @@ where
         let source = controller.source();
         let facts = source.facts();
         let most = facts.queue_entries_max.min(1 << 12).saturating_sub(SPARE_ENTRIES);
-        if wants.depth == 0 || wants.depth > most {
+        let depth = wants.depth.min(most);
+        if depth == 0 {
             return Err(HostError::Unusable(format!(
-                "it takes 1 to {most} commands at once, and {} are asked for",
+                "it takes {most} commands at once, and {} are asked for",
                 wants.depth
             )));
         }
@@ -323,7 +332,7 @@ where
             .min(BLOCKS_MAX * block_bytes)
             .max(block_bytes);
         // Queues of one entry do not exist.
-        let entries = (wants.depth + SPARE_ENTRIES).max(2) as u16;
+        let entries = (depth + SPARE_ENTRIES).max(2) as u16;
         let mut queue = source.open_queue(1, entries, bytes_max as usize)?;
         let clock = Clock::start(Rate::REAL);
         queue.watch(clock);
@@ -335,6 +344,7 @@ where
             controller,
             namespace,
             clock,
+            depth,
             timeout: Span::from_ns(R::timeout(options).as_nanos() as u64),
             data,
             flying: vec![None; slots],
@@ -379,6 +389,10 @@ where
     R: Remote + 'static,
     <R::Source as Source>::Queue: 'static,
 {
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
     fn outstanding(&self) -> u32 {
         self.outstanding
     }

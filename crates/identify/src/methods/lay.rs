@@ -1,0 +1,40 @@
+//! Data laid down in order, where reads of what is there tell nothing: it was never written, or in no order.
+
+use crate::probe::{Ask, Ended, Probe};
+use crate::subject::Op;
+
+/// A write.
+const WRITE: u64 = 64 << 10;
+/// Writes outstanding.
+const DEPTH: usize = 8;
+/// What is written at most: so much that random addresses find all dies of the largest drives.
+const MOST: u64 = 2 << 30;
+/// The share of the drive, and of what may be written.
+const SHARE: u64 = 4;
+/// What the piece is aligned to.
+const ALIGN: u64 = 1 << 20;
+/// Time in which a drive writes what it has cached, us.
+const REST: f64 = 2e6;
+
+/// Writes a piece in order, from which all addresses are drawn from then on; whether it was large enough.
+pub(super) fn down(probe: &mut Probe<'_>) -> Result<bool, Ended> {
+    let bytes = MOST.min(probe.bytes() / SHARE).min(probe.room() / SHARE) / ALIGN * ALIGN;
+    if bytes == 0 {
+        return Ok(false);
+    }
+    let start = probe.anywhere(ALIGN, bytes);
+    let mut at = start;
+    probe.stream(
+        DEPTH,
+        |_| {
+            let ask = Ask::write(at, WRITE);
+            at += WRITE;
+            (at <= start + bytes).then_some(ask)
+        },
+        |_, _| true,
+    )?;
+    probe.alone(Ask { op: Op::Flush, offset: 0, bytes: 0 })?;
+    probe.rest(REST)?;
+    probe.stay_within(start, bytes);
+    Ok(true)
+}
