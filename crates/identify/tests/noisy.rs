@@ -82,6 +82,26 @@ fn a_drive_that_gets_slower_is_known() {
     is_right(Paper { drift: 0.2, noise: 0.2, ..Paper::quiet() });
 }
 
+/// Most answers late: what is said may be little, and is right.
+#[test]
+fn where_most_answers_are_late_nothing_is_wrong() {
+    for share in [0.8, 0.9, 0.95] {
+        for seed in 1..=3 {
+            let paper = Paper { late: (share, 500.0), noise: 1.0, ..Paper::quiet() };
+            let findings = find(paper, seed);
+            for (key, truth) in [
+                ("dies", Value::Count(paper.dies)),
+                ("geometry.page_size", Value::Bytes(paper.page)),
+                ("geometry.channels", Value::Count(paper.channels)),
+            ] {
+                let finding = findings.get(key).expect("it is spoken of");
+                let good = finding.value().is_none_or(|value| *value == truth);
+                assert!(good, "{share}, seed {seed}: {finding:?}");
+            }
+        }
+    }
+}
+
 /// Noise above all that a drive has: nothing is said of its inside.
 #[test]
 fn in_a_storm_nothing_is_known() {

@@ -13,6 +13,10 @@ use crate::probe::{Ended, Probe};
 const MISSED: f64 = 1e-4;
 /// More groups than any drive has dies: then that two reads meet is no equivalence.
 const GROUPS_MOST: usize = 1024;
+/// So many deviations from what is expected are no chance.
+const SURELY: f64 = 4.0;
+/// Dies may hold more or less than others: by so much more or fewer random pairs may meet.
+const UNEVEN: f64 = 0.5;
 /// Members of a group that are kept.
 const MEMBERS: usize = 6;
 
@@ -111,6 +115,19 @@ pub(super) fn find(
             findings.cannot(DIES, because);
             return Ok(());
         }
+    }
+    let (met, pairs) = meeting.met;
+    let expected = pairs as f64 / dies.len() as f64;
+    let off = (met as f64 - expected).abs();
+    // Pairs that meet by chance are nearly of a Poisson distribution.
+    if off > SURELY * expected.sqrt() && off > UNEVEN * expected {
+        let because = format!(
+            "addresses fall into {} groups of which two meet, of which {expected:.0} of {pairs} \
+             random pairs would meet, and {met} did",
+            dies.len()
+        );
+        findings.cannot(DIES, because);
+        return Ok(());
     }
     let evidence = format!(
         "{asked} random addresses fall into {} groups of which any two meet; the last {since_new} \

@@ -50,6 +50,8 @@ pub(super) struct Meeting {
     /// How much later than alone the second of two reads ends that are asked at once and do not meet:
     /// one command behind the other in the front end.
     pub(super) behind: f64,
+    /// How many pairs of random addresses met, of how many.
+    pub(super) met: (usize, usize),
 }
 
 impl Meeting {
@@ -140,8 +142,9 @@ pub(super) fn find(
     let apart_only = pairs.iter().zip(&behind).filter(|(it, _)| **it <= split.threshold);
     let behind: Vec<f64> = apart_only.map(|(_, behind)| *behind).collect();
     let behind = stats::median(&behind).max(0.0);
-    known.meeting = Some(Meeting { threshold: split.threshold, apart, together, behind });
     let met = PAIRS - low.len();
+    let threshold = split.threshold;
+    known.meeting = Some(Meeting { threshold, apart, together, behind, met: (met, PAIRS) });
     let evidence = format!(
         "{met} of {PAIRS} pairs of random addresses and {seen} of {CONTROLS} of one page take {} \
          longer than one read, the others {}",
