@@ -170,13 +170,29 @@ impl<'a> Probe<'a> {
         self.repeats
     }
 
-    /// What as many measurements as noise asks for come to.
-    pub(crate) fn measured(
+    /// As many measurements as noise asks for.
+    fn repeated(
         &mut self,
         mut one: impl FnMut(&mut Probe<'a>) -> Result<f64, Ended>,
+    ) -> Result<Vec<f64>, Ended> {
+        (0..self.repeats).map(|_| one(self)).collect()
+    }
+
+    /// The least of repeated measurements: of what noise only makes longer.
+    pub(crate) fn least(
+        &mut self,
+        one: impl FnMut(&mut Probe<'a>) -> Result<f64, Ended>,
     ) -> Result<f64, Ended> {
-        let all: Result<Vec<f64>, Ended> = (0..self.repeats).map(|_| one(self)).collect();
-        Ok(stats::undisturbed(&all?))
+        Ok(stats::undisturbed(&self.repeated(one)?))
+    }
+
+    /// The median of repeated measurements: of what noise makes longer or shorter, as the time that one
+    /// request waits for another does if the other is late.
+    pub(crate) fn middle(
+        &mut self,
+        one: impl FnMut(&mut Probe<'a>) -> Result<f64, Ended>,
+    ) -> Result<f64, Ended> {
+        Ok(stats::median(&self.repeated(one)?))
     }
 
     /// A random offset that is a multiple of `align`, with `bytes` of room behind it.

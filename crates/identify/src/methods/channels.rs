@@ -248,7 +248,7 @@ fn waited(
         }
         let page = Ask::read(page.page.offset, page.page.bytes);
         let other = Ask::read(block.block.offset, block.block.bytes);
-        let taken = probe.measured(|probe| {
+        let taken = probe.middle(|probe| {
             Ok(match after >= 0.0 {
                 true => probe.one_after_another(&[page, other], &[after])?[1].latency() - late,
                 false => probe.one_after_another(&[other, page], &[-after])?[0].latency(),

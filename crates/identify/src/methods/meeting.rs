@@ -79,7 +79,7 @@ fn fenced(samples: &[f64], controls: &[f64]) -> Vec<f64> {
 pub(super) fn beyond(probe: &mut Probe<'_>, a: Spot, b: Spot) -> Result<f64, Ended> {
     let (slow, fast) = if a.alone >= b.alone { (a, b) } else { (b, a) };
     let asks = [Ask::read(slow.offset, slow.bytes), Ask::read(fast.offset, fast.bytes)];
-    probe.measured(|probe| {
+    probe.least(|probe| {
         let taken = probe.one_after_another(&asks, &[slow.alone - fast.alone])?;
         Ok(taken[0].until.max(taken[1].until) - slow.alone)
     })
@@ -104,7 +104,7 @@ pub(super) fn find(
         let b = Spot::at(probe, b, block)?;
         pairs.push(beyond(probe, a, b)?);
         let asks = [Ask::read(a.offset, a.bytes), Ask::read(b.offset, b.bytes)];
-        let second = probe.measured(|probe| Ok(probe.together(&asks)?[1].latency()))?;
+        let second = probe.middle(|probe| Ok(probe.together(&asks)?[1].latency()))?;
         behind.push(second - b.alone);
     }
     let all: Vec<f64> = controls.iter().chain(&pairs).copied().collect();

@@ -25,7 +25,7 @@ pub(super) fn are_joined(
     (busy, a, b): (Spot, Spot, Spot),
 ) -> Result<bool, Ended> {
     let asks = [busy, a, b].map(|spot| Ask::read(spot.offset, spot.bytes));
-    let apart = probe.measured(|probe| {
+    let apart = probe.middle(|probe| {
         let taken = probe.together(&asks)?;
         Ok((taken[2].until - taken[1].until).abs())
     })?;

@@ -16,8 +16,10 @@ use crate::stats;
 const PAIRS: usize = 3;
 /// Single reads.
 const READS: usize = 400;
-/// The least share of reads that a type of pages has: of one in 32 pages.
+/// The least share of reads that a type of pages has: of one in 32 pages; and where noise may make a
+/// few reads look alike: of less than one in five bits of a cell.
 const SHARE_LEAST: f64 = 0.03;
+const SHARE_LEAST_NOISY: f64 = 0.1;
 /// The share of a read's latency by which reads of one level differ, beside what noise makes of them.
 const APART: f64 = 0.002;
 
@@ -73,9 +75,10 @@ pub(super) fn find(
         return Ok(());
     }
     let blurred = (APART * middle).max(known.reads.noise);
+    let least = if probe.repeats() > 1 { SHARE_LEAST_NOISY } else { SHARE_LEAST };
     let levels: Vec<(f64, usize)> = stats::levels(&blocks, blurred)
         .into_iter()
-        .filter(|(_, count)| *count as f64 >= SHARE_LEAST * blocks.len() as f64)
+        .filter(|(_, count)| *count as f64 >= least * blocks.len() as f64)
         .collect();
     let times: Vec<f64> =
         levels.iter().map(|(level, _)| level - fixed - transfer - COMMAND).collect();
