@@ -82,6 +82,13 @@ fn a_drive_that_gets_slower_is_known() {
     is_right(Paper { drift: 0.2, noise: 0.2, ..Paper::quiet() });
 }
 
+/// As where something else has the processor for a while, now and then.
+#[test]
+fn storms_make_nothing_of_it_wrong() {
+    is_right(Paper { storms: (100_000.0, 4_000.0, 300.0), noise: 0.3, ..Paper::quiet() });
+    is_right(Paper { storms: (1_000_000.0, 30_000.0, 60.0), noise: 0.3, ..Paper::quiet() });
+}
+
 /// Most answers late: what is said may be little, and is right.
 #[test]
 fn where_most_answers_are_late_nothing_is_wrong() {

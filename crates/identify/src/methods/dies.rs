@@ -17,6 +17,10 @@ const GROUPS_MOST: usize = 1024;
 const SURELY: f64 = 4.0;
 /// Dies may hold more or less than others: by so much more or fewer random pairs may meet.
 const UNEVEN: f64 = 0.5;
+/// Time after which noise is over, most of the time, us.
+const PAUSE: f64 = 5_000.0;
+/// Times that the members of dies are looked at again.
+const ROUNDS: usize = 3;
 /// Members of a group that are kept.
 const MEMBERS: usize = 6;
 
@@ -69,6 +73,107 @@ pub(super) fn die_of(
     Ok(None)
 }
 
+/// The search for dies.
+#[derive(Default)]
+struct Search {
+    dies: Vec<Die>,
+    /// Addresses that were asked.
+    asked: usize,
+    /// Of them, those since the last that was of a new die.
+    since_new: i32,
+}
+
+impl Search {
+    /// Asks addresses until hardly any die can have been missed; whether there were not too many groups.
+    fn run(&mut self, probe: &mut Probe<'_>, meeting: &Meeting) -> Result<bool, Ended> {
+        let block = probe.block_bytes();
+        while (1.0 - 1.0 / (self.dies.len() + 1) as f64).powi(self.since_new) > MISSED {
+            let offset = probe.anywhere(SMALL, SMALL);
+            let spot = Spot::at(probe, offset, block)?;
+            self.asked += 1;
+            let mut found = die_of(probe, meeting, &self.dies, spot)?;
+            if found.is_none() && probe.repeats() > 1 {
+                // Noise, or a time that was taken long ago, looks like a new die.
+                probe.rest(PAUSE)?;
+                for member in self.dies.iter_mut().flat_map(|die| &mut die.members) {
+                    *member = member.better(probe)?;
+                }
+                let again = spot.better(probe)?;
+                found = die_of(probe, meeting, &self.dies, again)?;
+            }
+            match found {
+                Some(index) => {
+                    self.since_new += 1;
+                    let members = &mut self.dies[index].members;
+                    if members.len() < MEMBERS {
+                        members.push(spot);
+                    }
+                }
+                None => {
+                    self.since_new = 0;
+                    self.dies.push(Die { members: vec![spot] });
+                }
+            }
+            if self.dies.len() > GROUPS_MOST {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Looks again whether the members of each die meet: an address that noise has put into a wrong one
+    /// takes all others of its own die there. So do dies that are one. Whether there are more or fewer now.
+    fn check(&mut self, probe: &mut Probe<'_>, meeting: &Meeting) -> Result<bool, Ended> {
+        let before = self.dies.len();
+        let (mut clean, mut strays) = (Vec::new(), Vec::new());
+        for die in &self.dies {
+            let mut parts = parts(probe, meeting, die)?;
+            parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
+            let mut parts = parts.into_iter().map(|members| Die { members });
+            clean.extend(parts.next());
+            strays.extend(parts);
+        }
+        self.dies.clear();
+        for die in clean {
+            let mut is_known = false;
+            for known in &self.dies {
+                is_known = is_known || known.has(probe, meeting, die.spot(), 1)?;
+            }
+            if !is_known {
+                self.dies.push(die);
+            }
+        }
+        for die in strays {
+            if die_of(probe, meeting, &self.dies, die.spot())?.is_none() {
+                self.dies.push(die);
+            }
+        }
+        Ok(self.dies.len() != before)
+    }
+}
+
+/// The members of a die, those together that meet one another, or one that meets both.
+fn parts(probe: &mut Probe<'_>, meeting: &Meeting, die: &Die) -> Result<Vec<Vec<Spot>>, Ended> {
+    let mut parts: Vec<Vec<Spot>> = Vec::new();
+    for member in &die.members {
+        let member = member.better(probe)?;
+        let (mut own, mut others) = (vec![member], Vec::new());
+        for part in parts {
+            let mut meets = false;
+            for other in &part {
+                meets = meets || meeting.meet(probe, *other, member)?;
+            }
+            match meets {
+                true => own.extend(part),
+                false => others.push(part),
+            }
+        }
+        others.push(own);
+        parts = others;
+    }
+    Ok(parts)
+}
+
 pub(super) fn find(
     probe: &mut Probe<'_>,
     known: &mut Known,
@@ -78,44 +183,23 @@ pub(super) fn find(
         findings.cannot(DIES, "reads that meet cannot be told from those that do not".to_owned());
         return Ok(());
     };
-    let block = probe.block_bytes();
-    let mut dies: Vec<Die> = Vec::new();
-    let (mut since_new, mut asked) = (0, 0);
-    while (1.0 - 1.0 / (dies.len() + 1) as f64).powi(since_new) > MISSED {
-        let offset = probe.anywhere(SMALL, SMALL);
-        let spot = Spot::at(probe, offset, block)?;
-        asked += 1;
-        let mut found = die_of(probe, &meeting, &dies, spot)?;
-        if found.is_none() && probe.repeats() > 1 {
-            // Noise, or a time that was taken long ago, looks like a new die.
-            for member in dies.iter_mut().flat_map(|die| &mut die.members) {
-                *member = member.again(probe)?;
-            }
-            let again = spot.again(probe)?;
-            found = die_of(probe, &meeting, &dies, again)?;
-        }
-        match found {
-            Some(index) => {
-                since_new += 1;
-                let members = &mut dies[index].members;
-                if members.len() < MEMBERS {
-                    members.push(spot);
-                }
-            }
-            None => {
-                since_new = 0;
-                dies.push(Die { members: vec![spot] });
-            }
-        }
-        if dies.len() > GROUPS_MOST {
+    let mut search = Search::default();
+    for _ in 0..ROUNDS {
+        search.since_new = 0;
+        if !search.run(probe, &meeting)? {
             let because = format!(
-                "{asked} addresses fall into more than {GROUPS_MOST} groups of which two meet: \
-                 that two reads wait for one another is chance here"
+                "{} addresses fall into more than {GROUPS_MOST} groups of which two meet: that two \
+                 reads wait for one another is chance here",
+                search.asked
             );
             findings.cannot(DIES, because);
             return Ok(());
         }
+        if probe.repeats() == 1 || !search.check(probe, &meeting)? {
+            break;
+        }
     }
+    let Search { dies, since_new, asked } = search;
     let (met, pairs) = meeting.met;
     let expected = pairs as f64 / dies.len() as f64;
     let off = (met as f64 - expected).abs();

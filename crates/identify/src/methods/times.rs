@@ -14,6 +14,8 @@ use crate::stats;
 
 /// Pairs of each die that are asked.
 const PAIRS: usize = 3;
+/// Time between two rounds of them, us.
+const PAUSE: f64 = 30_000.0;
 /// Single reads.
 const READS: usize = 400;
 /// The least share of reads that a type of pages has: of one in 32 pages; and where noise may make a
@@ -50,12 +52,16 @@ pub(super) fn find(
     let transfer = known.page.zip(known.transfer);
     let transfer = transfer.map_or(0.0, |(page, us)| us * block as f64 / page as f64);
     let mut rest = Vec::new();
-    for die in &known.dies {
-        for pair in die.members.windows(2).take(PAIRS) {
-            let (a, b) = (pair[0].again(probe)?, pair[1].again(probe)?);
-            let beyond = meeting::beyond(probe, a, b)?;
-            rest.push(a.alone.min(b.alone) - beyond);
+    // So far apart that no disturbance lasts for half of them.
+    for _ in 0..probe.repeats() {
+        for die in &known.dies {
+            for pair in die.members.windows(2).take(PAIRS) {
+                let (a, b) = (pair[0].again(probe)?, pair[1].again(probe)?);
+                let beyond = meeting::beyond(probe, a, b)?;
+                rest.push(a.alone.min(b.alone) - beyond);
+            }
         }
+        probe.rest(PAUSE)?;
     }
     let fixed = stats::median(&rest);
     // Of now, as the pairs are.

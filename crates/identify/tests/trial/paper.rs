@@ -24,6 +24,8 @@ pub(crate) struct Paper {
     pub(crate) noise: f64,
     /// The share of answers that come late, and by how much.
     pub(crate) late: (f64, f64),
+    /// How often everything is late for a while, for how long, and by how much.
+    pub(crate) storms: (f64, f64, f64),
     /// The clock's step.
     pub(crate) tick: f64,
     /// By how much the way is longer after a second.
@@ -41,6 +43,7 @@ impl Paper {
             way: 6.0,
             noise: 0.0,
             late: (0.0, 0.0),
+            storms: (1e6, 0.0, 0.0),
             tick: 0.001,
             drift: 0.0,
         }
@@ -156,7 +159,12 @@ impl PaperDrive {
                 self.carry(channel);
                 self.start(die);
                 let late = self.random.random::<f64>() < self.paper.late.0;
-                let extra = if late { self.paper.late.1 } else { 0.0 };
+                let (period, length, stormy) = self.paper.storms;
+                let extra = match (late, self.now % period < length) {
+                    (true, _) => self.paper.late.1,
+                    (false, true) => stormy,
+                    (false, false) => 0.0,
+                };
                 let normal: f64 = (0..12).map(|_| self.random.random::<f64>()).sum::<f64>() - 6.0;
                 let back = (self.way() + self.paper.noise * normal).max(0.0) + extra;
                 self.later(tag, self.now + back, Step::Back);
