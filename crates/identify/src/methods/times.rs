@@ -6,8 +6,8 @@
 //! pages differ in the array alone, so the levels of single reads are theirs (Cai et al., DATE 2012).
 
 use super::Known;
-use super::meeting;
-use super::reads::{SMALL, settled};
+use super::meeting::{self, Spot};
+use super::reads::SMALL;
 use crate::finding::{Findings, Picture, Value};
 use crate::probe::{Ended, Probe};
 use crate::stats;
@@ -25,7 +25,8 @@ const SHARE_LEAST_NOISY: f64 = 0.1;
 /// The share of a read's latency by which reads of one level differ, beside what noise makes of them.
 const APART: f64 = 0.002;
 
-/// The share of a read's latency that noise may be, at most: types of pages differ by ten times as much.
+/// The share of a read's latency that noise may be, at most, and by which it is blurred if there is any: what
+/// surrounds a drive has states of its own. Types of pages differ by ten times as much.
 const BLURRED_MOST: f64 = 0.02;
 
 /// A read's command and address cycles, us: seven of 25 ns, then 100 ns until the array is busy and
@@ -65,11 +66,17 @@ pub(super) fn find(
     }
     let fixed = stats::median(&rest);
     // Of now, as the pairs are.
-    let mut blocks = Vec::with_capacity(READS);
+    let mut spots = Vec::with_capacity(READS);
     for _ in 0..READS {
         let offset = probe.anywhere(SMALL, SMALL);
-        blocks.push(settled(probe, offset, block)?);
+        spots.push(Spot::at(probe, offset, block)?);
     }
+    if probe.repeats() > 1 {
+        for spot in &mut spots {
+            *spot = spot.better(probe)?;
+        }
+    }
+    let blocks: Vec<f64> = spots.iter().map(|spot| spot.alone).collect();
     let middle = stats::median(&blocks);
     if known.reads.noise > BLURRED_MOST * middle {
         let because = format!(
@@ -80,7 +87,8 @@ pub(super) fn find(
         findings.cannot(FIXED, because);
         return Ok(());
     }
-    let blurred = (APART * middle).max(known.reads.noise);
+    let apart = if probe.repeats() > 1 { BLURRED_MOST } else { APART };
+    let blurred = (apart * middle).max(known.reads.noise);
     let least = if probe.repeats() > 1 { SHARE_LEAST_NOISY } else { SHARE_LEAST };
     let levels: Vec<(f64, usize)> = stats::levels(&blocks, blurred)
         .into_iter()
