@@ -24,15 +24,14 @@ impl Findings {
     }
 }
 
-/// What it is, what was asked, and how long it took.
+/// What was asked, and how long it took.
 fn lead(findings: &Findings) -> String {
-    let verdict = findings.verdict().map_or(String::new(), |verdict| format!("{verdict} "));
     let ended = match &findings.ended {
         Some(ended) => format!(" It ended early, at {ended}."),
         None => String::new(),
     };
     format!(
-        "{verdict}{} requests in {} of the drive's time; {} written.{ended}",
+        "{} requests in {} of the drive's time; {} written.{ended}",
         findings.requests,
         time(findings.seconds * 1e6),
         Value::Bytes(findings.written_bytes),
@@ -60,7 +59,8 @@ impl Finding {
 
 /// The tables, as text.
 pub fn text(findings: &Findings) -> String {
-    let mut out = format!("{}\n\n", lead(findings));
+    let verdict = findings.verdict().map_or(String::new(), |verdict| format!("{verdict}\n"));
+    let mut out = format!("{verdict}{}\n\n", lead(findings));
     let width =
         |of: &dyn Fn(&Finding) -> usize| findings.findings.iter().map(of).max().unwrap_or(0);
     let key = width(&|it| it.key.len());
@@ -98,7 +98,9 @@ pub fn html(findings: &Findings, target: &str) -> String {
 }
 
 fn page(out: &mut String, findings: &Findings, target: &str) -> Result {
-    sheet::begin(out, &format!("{target}, identified"), "identify", &lead(findings))?;
+    let verdict = findings.verdict().map_or(String::new(), |verdict| format!("{verdict} "));
+    let lead = format!("{verdict}{}", lead(findings));
+    sheet::begin(out, &format!("{target}, identified"), "identify", &lead)?;
     let head = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     let rows: Vec<_> = findings.findings.iter().filter_map(Finding::row).collect();
     sheet::table(out, &head(&["parameter", "value", "between", "what it is"]), &rows)?;

@@ -61,6 +61,26 @@ fn a_small_drive_is_known_by_writing_and_the_same_each_time() {
     assert_eq!(is_known(5, 1 << 30), once);
 }
 
+/// A drive that holds nothing answers without its flash: it is written to before it is asked.
+#[test]
+fn an_empty_drive_is_known_by_writing() {
+    let config = drive(&drives::random(16));
+    let truths = truth::truths(&config, false);
+    let mut subject = SimulatedDrive::filled(config).expect("it is possible");
+    let all = subject.bytes();
+    subject.submit(Op::Trim, 0, all).expect("it is there");
+    subject.next().expect("it is there");
+    let read = identify(&mut subject, &mut (), &plan(0));
+    assert!(read.get("dies").is_some_and(|it| it.value().is_none()), "it holds nothing");
+    let written = identify(&mut subject, &mut (), &plan(1 << 30));
+    for truth in truths {
+        let verdict = truth::judge(&truth, &written);
+        let good = matches!(verdict, Verdict::Right | Verdict::Near | Verdict::Hidden);
+        assert!(good, "{}: {verdict:?}: {:?}", truth.key, written.get(truth.key));
+    }
+    assert_eq!(written.get("trims").and_then(|it| it.value()), Some(&Value::Yes(true)));
+}
+
 /// What is found makes a drive file that reads like the drive it was found of, in what a host sees.
 #[test]
 fn what_is_found_is_a_drive_that_is_found_again() {

@@ -20,7 +20,10 @@ const LATE_MOST: f64 = 0.9;
 
 const CHANNELS: (&str, &str) = ("geometry.channels", "channels");
 const BUS: (&str, &str) = ("bus.rate", "rate of a channel's bus, of user data");
-const LINK: (&str, &str) = ("link.bandwidth", "rate of the link, of user data that is read");
+const LINK: (&str, &str) = (
+    "link.bandwidth",
+    "rate at which data of several channels come: the link, or what copies them",
+);
 const METHOD: &str = "Chen, Lee and Zhang, HPCA 2011, section 4.3";
 
 /// Reads of a die.

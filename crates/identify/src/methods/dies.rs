@@ -200,6 +200,16 @@ pub(super) fn find(
         }
     }
     let Search { dies, since_new, asked } = search;
+    let lonely = dies.iter().filter(|die| die.members.len() == 1).count();
+    if lonely > 0 {
+        let because = format!(
+            "{lonely} of {asked} random addresses meet no other, the rest fall into {} groups: \
+             something answers some of them in place of the flash",
+            dies.len() - lonely
+        );
+        findings.cannot(DIES, because);
+        return Ok(());
+    }
     let (met, pairs) = meeting.met;
     let expected = pairs as f64 / dies.len() as f64;
     let off = (met as f64 - expected).abs();

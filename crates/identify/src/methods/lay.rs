@@ -8,7 +8,7 @@ const WRITE: u64 = 64 << 10;
 /// Writes outstanding.
 const DEPTH: usize = 8;
 /// What is written at most: so much that random addresses find all dies of the largest drives.
-const MOST: u64 = 2 << 30;
+const MOST: u64 = 4 << 30;
 /// The share of the drive, and of what may be written.
 const SHARE: u64 = 4;
 /// What the piece is aligned to.
@@ -16,9 +16,10 @@ const ALIGN: u64 = 1 << 20;
 /// Time in which a drive writes what it has cached, us.
 const REST: f64 = 2e6;
 
-/// Writes a piece in order, from which all addresses are drawn from then on; whether it was large enough.
+/// Writes a piece in order, from whose first half all addresses are drawn from then on, for the drive may
+/// have kept the rest in its cache; whether it was large enough.
 pub(super) fn down(probe: &mut Probe<'_>) -> Result<bool, Ended> {
-    let bytes = MOST.min(probe.bytes() / SHARE).min(probe.room() / SHARE) / ALIGN * ALIGN;
+    let bytes = MOST.min(probe.bytes() / SHARE).min(probe.room() / SHARE) / (2 * ALIGN) * 2 * ALIGN;
     if bytes == 0 {
         return Ok(false);
     }
@@ -35,6 +36,6 @@ pub(super) fn down(probe: &mut Probe<'_>) -> Result<bool, Ended> {
     )?;
     probe.alone(Ask { op: Op::Flush, offset: 0, bytes: 0 })?;
     probe.rest(REST)?;
-    probe.stay_within(start, bytes);
+    probe.stay_within(start, bytes / 2);
     Ok(true)
 }

@@ -40,6 +40,12 @@ pub(super) fn find(
     for n in 0..READS {
         before.push(probe.alone(Ask::read(place(2 * n), SMALL))?);
     }
+    if stats::median(&before) < stats::median(&known.reads.blocks) / 2.0 {
+        let because =
+            "what was to be given up is read without the flash: nothing was written there";
+        findings.cannot(TRIMS, because.to_owned());
+        return Ok(());
+    }
     probe.alone(Ask { op: Op::Trim, offset: start, bytes: piece })?;
     probe.rest(REST)?;
     for n in 0..READS {
