@@ -86,18 +86,31 @@ pub fn drive_file(findings: &Findings, name: &str, capacity: u64) -> String {
          description = \"A drive as mynah identify found it.\"\n"
     );
     let mut lines = Lines { findings, text: head, sources: String::new() };
-    lines.put(
-        "over_provisioning",
-        &format!("\"{}%\"", SPARE * 100.0),
-        "estimate: usual; it was not asked",
-    );
-    geometry(&mut lines, capacity);
+    let spare = spare(&mut lines, capacity);
+    geometry(&mut lines, (capacity, spare));
     flash(&mut lines);
     around(&mut lines);
+    slc(&mut lines);
     format!("{}\n[sources]\n{}", lines.text, lines.sources)
 }
 
-fn geometry(lines: &mut Lines<'_>, capacity: u64) {
+/// The over-provisioning, as a share: what is usual, or the bound that was found if it is higher.
+fn spare(lines: &mut Lines<'_>, capacity: u64) -> f64 {
+    let findings = lines.findings;
+    let least = findings.count("spare.least").map_or(0.0, |least| least as f64);
+    let share = least / (least + capacity as f64);
+    let (_, source) = findings.said("spare.least", ToString::to_string, "");
+    let source = match (share > SPARE, least > 0.0) {
+        (true, _) => format!("estimate: the least that it may be; {source}"),
+        (false, true) => format!("estimate: usual, and no less than was found; {source}"),
+        (false, false) => source,
+    };
+    let share = (share.max(SPARE) * 1e4).round() / 1e4;
+    lines.put("over_provisioning", &format!("\"{:.2}%\"", share * 100.0), &source);
+    share
+}
+
+fn geometry(lines: &mut Lines<'_>, (capacity, spare): (u64, f64)) {
     let findings = lines.findings;
     let dies = findings.count("dies");
     let channels = findings.count("geometry.channels");
@@ -120,7 +133,7 @@ fn geometry(lines: &mut Lines<'_>, capacity: u64) {
     lines.put("geometry.dies_per_chip", "1", dies);
     lines.key("geometry.planes_per_die", ToString::to_string, "1");
     let row = channels * ways * planes * page * PAGES;
-    let blocks = ((capacity as f64 / (1.0 - SPARE) / row as f64).ceil() as u64).max(8);
+    let blocks = ((capacity as f64 / (1.0 - spare) / row as f64).ceil() as u64).max(8);
     let source = "estimate: so many as give the capacity with the over-provisioning";
     lines.put("geometry.blocks_per_plane", &blocks.to_string(), source);
     let source = "estimate: the size of a block was not asked for";
@@ -155,10 +168,17 @@ fn flash(lines: &mut Lines<'_>) {
             format!("{{ {} }}", each.collect::<Vec<_>>().join(", "))
         }
         Value::Times(times) => us(times.iter().sum::<f64>() / times.len().max(1) as f64),
-        other => other.to_string(),
+        other => time(other),
     };
     lines.key("flash.read", show, "\"60us\"");
-    lines.key("flash.program", time, "\"600us\"");
+    // Page types are those that reads show.
+    let program = |value: &Value| match value {
+        Value::Times(times) if times.len() != reads.len() => {
+            us(times.iter().sum::<f64>() / times.len() as f64)
+        }
+        other => show(other),
+    };
+    lines.key("flash.program", program, "\"600us\"");
     lines.key("flash.erase", time, "\"5ms\"");
 }
 
@@ -198,4 +218,19 @@ fn around(lines: &mut Lines<'_>) {
         lines.section("cache");
         lines.key("cache.size", bytes, "\"0B\"");
     }
+    if let Some(Value::Bytes(_)) = lines.findings.get("mapping.unit").and_then(|it| it.value()) {
+        lines.section("mapping");
+        lines.key("mapping.unit", bytes, "\"4KiB\"");
+    }
+}
+
+/// The SLC cache, if there is one and cells have several bits.
+fn slc(lines: &mut Lines<'_>) {
+    let is_slc = lines.findings.get("slc").and_then(|it| it.value()) == Some(&Value::Yes(true));
+    if !is_slc {
+        return;
+    }
+    lines.section("slc");
+    lines.key("slc.read", time, "\"25us\"");
+    lines.key("slc.program", time, "\"200us\"");
 }

@@ -56,9 +56,9 @@ fn small_drives_are_known_by_reading() {
 
 #[test]
 fn a_small_drive_is_known_by_writing_and_the_same_each_time() {
-    let once = is_known(5, 1 << 30);
+    let once = is_known(10, 32 << 30);
     assert!(once.written_bytes > 0);
-    assert_eq!(is_known(5, 1 << 30), once);
+    assert_eq!(is_known(10, 32 << 30), once);
 }
 
 /// A drive that holds nothing answers without its flash: it is written to before it is asked.

@@ -3,14 +3,19 @@
 
 mod channels;
 mod dies;
+mod fill;
 mod front_end;
 mod lay;
 mod meeting;
 mod pages;
 mod planes;
+mod programs;
 mod reads;
+mod spare;
+mod stored;
 mod times;
 mod trims;
+mod units;
 mod write_cache;
 
 use crate::finding::{Finding, Findings, Outcome, Picture, Value};
@@ -43,6 +48,12 @@ struct Known {
     transfer: Option<f64>,
     /// A piece that was trimmed, and is: offset and bytes.
     empty: Option<(u64, u64)>,
+    /// Bytes of a unit of mapping.
+    unit: Option<u64>,
+    /// Whether writes take until they are on the flash.
+    is_uncached: bool,
+    /// Where what is written goes.
+    cells: fill::Cells,
 }
 
 /// What is being found out, and how.
@@ -60,8 +71,15 @@ const READING: [Method; 7] = [
 ];
 
 /// Those that trim and write, in order; what a drive holds is lost.
-const WRITING: [Method; 3] =
-    [("trims", trims::find), ("front end", front_end::find), ("write cache", write_cache::find)];
+const WRITING: [Method; 7] = [
+    ("trims", trims::find),
+    ("front end", front_end::find),
+    ("write cache", write_cache::find),
+    ("units of mapping", units::find),
+    ("SLC cache", fill::find),
+    ("programs", programs::find),
+    ("over-provisioning", spare::find),
+];
 
 /// Asks a drive everything, and says what was found. An end before everything was known is part of it.
 pub fn identify(subject: &mut dyn Subject, watch: &mut dyn Watch, plan: &Plan) -> Findings {
@@ -116,6 +134,14 @@ fn ask_all(probe: &mut Probe<'_>, findings: &mut Findings) -> Result<(), String>
 }
 
 impl Findings {
+    /// A number of things that was found.
+    fn count_of(&self, key: &str) -> Option<u64> {
+        match self.get(key)?.value()? {
+            Value::Count(count) => Some(*count),
+            _ => None,
+        }
+    }
+
     /// Adds a parameter that was found.
     fn found(
         &mut self,

@@ -34,6 +34,7 @@ pub(crate) fn truths(config: &Config, destroys: bool) -> Vec<Truth> {
     all.extend(timing(config));
     if destroys {
         all.extend(writing(config));
+        all.extend(stored(config));
     }
     // The layers of an NVMe-oF target are its front end, and have keys of their own.
     if config.ethernet.is_some() {
@@ -135,11 +136,143 @@ fn writing(config: &Config) -> Vec<Truth> {
     ]
 }
 
+/// What shows when writes are on the flash.
+fn stored(config: &Config) -> Vec<Truth> {
+    let truth = |key, value, hidden| Truth { key, value, hidden };
+    let us = |span: mynah_stamp::Span| span.as_ps() as f64 * 1e-6;
+    let flash = &config.flash;
+    let programs = flash.program.in_order();
+    let mut programs: Vec<f64> = match flash.cell {
+        CellType::Mlc => vec![programs[0], programs[2]],
+        _ => programs[..flash.cell.bits() as usize].to_vec(),
+    }
+    .into_iter()
+    .map(us)
+    .collect();
+    programs.sort_by(f64::total_cmp);
+    if flash.one_shot {
+        programs.drain(..programs.len() - 1);
+    }
+    programs.dedup_by(|a, b| (*a - *b).abs() < 0.005 * *b);
+    let program = match programs[..] {
+        [program] => Value::Time(program),
+        _ => Value::Times(programs),
+    };
+    let mut all = vec![
+        truth(
+            "mapping.unit",
+            Value::Bytes(u64::from(config.mapping.unit_bytes)),
+            hidden_unit(config),
+        ),
+        truth("flash.program", program, hidden_program(config)),
+        truth("slc", Value::Yes(config.slc.is_some()), stays(config)),
+    ];
+    let g = config.geometry;
+    let planes = u64::from(g.dies()) * u64::from(g.planes_per_die);
+    let pages = planes * u64::from(g.blocks_per_plane) * u64::from(g.pages_per_block);
+    let raw = (pages * u64::from(g.page_bytes)) as f64;
+    let spare = Value::Bytes((raw * config.over_provisioning) as u64);
+    all.push(truth("spare.least", spare, hidden_spare(config, raw)));
+    if let Some(slc) = &config.slc {
+        let read = us(slc.read + flash.read_ready_delay);
+        all.push(truth("slc.read", Value::Time(read), stays(config)));
+        all.push(truth("slc.program", Value::Time(us(slc.program)), stays(config)));
+        // What a dynamic one takes depends on how many blocks are erased.
+        if slc.dynamic == 0.0 {
+            let cache = config.cache.as_ref().map_or(0, |cache| cache.bytes);
+            let size = slc_size(config);
+            let hidden = (size < 2 * cache)
+                .then_some("the write cache is nearly as large")
+                .or(stays(config));
+            all.push(truth("slc.burst", Value::Bytes(size), hidden));
+        }
+    }
+    all
+}
+
+/// What the blocks hold that only ever serve the SLC cache.
+fn slc_size(config: &Config) -> u64 {
+    let Some(slc) = &config.slc else { return 0 };
+    let g = config.geometry;
+    let blocks = u64::from(slc.static_blocks(g.blocks_per_plane));
+    let pages = g.pages_per_block / config.flash.cell.bits();
+    let planes = u64::from(g.dies()) * u64::from(g.planes_per_die);
+    blocks * planes * u64::from(pages) * u64::from(g.page_bytes)
+}
+
+/// What is written stays in a protected cache that is emptied only when it is nearly full.
+fn stays(config: &Config) -> Option<&'static str> {
+    let cache = config.cache.as_ref()?;
+    let lazy = !matches!(cache.write_back, mynah_model::config::WriteBack::Eager);
+    (lazy && cache.power_loss_protection).then_some("what is written stays in the cache")
+}
+
+/// Whether nothing says when a write is on the flash.
+fn is_silent(config: &Config) -> bool {
+    let Some(cache) = &config.cache else { return false };
+    let leaves = matches!(cache.write_back, mynah_model::config::WriteBack::Eager);
+    let shows = cache.mode == mynah_model::config::CacheMode::Write && leaves;
+    cache.power_loss_protection && (!shows || config.flash.one_shot)
+}
+
+fn hidden_program(config: &Config) -> Option<&'static str> {
+    if is_silent(config) {
+        return Some(
+            "a flush does not wait for the flash, and reads do not show when a write is there",
+        );
+    }
+    if config.flash.rewritable {
+        return Some("a program takes no longer than what is around it");
+    }
+    let direct = |slc: &mynah_model::config::SlcCache| {
+        slc.when_full == mynah_model::config::WhenFull::Direct
+    };
+    if config.slc.as_ref().is_some_and(|slc| direct(slc) && slc.fold_beside > 0.0) {
+        return Some("what is written past the SLC cache waits for what is folded beside it");
+    }
+    let folds = config.slc.as_ref().is_some_and(|slc| !direct(slc));
+    folds.then_some("whatever is written goes to the SLC cache")
+}
+
+/// What is written until collection begins: the whole drive, and the spare blocks.
+fn hidden_spare(config: &Config, raw: f64) -> Option<&'static str> {
+    const MOST: f64 = (16u64 << 30) as f64;
+    if config.flash.rewritable {
+        return Some("nothing is collected");
+    }
+    if config.slc.is_some() {
+        return Some("the SLC cache fills first");
+    }
+    (raw > MOST).then_some("so much is not written")
+}
+
+fn hidden_unit(config: &Config) -> Option<&'static str> {
+    if config.flash.rewritable {
+        return Some("data are overwritten in place");
+    }
+    let us = |span: mynah_stamp::Span| span.as_ps() as f64 * 1e-6;
+    let firmware = &config.firmware;
+    let read = us(config.flash.read.in_order()[0]);
+    let silent = config.cache.as_ref().is_some_and(|cache| cache.power_loss_protection);
+    let quick = read < 1.5 * (us(firmware.flush) + us(config.link.interrupt));
+    // As many as the flash takes, and as hosts bring.
+    let units = f64::from((config.geometry.page_bytes / config.mapping.unit_bytes).max(1));
+    let flash =
+        f64::from(config.geometry.dies()) / (read + us(config.flash.program.in_order()[0]) / units);
+    let front = f64::from(firmware.cores) / us(firmware.write).max(1e-3);
+    let link = link_rate(config) * 1e-6 / f64::from(config.mapping.unit_bytes / 2);
+    let fast = flash > 0.8 * front.min(link);
+    ((silent || quick) && fast).then_some("reads before writes take no time that shows")
+}
+
 /// A cache that the flash empties as fast as hosts fill it does not show.
 fn hidden_cache(config: &Config) -> Option<&'static str> {
     const WRITE: f64 = 65536.0;
     if matches!(config.mapping.table, MappingTable::Cached { .. }) {
         return Some("writes wait for the cached mapping table before the cache is full");
+    }
+    if let Some(because) = stays(config) {
+        return Some(because);
     }
     if config.cache.as_ref().is_some_and(|cache| cache.bytes < 32 * 65536) {
         return Some("it is smaller than what has to be outstanding to fill it");
@@ -185,12 +318,27 @@ fn within(value: &Value, (low, high): (&Value, &Value), truth: &Value) -> Verdic
     }
 }
 
+/// A lower bound is right if it is one; if it is below half of the truth it is only near.
+fn at_least(least: u64, truth: &Value) -> Verdict {
+    match truth {
+        Value::Bytes(truth) if least > *truth => Verdict::Wrong,
+        Value::Bytes(truth) if 2 * least < *truth => Verdict::Near,
+        Value::Bytes(_) => Verdict::Right,
+        _ => Verdict::Wrong,
+    }
+}
+
 /// Judges what was found of one parameter.
 pub(crate) fn judge(truth: &Truth, findings: &Findings) -> Verdict {
     let finding = findings.get(truth.key);
     let found = match finding.map(|finding| &finding.outcome) {
-        Some(Outcome::Found { value, between: Some((low, high)) }) if truth.key == "cache.size" => {
+        Some(Outcome::Found { value, between: Some((low, high)) })
+            if matches!(truth.key, "cache.size" | "slc.burst") =>
+        {
             return within(value, (low, high), &truth.value);
+        }
+        Some(Outcome::Found { value: Value::Bytes(least), .. }) if truth.key == "spare.least" => {
+            return at_least(*least, &truth.value);
         }
         Some(Outcome::Found { value, .. }) => value,
         _ if truth.hidden.is_some() => return Verdict::Hidden,
