@@ -4,6 +4,7 @@
 
 use crate::config::Config;
 use crate::drive::Drive;
+use crate::policy::BuiltIn;
 use crate::space::Shape;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -26,7 +27,7 @@ macro_rules! parts {
 
         impl Parts {
             fn of(self, config: Config, shape: Shape) -> Drive {
-                Drive { config, shape, $($part: self.$part,)* }
+                Drive { config, shape, policies: BuiltIn, $($part: self.$part,)* }
             }
         }
     };

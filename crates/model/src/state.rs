@@ -12,12 +12,12 @@
 //! belong to, and a checksum. Bytes that do not fit are refused, and the drive that was to
 //! take them must not be used any more.
 
-use crate::drive::{Drive, FLOW_MAX};
+use crate::drive::{Drive, FLOW_MAX, Policies};
 use crate::io::FlowId;
 use crate::kernel::bytes::{LAYOUT, Reader, StateError, Writer};
 use mynah_stamp::Time;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether nothing goes on inside: no commands, nothing that is being written or collected,
     /// nothing on the link. The cache may hold what is dirty, as long as nobody waits for it.
     pub fn is_at_rest(&self) -> bool {
@@ -43,8 +43,11 @@ impl Drive {
     pub fn tidying_pages_max(&self) -> u64 {
         self.config.geometry.pages().saturating_mul(8)
     }
+}
 
-    /// Hands the state to `sink`, piece by piece.
+impl Drive {
+    /// Hands the state to `sink`, piece by piece. Of drives with policies of others nothing says what
+    /// those know: they have no saved state.
     ///
     /// # Errors
     /// [`StateError::Busy`] if the drive is not at rest ([`Drive::is_at_rest`]).
