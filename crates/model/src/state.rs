@@ -43,15 +43,21 @@ impl<P: Policies> Drive<P> {
     pub fn tidying_pages_max(&self) -> u64 {
         self.config.geometry.pages().saturating_mul(8)
     }
-}
-
-impl Drive {
-    /// Hands the state to `sink`, piece by piece. Of drives with policies of others nothing says what
-    /// those know: they have no saved state.
+    /// Hands the state to `sink`, piece by piece.
     ///
     /// # Errors
-    /// [`StateError::Busy`] if the drive is not at rest ([`Drive::is_at_rest`]).
+    /// [`StateError::Busy`] if the drive is not at rest ([`Drive::is_at_rest`]);
+    /// [`StateError::Policies`] if it decides by policies of others, whose knowledge has no bytes.
+    #[inline]
     pub fn save_state(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<(), StateError> {
+        P::save_state(self, sink)
+    }
+
+    pub(crate) fn save_state_here(
+        &mut self,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), StateError> {
+        self.decides_by_itself()?;
         if !self.is_at_rest() {
             return Err(StateError::Busy);
         }
@@ -72,10 +78,26 @@ impl Drive {
     ///
     /// # Errors
     /// See [`StateError`]. The drive must not be used any more then.
+    #[inline]
     pub fn restore_state(
         &mut self,
         source: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<(), StateError> {
+        P::restore_state(self, source)
+    }
+
+    fn decides_by_itself(&self) -> Result<(), StateError> {
+        match self.policies.identity() {
+            Some(own) => Err(StateError::Policies(own.name)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn restore_state_here(
+        &mut self,
+        source: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<(), StateError> {
+        self.decides_by_itself()?;
         if self.kernel.now != Time::ZERO
             || self.kernel.observe.counted().commands > 0
             || self.host.commands_inside() > 0

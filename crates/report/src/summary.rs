@@ -334,6 +334,10 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         result.seed,
         duration(result.simulated_ns)
     )?;
+    if let Some(own) = &device.own_policies {
+        let replaced = own.replaced.join(", ");
+        writeln!(out, "  policies `{}` ({}): {replaced} not the drive's own", own.name, own.hash)?;
+    }
     write!(out, "  flash: {flash_reads} pages read, {flash_programs} programmed")?;
     writeln!(out, ", {erases} blocks erased")?;
     if let Some(waf) = waf {

@@ -16,6 +16,7 @@ use crate::ftl::precondition::{
 use crate::host::front::Step;
 use crate::invariant::BrokenInvariant;
 use crate::io::{Control, NamespaceId, QueueId, Request, Tag};
+use crate::kernel::bytes::StateError;
 use crate::keys::{Decision, KeyRequest};
 use crate::policy::{
     BuiltIn, CacheAdmission, Heat, Own, PlaneScheduling, PolicySet, VictimChoice, WritePlacement,
@@ -99,5 +100,11 @@ entries! {
     fn begin_anew(drive: &mut Drive<Self>, faults: Vec<Fault>) = begin_anew_here;
     fn check(drive: &Drive<Self>) -> Result<(), BrokenInvariant> = check_here;
     fn state_hash(drive: &Drive<Self>) -> u64 = state_hash_here;
+    fn save_state(
+        drive: &mut Drive<Self>, sink: &mut dyn FnMut(&[u8])
+    ) -> Result<(), StateError> = save_state_here;
+    fn restore_state(
+        drive: &mut Drive<Self>, source: &mut dyn FnMut(&mut [u8]) -> bool
+    ) -> Result<(), StateError> = restore_state_here;
     fn layout(drive: &Drive<Self>) -> Layout = layout_here;
 }
