@@ -1,9 +1,8 @@
 //! Policies that are written in Python: which block is collected, and which plane a write goes to. A call
 //! is made for a whole plane's blocks, or for as many pages as its answer has planes for.
 
-use crate::run::RunOutcome;
-use mynah_lab::Step;
 use mynah_lab::policy::{Candidates, Dated, Own, Planes, VictimChoice, WritePlacement};
+use mynah_lab::{SimulationError, Step};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 
@@ -60,9 +59,7 @@ impl VictimChoice for Victims {
         let most_valid = (0..units_per_block).rev().find(|&valid| blocks.pays(valid)).unwrap_or(0);
         let turn = blocks.turn();
         let table = Blocks { block, valid, erases, age, units_per_block, most_valid, turn };
-        let chosen = Python::attach(|py| {
-            self.call.call1(py, (table,))?.extract::<Option<i64>>(py)
-        });
+        let chosen = Python::attach(|py| self.call.call1(py, (table,))?.extract::<Option<i64>>(py));
         // A number that no block has is refused as one that is no candidate.
         let as_block = |block: i64| u32::try_from(block).unwrap_or(u32::MAX);
         chosen.map(|block| block.map(as_block)).map_err(|error| said(&error))
@@ -94,8 +91,7 @@ impl WritePlacement for Placement {
                 last: planes.last(),
                 units_per_page: planes.units_per_page(),
             };
-            let chosen =
-                Python::attach(|py| self.call.call1(py, (table,))?.extract::<Chosen>(py));
+            let chosen = Python::attach(|py| self.call.call1(py, (table,))?.extract::<Chosen>(py));
             self.chosen = match chosen.map_err(|error| said(&error))? {
                 Chosen::One(plane) => [plane].into(),
                 Chosen::Several(planes) => planes.into(),
@@ -123,7 +119,7 @@ impl Policies {
         self,
         simulation: &mynah_lab::Simulation,
         watch: &mut dyn FnMut(Step<'_>) -> bool,
-    ) -> RunOutcome {
+    ) -> Result<mynah_lab::Measured, SimulationError> {
         let dated = match self.ages.as_deref() {
             Some("filled") => Dated::Filled,
             Some("changed") => Dated::Changed,

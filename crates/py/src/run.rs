@@ -200,10 +200,11 @@ pub(crate) fn here(
     if end.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    let ended = guarded(py, || match measure(simulation, command, end, &AtomicBool::new(true), None) {
-        Err(SimulationError::Run(RunError::Interrupted)) => Ok(None),
-        ended => ended.map(Some),
-    })?;
+    let ended =
+        guarded(py, || match measure(simulation, command, end, &AtomicBool::new(true), None) {
+            Err(SimulationError::Run(RunError::Interrupted)) => Ok(None),
+            ended => ended.map(Some),
+        })?;
     Ok(ended.filter(|measured| !measured.interrupted).map(Measured::of))
 }
 

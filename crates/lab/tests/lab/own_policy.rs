@@ -7,6 +7,7 @@ use example::CostAgeTimes;
 use mynah_lab::enclosure::Enclosure;
 use mynah_lab::policy::{BuiltIn, Candidates, Own, VictimChoice};
 use mynah_lab::{Document, Precondition, Simulation};
+use mynah_stamp::Span;
 
 #[test]
 fn the_example_moves_less_than_greedy_collection() {
@@ -37,7 +38,9 @@ fn a_built_in_policy_from_outside_has_the_same_result() {
     assert!(summary.contains("policies `greedy` ("), "{summary}");
     assert!(summary.contains("): victims not the drive's own\n"), "{summary}");
     let json = own.result.to_json();
-    assert!(matches!(Document::from_json(&json).unwrap(), Document::One(read) if *read == own.result));
+    assert!(
+        matches!(Document::from_json(&json).unwrap(), Document::One(read) if *read == own.result)
+    );
     let mut result = own.result;
     result.device.as_mut().expect("one drive ran").own_policies = None;
     assert_eq!(result.to_json(), built_in.result.to_json());
@@ -60,7 +63,10 @@ fn what_goes_with_the_drives_own_policies_alone_is_refused() {
         refused(&|it| it.save_state = Some(path.clone())),
         refused(&|it| it.options.load_state = Some(path.clone())),
         refused(&|it| it.alone = true),
-        refused(&|it| it.enclosure = Some(Enclosure { drives: 2, switch: None })),
+        refused(&|it| {
+            it.enclosure =
+                Some(Enclosure { drives: 2, uplink_bits_per_s: None, latency: Span::ZERO })
+        }),
     ];
     for said in &said {
         assert!(said.starts_with("the policies `cat` are not the drive's own: "), "{said}");
