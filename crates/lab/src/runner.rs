@@ -1344,7 +1344,7 @@ impl<P: Policies> Runner<P> {
     }
 
     /// Puts a request into its submission queue, under a tag that no other has, and rings.
-    #[inline]
+    #[inline(always)]
     fn submit(
         &mut self,
         at: u32,

@@ -209,6 +209,7 @@ impl<P: Policies> Drive<P> {
         P::advance(self, to)
     }
 
+    #[inline(always)]
     pub(crate) fn advance_here(&mut self, to: Time) {
         loop {
             let limit = if self.host.has_nothing_pending() { to } else { self.kernel.now };

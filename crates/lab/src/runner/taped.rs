@@ -127,7 +127,7 @@ impl<P: Policies> RecordedDrive<P> {
     }
 
     /// The host frees an entry of a completion queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free(&mut self, queue: QueueId) -> Result<(), Box<RunError>> {
         let at = self.drive.now();
         if let Some(tape) = &mut self.tape {
