@@ -159,6 +159,7 @@ impl SimulationError {
                         | RunError::State(SavedStateError::Output(_))
                         | RunError::Recording(_)
                         | RunError::TooLong(_)
+                        | RunError::Policy(_)
                         | RunError::Interrupted
                         | RunError::Stuck(..)
                         | RunError::Input(..)
