@@ -12,7 +12,8 @@ print(result)
 from mynah._drive import Drive, Setting, drives
 from mynah._errors import Error, InternalError, Interrupted, RunError, Untrusted, UsageError
 from mynah._flow import Flow
-from mynah._native import Completion, __build__, __version__
+from mynah._native import Blocks, Completion, Planes, __build__, __version__
+from mynah._policies import Policies
 from mynah._result import Comparison, Result, compare, load_results
 from mynah._serve import Server, bench, serve
 from mynah._simulation import Simulation, Stream, load, load_fio, load_mqsim, load_points
@@ -22,6 +23,7 @@ from mynah._table import Table, Tables
 
 __all__ = [
     "OPS",
+    "Blocks",
     "Comparison",
     "Completion",
     "Drive",
@@ -29,6 +31,8 @@ __all__ = [
     "Flow",
     "InternalError",
     "Interrupted",
+    "Planes",
+    "Policies",
     "Result",
     "RunError",
     "Runs",

@@ -1,5 +1,6 @@
 """The extension module, made of crates/py."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Self, TypedDict, final
 
@@ -15,6 +16,13 @@ _DriveWords = tuple[str, str, list[str], list[str]]
 _Saying = tuple[_DriveWords, list[_Words], _Words, _Words]
 _Axes = list[tuple[str, list[list[str]]]]
 _End = tuple[str, str]
+
+class _Policies(TypedDict):
+    name: str
+    text: str
+    victims: Callable[[Blocks], int | None] | None
+    ages: str | None
+    placement: Callable[[Planes], int | Iterable[int]] | None
 
 class _Outputs(TypedDict):
     request_log: Path | None
@@ -177,8 +185,61 @@ class Simulation:
     def traces(self) -> list[Path]: ...
     def flow_names(self) -> list[str]: ...
 
+@final
+class Blocks:
+    """The blocks of a plane that may be collected: a list for each thing known of them."""
+
+    @property
+    def block(self) -> list[int]:
+        """Their numbers within the plane."""
+    @property
+    def valid(self) -> list[int]:
+        """Units that are valid."""
+    @property
+    def erases(self) -> list[int]:
+        """How often each was erased."""
+    @property
+    def age(self) -> list[int]:
+        """Pages that the drive has programmed since, see `Policies`."""
+    @property
+    def units_per_block(self) -> int:
+        """Units of a block, the most that can be valid."""
+    @property
+    def most_valid(self) -> int:
+        """Of a block with more valid units nothing is won."""
+    @property
+    def turn(self) -> int:
+        """The block after the one that was collected last."""
+
+@final
+class Planes:
+    """The planes that a write may go to, a list for each thing known of them."""
+
+    @property
+    def has_room(self) -> list[bool]:
+        """Whether it can take a page more and still collect garbage."""
+    @property
+    def held(self) -> list[int]:
+        """Units that it holds, or that wait to be programmed in it."""
+    @property
+    def waiting(self) -> list[int]:
+        """Units of hosts that wait to be programmed in it."""
+    @property
+    def is_idle(self) -> list[bool]:
+        """Whether nothing goes on in its die."""
+    @property
+    def last(self) -> int:
+        """The one that was chosen last."""
+    @property
+    def units_per_page(self) -> int:
+        """Units of a page."""
+
 def run(
-    simulation: Simulation, command: str, outputs: _Outputs, requests: bool
+    simulation: Simulation,
+    command: str,
+    outputs: _Outputs,
+    requests: bool,
+    policies: _Policies | None = None,
 ) -> Measured: ...
 def digest(path: Path) -> str: ...
 def run_key(simulation: Simulation) -> str: ...

@@ -167,6 +167,8 @@ class Device:
     """Flash pages read to complete partly overwritten units."""
     multi_plane_operations: int
     """Multi-plane operations."""
+    own_policies: OwnPolicies | None
+    """Policies that were not the drive's own; null where it decided by itself."""
     padded_units: int
     """Units a programmed page had room for but did not get."""
     partial_merges: int
@@ -231,6 +233,7 @@ class Device:
             media_errors=data["media_errors"],
             merge_reads=data["merge_reads"],
             multi_plane_operations=data["multi_plane_operations"],
+            own_policies=(None if data["own_policies"] is None else OwnPolicies._read(data["own_policies"])) if "own_policies" in data else None,
             padded_units=data["padded_units"],
             partial_merges=(data["partial_merges"]) if "partial_merges" in data else 0,
             placement=(None if data["placement"] is None else DataPlacement._read(data["placement"])) if "placement" in data else None,
@@ -674,6 +677,28 @@ class Metric:
             mean=data["mean"],
             name=data["name"],
             stddev=data["stddev"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPolicies:
+    """Policies that decided in the drive's stead."""
+
+    hash: str
+    """A hash of their name, of what they replace and of the text that they are known by: 16
+    hexadecimal digits.
+    """
+    name: str
+    """What they are called."""
+    replaced: tuple[str, ...]
+    """What they decided: `victims`, `placement`, `heat`, `admission`, `scheduling`."""
+
+    @classmethod
+    def _read(cls, data: _Data) -> Self:
+        return cls(
+            hash=data["hash"],
+            name=data["name"],
+            replaced=tuple(data["replaced"]),
         )
 
 

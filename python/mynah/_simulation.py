@@ -35,6 +35,7 @@ from mynah._words import (
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from mynah._policies import Policies
     from mynah._sweep import Axes, Sweep
     from mynah._table import Table
 
@@ -226,6 +227,7 @@ class Simulation:
         record: _Path | None = None,
         pcap: _Path | None = None,
         save_state: _Path | None = None,
+        policies: Policies | None = None,
     ) -> Result:
         """Runs it.
 
@@ -233,7 +235,7 @@ class Simulation:
         `interval` and no file for `intervals`, those as `result.tables.intervals`.
         Other threads go on meanwhile. Ctrl-C raises `Interrupted`, with what was measured. A
         result that is not to be trusted is a warning, or, with `check`, a `RunError`. The files
-        are those of the command's options.
+        are those of the command's options. `policies` decide in the drive's stead.
         """
         if alone is not None:
             return self.replace(alone=alone)._keeping(self).run(
@@ -249,6 +251,7 @@ class Simulation:
                 record=record,
                 pcap=pcap,
                 save_state=save_state,
+                policies=policies,
             )
         if timeline_window is not None and timeline is None:
             raise UsageError("timeline_window: without timeline this has no effect")
@@ -272,6 +275,7 @@ class Simulation:
                     "timeline_window": timeline_window,
                 },
                 requests,
+                policies._said if policies is not None else None,
             )
             of_intervals = None
             if table is not None:

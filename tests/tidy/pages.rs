@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Words of README.md, ARCHITECTURE.md and `docs`.
-const WORDS_MAX: usize = 50_600;
-const OF_ARCHITECTURE: usize = 2_550;
+const WORDS_MAX: usize = 51_350;
+const OF_ARCHITECTURE: usize = 2_615;
 /// Words of a paragraph.
 const OF_PARAGRAPH: usize = 100;
 /// Made by tests, of what is in the code.

@@ -10,7 +10,20 @@ const BELOW: &[(&str, &[&str])] = &[
     // The event core has the observers of everything, and the events have their names.
     ("kernel", &["kernel", "number", "observe"]),
     // Addresses, and the token that goes down with work and comes back with its end.
-    ("flash", &["config", "flash", "invariant", "kernel", "number", "observe", "space", "token"]),
+    (
+        "flash",
+        &[
+            "config",
+            "flash",
+            "invariant",
+            "kernel",
+            "number",
+            "observe",
+            "policy",
+            "space",
+            "token",
+        ],
+    ),
     // Plain numbers in, plain numbers out.
     ("steady", &["config", "steady", "victim"]),
 ];

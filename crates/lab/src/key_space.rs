@@ -1,9 +1,9 @@
 //! Which keys a namespace has in a run: the host's side of decisions. Keys are numbers here, and
 //! pairs the names that the drive knows them by.
 
-use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
 use mynah_model::keys::PairId;
+use mynah_model::{Drive, Policies};
 use mynah_workload::key_value::KeySize;
 
 /// Numbers of keys in saved states are less than this: more than a drive has room for pairs.
@@ -42,7 +42,7 @@ impl KeySpace {
     pub(crate) fn restore(
         namespace: NamespaceId,
         sizes: KeySize,
-        drive: &Drive,
+        drive: &Drive<impl Policies>,
         source: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<KeySpace, &'static str> {
         fn number<const N: usize>(

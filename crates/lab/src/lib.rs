@@ -59,7 +59,7 @@ pub use mynah_model::io::{Completion, Operation};
 pub use mynah_model::pair_index::{
     LANES, OwnIndex, PageCounts, PageJob, PairIndex, PairIndexKind, Place, Probes, Room,
 };
-pub use mynah_model::{ConfigError, Drive};
+pub use mynah_model::{ConfigError, Drive, policy};
 pub use mynah_report::comparison::Comparison;
 pub use mynah_report::html::ReportCurves;
 pub use mynah_result::kind::Kind;

@@ -3,9 +3,9 @@
 
 use crate::profile_log::ProfileLog;
 use crate::run_error::RunError;
-use mynah_model::Drive;
 use mynah_model::io::{Completion, Request, Status};
 use mynah_model::stats::Blame;
+use mynah_model::{Drive, Policies};
 use mynah_report::capture::Capture;
 use mynah_result::output::OutputError;
 use mynah_result::request_log::RequestLog;
@@ -36,7 +36,7 @@ impl Observers {
     }
 
     /// Called when the drive's clock has reached [`Observers::next`].
-    pub(crate) fn reached(&mut self, drive: &mut Drive) -> Result<(), OutputError> {
+    pub(crate) fn reached(&mut self, drive: &mut Drive<impl Policies>) -> Result<(), OutputError> {
         let now = drive.now();
         if let Some(sampler) = &mut self.sampler {
             while sampler.next() <= now {
@@ -137,7 +137,11 @@ impl Observers {
     }
 
     /// Called at the end of the ramp, before the drive's counters restart.
-    pub(crate) fn ramp_ends(&mut self, drive: &Drive, now: Time) -> Result<(), OutputError> {
+    pub(crate) fn ramp_ends(
+        &mut self,
+        drive: &Drive<impl Policies>,
+        now: Time,
+    ) -> Result<(), OutputError> {
         match &mut self.sampler {
             Some(sampler) => sampler.ramp_ends(drive, now),
             None => Ok(()),
@@ -159,7 +163,10 @@ impl Observers {
     }
 
     /// Completes all outputs at the end of the run.
-    pub(crate) fn finish(mut self, drive: &mut Drive) -> Result<Option<Series>, RunError> {
+    pub(crate) fn finish(
+        mut self,
+        drive: &mut Drive<impl Policies>,
+    ) -> Result<Option<Series>, RunError> {
         self.finish_logs(&drive.blame())?;
         if let Some(timeline) = self.timeline {
             timeline.finish(drive)?;

@@ -2,6 +2,7 @@
 
 use crate::saved_state::SavedStateError;
 use mynah_drive_file::units::Bytes;
+use mynah_model::policy::PolicyError;
 use mynah_model::precondition::PreconditionError;
 use mynah_model::{ConfigError, InputError};
 use mynah_result::output::OutputError;
@@ -44,6 +45,18 @@ pub enum RunError {
          start from an empty drive (--precondition none)"
     ))]
     Precondition(#[from] PreconditionError),
+    /// A policy that is not the drive's own has chosen what cannot be chosen.
+    #[error(transparent)]
+    #[diagnostic(help("what can be chosen is what the policy is given to choose from"))]
+    Policy(#[from] PolicyError),
+    /// With policies that are not the drive's own, something cannot be done.
+    #[error("the policies `{name}` are not the drive's own: {problem}")]
+    OwnPolicies {
+        /// What they are called.
+        name: String,
+        /// What cannot be done, and why.
+        problem: &'static str,
+    },
     /// A flow does not fit the drive, or its trace is faulty.
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -38,12 +38,13 @@ use crate::state_cache::StateCache;
 use job::{Arrivals, Job};
 use keys::Keys;
 use mynah_drive_file::units::Bytes;
-use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{Brief, Completed, Control, FlowId, Queue, QueueId, Request};
 use mynah_model::keys::PairCounts;
+use mynah_model::policy::{BuiltIn, Identity};
 use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
+use mynah_model::{Drive, Policies};
 use mynah_result::output::PendingFile;
 use mynah_result::precision::{Goal, Search};
 use mynah_result::series::Series;
@@ -219,6 +220,8 @@ pub struct Outcome {
     pub trace_writes: Vec<TraceWrites>,
     /// How precisely it is known, if the run was to last until it is.
     pub precision: Option<Precision>,
+    /// Policies that were not the drive's own.
+    pub own_policies: Option<Identity>,
     /// Why the drive has stopped: it is busy for ever, and completes nothing.
     pub stopped: Option<RunError>,
     /// Who had delayed whom when it ended.
@@ -264,6 +267,7 @@ impl Outcome {
             settled: None,
             trace_writes: vec![],
             precision: None,
+            own_policies: None,
             stopped: None,
             blame,
             key_value: None,
@@ -306,8 +310,8 @@ struct Ending {
 }
 
 /// A run of flows on one drive, in virtual time.
-pub struct Runner {
-    drive: RecordedDrive,
+pub struct Runner<P: Policies = BuiltIn> {
+    drive: RecordedDrive<P>,
     seed: u64,
     specs: Vec<FlowSpec>,
     stages: Stages,
@@ -439,8 +443,36 @@ impl Runner {
             check_whole(flows, options)?;
             return kept.into_runner(flows, options);
         }
-        let unit_sectors = config.mapping.unit_bytes / 512;
-        let mut drive = Drive::new(config)?;
+        let mut runner = Runner::prepared(Drive::new(config)?, flows, options)?;
+        runner.keep = keep;
+        Ok(runner)
+    }
+}
+
+impl<P: Policies> Runner<P> {
+    /// [`Runner::new`], of a drive that decides by `policies`. What is kept for other runs it neither
+    /// takes nor adds to.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn deciding(
+        config: Config,
+        flows: &[FlowSpec],
+        options: &RunOptions,
+        policies: P,
+    ) -> Result<Runner<P>, RunError> {
+        let flows = &as_run(&config, flows, options)?[..];
+        slc_start::check(&config, options.slc_start)?;
+        let options = RunOptions { states: None, shared: None, ..options.clone() };
+        Runner::prepared(Drive::with_policies(config, policies)?, flows, &options)
+    }
+
+    fn prepared(
+        mut drive: Drive<P>,
+        flows: &[FlowSpec],
+        options: &RunOptions,
+    ) -> Result<Runner<P>, RunError> {
+        let unit_sectors = drive.config().mapping.unit_bytes / 512;
         check_queues(drive.config(), flows)?;
         check_whole(flows, options)?;
         let mut keys = Keys::new(&drive, flows, options.precondition)?;
@@ -523,7 +555,7 @@ impl Runner {
             runner.expects(None);
         }
         runner.slc_start = options.slc_start.filter(|_| options.load_state.is_none());
-        (runner.settle, runner.keep) = (options.settle, keep);
+        runner.settle = options.settle;
         runner.computed = computed.unwrap_or_default();
         Ok(runner)
     }
@@ -542,11 +574,11 @@ impl Runner {
 
     /// Puts flows in front of a prepared drive, and creates their jobs.
     fn on(
-        drive: Drive,
+        drive: Drive<P>,
         flows: &[FlowSpec],
         options: &RunOptions,
         when: When,
-    ) -> Result<Runner, RunError> {
+    ) -> Result<Runner<P>, RunError> {
         let config = drive.config();
         let entries = config.queues.entries;
         let power_cut = config.faults.iter().filter_map(|fault| match fault {
@@ -619,7 +651,7 @@ impl Runner {
     }
 
     /// The prepared drive, and the jobs in front of it.
-    fn into_drive_and_jobs(mut self) -> Result<(Drive, Vec<Job>), RunError> {
+    fn into_drive_and_jobs(mut self) -> Result<(Drive<P>, Vec<Job>), RunError> {
         self.warm_cache()?;
         Ok((self.drive.into_drive(), self.jobs))
     }
@@ -631,7 +663,7 @@ impl Runner {
     }
 
     /// The drive, for those who prepare to watch it.
-    pub(crate) fn drive_mut(&mut self) -> &mut Drive {
+    pub(crate) fn drive_mut(&mut self) -> &mut Drive<P> {
         &mut self.drive
     }
 
@@ -654,7 +686,7 @@ impl Runner {
     }
 
     /// The same until the drive has `rested`.
-    fn advance_until(&mut self, rested: impl Fn(&Drive) -> bool) -> Result<(), RunError> {
+    fn advance_until(&mut self, rested: impl Fn(&Drive<P>) -> bool) -> Result<(), RunError> {
         let before = self.drive.pages_programmed();
         let mut until = self.drive.now() + REST_LOOK;
         // A power cut that is still to come would be next.
@@ -801,7 +833,7 @@ impl Runner {
     }
 
     /// Read access to the drive.
-    pub fn drive(&self) -> &Drive {
+    pub fn drive(&self) -> &Drive<P> {
         &self.drive
     }
 
@@ -825,6 +857,7 @@ impl Runner {
                     false => break,
                 }
             }
+            self.check_policies()?;
             let now = self.drive.now();
             if self.stop_at.is_some_and(|at| now >= at) {
                 break;
@@ -873,6 +906,16 @@ impl Runner {
             }
         }
         self.finish(Ending { interrupted, unanswered, steady, stopped })
+    }
+
+    /// # Errors
+    /// If a policy that is not the drive's own has chosen what cannot be chosen.
+    #[inline(always)]
+    fn check_policies(&self) -> Result<(), RunError> {
+        match self.drive.policy_error() {
+            None => Ok(()),
+            Some(error) => Err(error.clone().into()),
+        }
     }
 
     /// Goes on to the next thing that happens; false if there is none, and the load is over.
@@ -941,6 +984,7 @@ impl Runner {
     }
 
     fn finish(mut self, ending: Ending) -> Result<Outcome, RunError> {
+        self.check_policies()?;
         let Ending { interrupted, unanswered, steady, stopped } = ending;
         let outstanding: u64 = self.jobs.iter().map(|job| u64::from(job.outstanding)).sum();
         let ended_early = steady
@@ -1006,6 +1050,7 @@ impl Runner {
             settled: self.settled,
             trace_writes: self.trace_writes,
             precision: self.search.map(|search| search.finish()),
+            own_policies: self.drive.policies().identity(),
             stopped,
             counters_before,
             counters,
@@ -1299,7 +1344,7 @@ impl Runner {
     }
 
     /// Puts a request into its submission queue, under a tag that no other has, and rings.
-    #[inline]
+    #[inline(always)]
     fn submit(
         &mut self,
         at: u32,
@@ -1372,7 +1417,7 @@ fn check_link(config: &Config, flow: &FlowSpec) -> Result<(), RunError> {
 }
 
 /// What a power cut left behind.
-pub(crate) fn power_note(drive: &Drive, unanswered: u64) -> String {
+pub(crate) fn power_note(drive: &Drive<impl Policies>, unanswered: u64) -> String {
     let Counters { units_lost, units_lost_written, .. } = drive.counters();
     let mut note = format!(
         "the power failed at {}: {unanswered} commands were never answered, the latest data of \
@@ -1389,7 +1434,7 @@ pub(crate) fn power_note(drive: &Drive, unanswered: u64) -> String {
     note
 }
 
-impl std::fmt::Debug for Runner {
+impl<P: Policies> std::fmt::Debug for Runner<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runner").field("now", &self.drive.now()).finish_non_exhaustive()
     }
@@ -1400,7 +1445,7 @@ impl std::fmt::Debug for Runner {
 #[inline(never)]
 fn explain_slow(
     recorder: &mut Recorder,
-    drive: &mut RecordedDrive,
+    drive: &mut RecordedDrive<impl Policies>,
     (flow, kind, bytes): (usize, Kind, u32),
     completed: Completed,
     created: Time,

@@ -18,7 +18,7 @@ use flate2::write::ZlibEncoder;
 use mynah_drive_file::{Differences, differences, drive_hash, to_toml};
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
-use mynah_model::{Drive, StateError};
+use mynah_model::{Drive, Policies, StateError};
 use mynah_result::output::{OutputError, PendingFile};
 use mynah_workload::key_value::KeySize;
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,7 @@ fn header(name: &str, config: &Config, after: &str, keys: &[&KeySpace]) -> Vec<u
 /// # Errors
 /// If it is not at rest, or the file cannot be written.
 pub fn save(
-    drive: &mut Drive,
+    drive: &mut Drive<impl Policies>,
     name: &str,
     after: &str,
     file: PendingFile,
@@ -166,7 +166,7 @@ pub fn save(
 /// # Errors
 /// See [`save`].
 pub(crate) fn save_with_keys(
-    drive: &mut Drive,
+    drive: &mut Drive<impl Policies>,
     name: &str,
     after: &str,
     keys: &[&KeySpace],
@@ -255,7 +255,7 @@ pub fn name(checksum: &Checksum) -> String {
 ///
 /// # Errors
 /// If the file does not fit. The drive must not be used then.
-pub fn load(drive: &mut Drive, path: &Path) -> Result<StateHeader, SavedStateError> {
+pub fn load(drive: &mut Drive<impl Policies>, path: &Path) -> Result<StateHeader, SavedStateError> {
     Ok(load_with_keys(drive, path)?.0)
 }
 
@@ -264,7 +264,7 @@ pub fn load(drive: &mut Drive, path: &Path) -> Result<StateHeader, SavedStateErr
 /// # Errors
 /// See [`load`].
 pub(crate) fn load_with_keys(
-    drive: &mut Drive,
+    drive: &mut Drive<impl Policies>,
     path: &Path,
 ) -> Result<(StateHeader, Vec<KeySpace>), SavedStateError> {
     let io = |error| SavedStateError::Io { path: path.into(), error };
@@ -279,7 +279,7 @@ pub(crate) fn load_with_keys(
 /// # Errors
 /// See [`load`].
 pub fn read(
-    drive: &mut Drive,
+    drive: &mut Drive<impl Policies>,
     path: &Path,
     input: impl Read,
     length: u64,
@@ -288,7 +288,7 @@ pub fn read(
 }
 
 fn read_with_keys(
-    drive: &mut Drive,
+    drive: &mut Drive<impl Policies>,
     path: &Path,
     input: impl Read,
     length: u64,
@@ -367,7 +367,7 @@ fn take_header(path: &Path, body: &mut Body<impl Read>) -> Result<StateHeader, S
 
 /// Takes what follows the header.
 fn take(
-    drive: &mut Drive,
+    drive: &mut Drive<impl Policies>,
     path: &Path,
     header: StateHeader,
     body: &mut Body<impl Read>,

@@ -6,6 +6,7 @@
 //! the caller to fill in ([`mynah_result::Run`]), by the [`Step`]s it is told.
 
 mod own_index;
+mod own_policies;
 mod unused;
 
 use crate::enclosure::Enclosure;
@@ -26,6 +27,7 @@ use crate::saved_state::{self, SavedStateError};
 use mynah_drive_file::fault::{self, FaultError};
 use mynah_drive_file::units::{Bytes, Duration};
 use mynah_drive_file::{self as drive, DriveError, DriveFile, drive_hash};
+use mynah_model::Policies;
 use mynah_model::config::{Config, Ethernet};
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
@@ -157,6 +159,7 @@ impl SimulationError {
                         | RunError::State(SavedStateError::Output(_))
                         | RunError::Recording(_)
                         | RunError::TooLong(_)
+                        | RunError::Policy(_)
                         | RunError::Interrupted
                         | RunError::Stuck(..)
                         | RunError::Input(..)
@@ -570,7 +573,16 @@ impl Simulation {
         if let Some(enclosure) = self.enclosure {
             return self.run_enclosure(enclosure, watch);
         }
-        let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
+        let runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
+        self.run_on(runner, watch)
+    }
+
+    /// Runs it on a drive that has been prepared.
+    fn run_on<P: Policies>(
+        &self,
+        mut runner: Runner<P>,
+        watch: &mut dyn FnMut(Step<'_>) -> bool,
+    ) -> Result<Measured, SimulationError> {
         let mut pending = Vec::new();
         // A file that cannot be written is found before anything runs.
         self.observe(&mut runner, &mut pending)?;
@@ -700,7 +712,7 @@ impl Simulation {
     /// Opens the outputs that were asked for, and attaches them to the run.
     fn observe(
         &self,
-        runner: &mut Runner,
+        runner: &mut Runner<impl Policies>,
         pending: &mut Vec<PendingFile>,
     ) -> Result<(), SimulationError> {
         let has_link = self.config.ethernet.is_some();
@@ -825,6 +837,9 @@ impl Simulation {
                 recorder: &outcome.recorder,
             }));
         }
+        if let (Some(own), Some(device)) = (outcome.own_policies.clone(), &mut result.device) {
+            device.own_policies = Some(Box::new(own.into()));
+        }
         let happened = unused::Happened::of(&result, &outcome);
         let empty_cache = self.note_of_empty_cache(&outcome);
         result.notes.extend(outcome.notes);
@@ -906,7 +921,7 @@ impl Simulation {
         })
     }
 
-    fn header(&self, runner: &Runner) -> Result<Header, SimulationError> {
+    fn header(&self, runner: &Runner<impl Policies>) -> Result<Header, SimulationError> {
         if runner.is_scattered() {
             return Err(SimulationError::Scattered);
         }

@@ -1,15 +1,20 @@
 //! The invariants, walked in full: slow, for tests.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::invariant::{BrokenInvariant, hold};
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Walks the drive's state and checks that it fits together: both mapping directions,
     /// valid counts, free blocks, queues, cache and counters.
     ///
     /// # Errors
     /// Says which invariant does not hold.
+    #[inline]
     pub fn check(&self) -> Result<(), BrokenInvariant> {
+        P::check(self)
+    }
+
+    pub(crate) fn check_here(&self) -> Result<(), BrokenInvariant> {
         self.ftl.check(self.config.placement)?;
         self.ftl.check_pairs(|lpn| self.cache.as_ref().is_some_and(|it| it.find(lpn).is_some()))?;
         self.check_queues()?;

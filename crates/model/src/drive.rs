@@ -1,6 +1,7 @@
 //! The drive: everything put together behind the contract of inputs, outputs and time.
 
 mod account;
+mod entries;
 mod fault;
 mod observation;
 
@@ -20,7 +21,10 @@ use crate::number::{Channel, Die, WorkIndex};
 use crate::observe::Observe;
 use crate::observe::blame::Flows;
 use crate::observe::stats::{Blame, Counters};
+use crate::policy::PlaneScheduling;
+use crate::policy::{BuiltIn, PolicyError};
 use crate::space::Shape;
+pub use entries::Policies;
 use mynah_stamp::{LinkSpans, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -74,7 +78,7 @@ pub(crate) const FLOW_MAX: u16 = 1021;
 /// [`Drive::poll`] then returns; answers to an output carry the output's time. At equal
 /// times, what happens inside the drive comes before inputs, and inputs take effect in the
 /// order in which they are given. How `advance` is called never changes what happens.
-pub struct Drive {
+pub struct Drive<P: Policies = BuiltIn> {
     pub(crate) config: Config,
     pub(crate) shape: Shape,
     pub(crate) kernel: Kernel,
@@ -82,6 +86,7 @@ pub struct Drive {
     pub(crate) cache: Option<Cache>,
     pub(crate) ftl: Ftl,
     pub(crate) flash: Flash,
+    pub(crate) policies: P,
 }
 
 impl Drive {
@@ -91,6 +96,21 @@ impl Drive {
     /// If the configuration describes something that cannot be built; see
     /// [`Config::check`].
     pub fn new(config: Config) -> Result<Drive, ConfigError> {
+        Drive::build(config, BuiltIn)
+    }
+}
+
+impl<P: Policies> Drive<P> {
+    /// Builds a drive that decides by `policies`.
+    ///
+    /// # Errors
+    /// As [`Drive::new`], and if the drive does not ask for what a policy would decide.
+    pub fn with_policies(config: Config, policies: P) -> Result<Drive<P>, ConfigError> {
+        config.validate_policies::<P>()?;
+        Drive::build(config, policies)
+    }
+
+    fn build(config: Config, policies: P) -> Result<Drive<P>, ConfigError> {
         let plan = config.validate()?;
         let shape = Shape::new(&config);
         let mut seeds = Xoshiro256PlusPlus::seed_from_u64(config.seed);
@@ -115,7 +135,12 @@ impl Drive {
             flash,
             shape,
             config,
+            policies,
         };
+        drive.ftl.date_blocks(drive.policies.victims());
+        if P::Scheduling::OWN {
+            drive.flash.weigh_reads();
+        }
         drive.grow_holders(usize::from(flows.first()) + 1);
         drive.schedule_faults();
         if let Some(cache) = &mut drive.cache
@@ -138,6 +163,16 @@ impl Drive {
     /// What the drive was built from.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What one of its policies has done wrong, if one has. The drive has decided by itself since.
+    pub fn policy_error(&self) -> Option<&PolicyError> {
+        self.policies.error()
+    }
+
+    /// The policies by which it decides.
+    pub fn policies(&self) -> &P {
+        &self.policies
     }
 
     #[inline]
@@ -169,7 +204,13 @@ impl Drive {
 
     /// Moves time forward to `to`, or to the first instant that has outputs. Take the
     /// outputs with [`Drive::poll`], answer them, and call again.
+    #[inline]
     pub fn advance(&mut self, to: Time) {
+        P::advance(self, to)
+    }
+
+    #[inline(always)]
+    pub(crate) fn advance_here(&mut self, to: Time) {
         loop {
             let limit = if self.host.has_nothing_pending() { to } else { self.kernel.now };
             if let Some((at, event)) = self.kernel.events.pop(limit) {
@@ -283,8 +324,13 @@ impl Drive {
         self.reach_slowly(at)
     }
 
-    #[inline(never)]
+    #[inline]
     fn reach_slowly(&mut self, at: Time) -> Result<(), InputError> {
+        P::reach_slowly(self, at)
+    }
+
+    #[inline(never)]
+    pub(crate) fn reach_slowly_here(&mut self, at: Time) -> Result<(), InputError> {
         if at < self.kernel.now {
             return Err(InputError::Past { at, now: self.kernel.now });
         }
@@ -416,7 +462,12 @@ impl Drive {
         }
         loop {
             while let Some(channel) = self.flash.next_stale() {
-                if let Some(turn) = self.flash.grant(&mut self.kernel, &mut self.ftl, channel) {
+                if let Some(turn) = self.flash.grant(
+                    &mut self.kernel,
+                    &mut self.ftl,
+                    self.policies.scheduling(),
+                    channel,
+                ) {
                     self.start_program(channel, turn);
                 }
             }

@@ -32,6 +32,7 @@ pub mod keys;
 mod number;
 mod observe;
 pub mod pair_index;
+pub mod policy;
 mod renewal;
 mod snapshot;
 mod space;
@@ -45,7 +46,7 @@ mod victim;
 
 pub use cache::warm;
 pub use config::ConfigError;
-pub use drive::{Drive, InputError};
+pub use drive::{Drive, InputError, Policies};
 pub use ftl::{layout, precondition};
 pub use host::ethernet::{ceilings, packets};
 pub use invariant::BrokenInvariant;

@@ -6,17 +6,22 @@
 //! victims that are half empty stay so, and collection goes on with them.
 
 use crate::config::Fault;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::fault::Keep;
 use crate::flash::work::UNSET;
 use crate::kernel::event::EventQueue;
 use mynah_stamp::Time;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Drops all commands and everything that is under way, and begins anew at time zero, with
     /// these faults in place of those it had. What it does by itself goes on at once. What was
     /// being programmed is where it was before; with a write cache it is dirty there.
+    #[inline]
     pub fn begin_anew(&mut self, faults: Vec<Fault>) {
+        P::begin_anew(self, faults)
+    }
+
+    pub(crate) fn begin_anew_here(&mut self, faults: Vec<Fault>) {
         self.stop(Keep::Everything);
         // Of that nobody is told.
         self.take_activity();

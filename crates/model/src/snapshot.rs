@@ -3,12 +3,13 @@
 //! and is read by later versions; a snapshot belongs to the build that has made it.
 
 use crate::config::Config;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
+use crate::policy::BuiltIn;
 use crate::space::Shape;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A drive's snapshot, to be serialized.
-pub struct Snapshot<'a>(&'a Drive);
+pub struct Snapshot<'a, P: Policies = BuiltIn>(&'a Drive<P>);
 
 /// What a snapshot consists of, in this order.
 macro_rules! parts {
@@ -16,7 +17,7 @@ macro_rules! parts {
         #[derive(Deserialize)]
         struct Parts { $($part: $of,)* }
 
-        impl Serialize for Snapshot<'_> {
+        impl<P: Policies> Serialize for Snapshot<'_, P> {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 #[derive(Serialize)]
                 struct Parts<'a> { $($part: &'a $of,)* }
@@ -26,7 +27,7 @@ macro_rules! parts {
 
         impl Parts {
             fn of(self, config: Config, shape: Shape) -> Drive {
-                Drive { config, shape, $($part: self.$part,)* }
+                Drive { config, shape, policies: BuiltIn, $($part: self.$part,)* }
             }
         }
     };
@@ -40,12 +41,16 @@ parts! {
     flash: crate::flash::Flash,
 }
 
-impl Drive {
-    /// A snapshot of the drive; `None` if it has namespaces of pairs, whose indices have none.
-    pub fn snapshot(&self) -> Option<Snapshot<'_>> {
-        self.ftl.pairs().is_none().then_some(Snapshot(self))
+impl<P: Policies> Drive<P> {
+    /// A snapshot of the drive; `None` if it has namespaces of pairs, whose indices have none, or
+    /// policies of others, of which nothing says what they know.
+    pub fn snapshot(&self) -> Option<Snapshot<'_, P>> {
+        let whole = self.ftl.pairs().is_none() && self.policies.identity().is_none();
+        whole.then_some(Snapshot(self))
     }
+}
 
+impl Drive {
     /// The drive of `config` that a snapshot was made of. Whoever keeps snapshots sees to it that the
     /// configuration and the build are those of the drive, and that its bytes are whole.
     ///

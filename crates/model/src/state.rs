@@ -12,12 +12,12 @@
 //! belong to, and a checksum. Bytes that do not fit are refused, and the drive that was to
 //! take them must not be used any more.
 
-use crate::drive::{Drive, FLOW_MAX};
+use crate::drive::{Drive, FLOW_MAX, Policies};
 use crate::io::FlowId;
 use crate::kernel::bytes::{LAYOUT, Reader, StateError, Writer};
 use mynah_stamp::Time;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether nothing goes on inside: no commands, nothing that is being written or collected,
     /// nothing on the link. The cache may hold what is dirty, as long as nobody waits for it.
     pub fn is_at_rest(&self) -> bool {
@@ -43,12 +43,21 @@ impl Drive {
     pub fn tidying_pages_max(&self) -> u64 {
         self.config.geometry.pages().saturating_mul(8)
     }
-
     /// Hands the state to `sink`, piece by piece.
     ///
     /// # Errors
-    /// [`StateError::Busy`] if the drive is not at rest ([`Drive::is_at_rest`]).
+    /// [`StateError::Busy`] if the drive is not at rest ([`Drive::is_at_rest`]);
+    /// [`StateError::Policies`] if it decides by policies of others, whose knowledge has no bytes.
+    #[inline]
     pub fn save_state(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<(), StateError> {
+        P::save_state(self, sink)
+    }
+
+    pub(crate) fn save_state_here(
+        &mut self,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), StateError> {
+        self.decides_by_itself()?;
         if !self.is_at_rest() {
             return Err(StateError::Busy);
         }
@@ -69,10 +78,26 @@ impl Drive {
     ///
     /// # Errors
     /// See [`StateError`]. The drive must not be used any more then.
+    #[inline]
     pub fn restore_state(
         &mut self,
         source: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<(), StateError> {
+        P::restore_state(self, source)
+    }
+
+    fn decides_by_itself(&self) -> Result<(), StateError> {
+        match self.policies.identity() {
+            Some(own) => Err(StateError::Policies(own.name)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn restore_state_here(
+        &mut self,
+        source: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<(), StateError> {
+        self.decides_by_itself()?;
         if self.kernel.now != Time::ZERO
             || self.kernel.observe.counted().commands > 0
             || self.host.commands_inside() > 0

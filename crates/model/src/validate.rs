@@ -13,6 +13,9 @@ use crate::ftl::hotness::COUNTERS_PER_WORD;
 use crate::ftl::pairs::index::Index;
 use crate::number::{Lpn, Mvpn, Plane};
 use crate::pair_index::OwnIndex;
+use crate::policy::{
+    CacheAdmission, Heat, PlaneScheduling, PolicySet, VictimChoice, WritePlacement,
+};
 use crate::space::{NamespaceSpace, PairRoom, Plan, pages_per_program, planes_in_order};
 
 /// Units of raw flash and of mapping that fit the tables' 32-bit entries.
@@ -350,6 +353,47 @@ impl Config {
             return fail("placement.superblocks", problem);
         }
         Ok(())
+    }
+
+    /// Whether the drive asks for what policies of others would decide.
+    pub(crate) fn validate_policies<P: PolicySet>(&self) -> Result<(), ConfigError> {
+        let asks = [
+            (
+                P::Victims::OWN && self.gc.unit == CollectionUnit::Superblock,
+                "gc.unit",
+                "a policy of one's own chooses blocks, not superblocks",
+            ),
+            (
+                P::Victims::OWN
+                    && (self.flash.rewritable || self.mapping.scheme != MappingScheme::Page),
+                "mapping.kind",
+                "a policy of one's own chooses victims, and here blocks are not collected",
+            ),
+            (
+                P::Placement::OWN && self.placement == Placement::Static,
+                "allocation.placement",
+                "a policy of one's own places writes, and here the address says the plane",
+            ),
+            (
+                P::Heat::OWN && !matches!(self.gc.frontiers, WriteFrontiers::HotCold(_)),
+                "gc.write_frontiers",
+                "a policy of one's own says what is hot, and here nobody asks",
+            ),
+            (
+                P::Admission::OWN && self.slc.is_none_or(|slc| slc.sequential_cutoff.is_none()),
+                "slc.sequential_cutoff",
+                "a policy of one's own says what goes past the cache, and here nobody asks",
+            ),
+            (
+                P::Scheduling::OWN && self.scheduler.flin.is_some(),
+                "scheduler.flin",
+                "a policy of one's own orders reads and programs, which FLIN does here",
+            ),
+        ];
+        match asks.into_iter().find(|(refused, ..)| *refused) {
+            Some((_, key, problem)) => fail(key, problem),
+            None => Ok(()),
+        }
     }
 
     /// Which blocks what hosts write may go to.

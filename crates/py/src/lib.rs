@@ -9,6 +9,7 @@ mod drive;
 mod failure;
 mod ledger;
 mod machine;
+mod policies;
 mod result;
 mod run;
 mod simulation;
@@ -29,6 +30,8 @@ mod _native {
     use crate::failure::fail;
     #[pymodule_export]
     use crate::ledger::{Ledger, digest, run_key, value_key};
+    #[pymodule_export]
+    use crate::policies::{Blocks, SeenPlanes};
     #[pymodule_export]
     use crate::result::{blame, compare, compare_json, results, stages, summary};
     #[pymodule_export]

@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, class_of, guarded};
 use crate::machine::Meter;
+use crate::policies::Policies;
 use crate::simulation::Simulation;
 use crate::table::Table;
 use mynah_drive_file::units::Duration;
@@ -134,13 +135,18 @@ fn measure(
     command: String,
     end: &AtomicBool,
     preparing: &AtomicBool,
+    policies: Option<Policies>,
 ) -> RunOutcome {
     let mut meter = Meter::new(command);
-    let ended = simulation.run_watched(&mut |step| {
+    let mut watch = |step: Step<'_>| {
         meter.step(step);
         preparing.store(matches!(step, Step::Preparing | Step::Alone(_)), Ordering::Relaxed);
         !end.load(Ordering::Relaxed)
-    });
+    };
+    let ended = match policies {
+        None => simulation.run_watched(&mut watch),
+        Some(policies) => policies.run(simulation, &mut watch),
+    };
     let run = meter.finish();
     ended.map(|mut measured| {
         measured.result.run = run;
@@ -194,10 +200,11 @@ pub(crate) fn here(
     if end.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    let ended = guarded(py, || match measure(simulation, command, end, &AtomicBool::new(true)) {
-        Err(SimulationError::Run(RunError::Interrupted)) => Ok(None),
-        ended => ended.map(Some),
-    })?;
+    let ended =
+        guarded(py, || match measure(simulation, command, end, &AtomicBool::new(true), None) {
+            Err(SimulationError::Run(RunError::Interrupted)) => Ok(None),
+            ended => ended.map(Some),
+        })?;
     Ok(ended.filter(|measured| !measured.interrupted).map(Measured::of))
 }
 
@@ -206,12 +213,13 @@ pub(crate) fn spawn(
     simulation: mynah_lab::Simulation,
     command: String,
     shared: Arc<Shared>,
+    policies: Option<Policies>,
 ) -> Result<(JoinHandle<RunOutcome>, Receiver<()>), Failure> {
     shared.preparing.store(true, Ordering::Relaxed);
     let (alive, ended) = channel::<()>();
     let work = move || {
         let _alive = alive;
-        measure(&simulation, command, &shared.end, &shared.preparing)
+        measure(&simulation, command, &shared.end, &shared.preparing, policies)
     };
     let thread = std::thread::Builder::new().name("mynah-run".to_owned());
     let thread = thread.stack_size(STACK_BYTES).spawn(work).map_err(|error| {
@@ -221,14 +229,16 @@ pub(crate) fn spawn(
 }
 
 /// Runs a simulation. `command` is what the result says of who asked for it; `requests` whether every
-/// one is wanted.
+/// one is wanted; `policies` what decides in the drive's stead.
 #[pyfunction]
+#[pyo3(signature = (simulation, command, outputs, requests, policies=None))]
 pub(crate) fn run(
     py: Python<'_>,
     simulation: &Simulation,
     command: String,
     outputs: Outputs,
     requests: bool,
+    policies: Option<Policies>,
 ) -> PyResult<Measured> {
     let mut simulation = simulation.simulation.clone();
     let report = outputs.apply(&mut simulation)?;
@@ -245,7 +255,7 @@ pub(crate) fn run(
     let flows: Vec<String> = simulation.flows.iter().map(|flow| flow.name.clone()).collect();
     let has_link = simulation.config.ethernet.is_some();
     let shared = Arc::new(Shared::default());
-    let (thread, ended) = spawn(simulation, command, shared.clone())?;
+    let (thread, ended) = spawn(simulation, command, shared.clone(), policies)?;
     let (ended, signal) = wait(py, thread, ended, &shared)?;
     let mut unsaved = None;
     let measured = match ended {

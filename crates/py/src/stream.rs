@@ -46,7 +46,7 @@ impl Stream {
         let flows = simulation.flows.iter().map(|flow| flow.name.clone()).collect();
         let has_link = simulation.config.ethernet.is_some();
         let shared = Arc::new(Shared::default());
-        let (thread, _) = spawn(simulation, command, shared.clone())?;
+        let (thread, _) = spawn(simulation, command, shared.clone(), None)?;
         let running = Mutex::new(Some(Running { batches, thread }));
         Ok(Stream { shared, running, flows, has_link })
     }

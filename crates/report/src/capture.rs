@@ -13,9 +13,9 @@ mod nvme;
 mod roce;
 mod tcp;
 
-use mynah_model::Drive;
 use mynah_model::config::{Ethernet, Framing};
 use mynah_model::packets::Packet;
+use mynah_model::{Drive, Policies};
 use mynah_result::output::{OutputError, PendingFile};
 use mynah_stamp::{Span, Time};
 use network::Network;
@@ -87,7 +87,7 @@ impl Capture {
     pub fn create(
         path: &Path,
         ethernet: &Ethernet,
-        drive: &mut Drive,
+        drive: &mut Drive<impl Policies>,
     ) -> Result<Capture, OutputError> {
         let file = PendingFile::create(path)?;
         let header = PcapHeader {
@@ -115,7 +115,7 @@ impl Capture {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn reached(&mut self, drive: &mut Drive) -> Result<(), OutputError> {
+    pub fn reached(&mut self, drive: &mut Drive<impl Policies>) -> Result<(), OutputError> {
         self.next = drive.now() + TAKE_EVERY;
         let packets = drive.take_packets(drive.now());
         self.write(&packets).map_err(|error| self.file.error(error))
@@ -125,7 +125,7 @@ impl Capture {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn finish(mut self, drive: &mut Drive) -> Result<(), OutputError> {
+    pub fn finish(mut self, drive: &mut Drive<impl Policies>) -> Result<(), OutputError> {
         let packets = drive.take_packets(Time::MAX);
         drive.keep_packets(false);
         let written = self.write(&packets);

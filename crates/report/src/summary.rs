@@ -325,6 +325,13 @@ fn write_key_value(out: &mut String, kv: &KeyValueCounts) -> std::fmt::Result {
     }
 }
 
+/// Says that the drive was not left to itself.
+fn write_own_policies(out: &mut String, device: &Device) -> std::fmt::Result {
+    let Some(own) = &device.own_policies else { return Ok(()) };
+    let replaced = own.replaced.join(", ");
+    writeln!(out, "  policies `{}` ({}): {replaced} not the drive's own", own.name, own.hash)
+}
+
 fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt::Result {
     let &Device { waf, gc_runs, erases, flash_reads, flash_programs, .. } = device;
     writeln!(
@@ -334,6 +341,7 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         result.seed,
         duration(result.simulated_ns)
     )?;
+    write_own_policies(out, device)?;
     write!(out, "  flash: {flash_reads} pages read, {flash_programs} programmed")?;
     writeln!(out, ", {erases} blocks erased")?;
     if let Some(waf) = waf {

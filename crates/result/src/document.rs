@@ -11,6 +11,7 @@ mod contention;
 mod device;
 mod guest;
 mod key_value;
+mod own_policies;
 mod placement;
 mod precision;
 mod slc;
@@ -25,6 +26,7 @@ pub use contention::{
 pub use device::{Device, Wear};
 pub use guest::{Guest, GuestMark, GuestProcessor, GuestWait};
 pub use key_value::{KeySides, KeyValueCounts, sum_of};
+pub use own_policies::OwnPolicies;
 pub use placement::{DataPlacement, HandleCost};
 pub use precision::{Estimate, JointPrecision, Precision};
 pub use slc::SlcCacheUse;

@@ -14,8 +14,8 @@
 use crate::batch_means::{BATCHES_MIN, BatchMeans, Ratio};
 use crate::document::{Estimate, Precision, Steadiness, Verdict};
 use crate::{kind::Kind, recorder::Recorder};
-use mynah_model::Drive;
 use mynah_model::stats::Counters;
+use mynah_model::{Drive, Policies};
 use mynah_stamp::{Span, Time};
 use mynah_workload::quantity::{parse_share, percent};
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,7 @@ impl Search {
     }
 
     /// The measurement begins: the ramp is over, or there is none.
-    pub fn begin(&mut self, recorder: &Recorder, drive: &Drive) {
+    pub fn begin(&mut self, recorder: &Recorder, drive: &Drive<impl Policies>) {
         self.until = drive.now().max(Time::from_ps(self.plan.begin_ps));
         if self.until == drive.now() {
             self.first_batch(drive.now(), recorder, drive);
@@ -170,7 +170,7 @@ impl Search {
     }
 
     /// Called at [`Search::next`]; returns when the flows end, if they end now.
-    pub fn look(&mut self, recorder: &Recorder, drive: &Drive) -> Option<Time> {
+    pub fn look(&mut self, recorder: &Recorder, drive: &Drive<impl Policies>) -> Option<Time> {
         let (end, totals) = (self.until, self.totals(recorder, drive));
         let Some(means) = &mut self.means else {
             self.first_batch(end, recorder, drive);
@@ -217,7 +217,7 @@ impl Search {
 
     /// How much of the way has been gone by `now`, 0 to 1: by what the last look has found, or
     /// towards the bound if that is nearer.
-    pub fn done(&self, now: Time, requests: u64, drive: &Drive) -> f64 {
+    pub fn done(&self, now: Time, requests: u64, drive: &Drive<impl Policies>) -> f64 {
         let events = drive.events_processed().saturating_sub(self.events_before);
         let passed = now.saturating_since(self.began).as_secs_f64();
         let looked = self.assessment.passed.as_secs_f64();
@@ -250,7 +250,7 @@ impl Search {
         }
     }
 
-    fn first_batch(&mut self, now: Time, recorder: &Recorder, drive: &Drive) {
+    fn first_batch(&mut self, now: Time, recorder: &Recorder, drive: &Drive<impl Policies>) {
         self.means = Some(BatchMeans::new(self.totals(recorder, drive)));
         self.events_before = drive.events_processed();
         self.began = now;
@@ -258,7 +258,7 @@ impl Search {
     }
 
     /// Totals of all quantities, the drive's first, including those without commands.
-    fn totals(&self, recorder: &Recorder, drive: &Drive) -> Vec<Ratio> {
+    fn totals(&self, recorder: &Recorder, drive: &Drive<impl Policies>) -> Vec<Ratio> {
         let counters = drive.counters();
         let mut totals = vec![Ratio {
             sum: counters.flash_bytes_programmed().into(),
@@ -279,7 +279,7 @@ impl Search {
     }
 
     /// Estimates of all quantities that have values.
-    fn estimates(&self, recorder: &Recorder, drive: &Drive) -> Vec<Estimate> {
+    fn estimates(&self, recorder: &Recorder, drive: &Drive<impl Policies>) -> Vec<Estimate> {
         let Some(means) = &self.means else { return Vec::new() };
         let mut all = Vec::new();
         for (at, (flow, kind)) in self.sides().enumerate() {

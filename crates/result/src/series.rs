@@ -15,6 +15,7 @@ use crate::document::{Device, SlcCacheUse};
 use crate::histogram::{Buckets, Histogram, rank};
 use crate::kind::Kind;
 use crate::output::{OutputError, PendingFile};
+use mynah_model::Policies;
 use mynah_model::stats::{Counters, Resource};
 use mynah_model::{Drive, Gauges, SlcFill};
 use mynah_stamp::{Span, Time};
@@ -228,7 +229,11 @@ impl Sampler {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn write_to(&mut self, path: &Path, drive: &Drive) -> Result<(), OutputError> {
+    pub fn write_to(
+        &mut self,
+        path: &Path,
+        drive: &Drive<impl Policies>,
+    ) -> Result<(), OutputError> {
         let file = PendingFile::create(path)?;
         let mut out = BufWriter::new(file.file().map_err(|error| file.error(error))?);
         writeln!(out, "{}", header(drive.config().slc.is_some()))
@@ -285,7 +290,7 @@ impl Sampler {
     ///
     /// # Errors
     /// If the CSV cannot be written.
-    pub fn reached(&mut self, drive: &Drive) -> Result<(), OutputError> {
+    pub fn reached(&mut self, drive: &Drive<impl Policies>) -> Result<(), OutputError> {
         let end = self.next;
         self.close(drive, end)?;
         self.next = end + self.every;
@@ -296,7 +301,11 @@ impl Sampler {
     ///
     /// # Errors
     /// If the CSV cannot be written.
-    pub fn ramp_ends(&mut self, drive: &Drive, now: Time) -> Result<(), OutputError> {
+    pub fn ramp_ends(
+        &mut self,
+        drive: &Drive<impl Policies>,
+        now: Time,
+    ) -> Result<(), OutputError> {
         self.close(drive, now)?;
         self.measured = true;
         self.counters = Counters::default();
@@ -309,7 +318,11 @@ impl Sampler {
     ///
     /// # Errors
     /// If the CSV cannot be written.
-    pub fn finish(mut self, drive: &Drive, now: Time) -> Result<Series, OutputError> {
+    pub fn finish(
+        mut self,
+        drive: &Drive<impl Policies>,
+        now: Time,
+    ) -> Result<Series, OutputError> {
         self.close(drive, now)?;
         if let Some(Csv { file, mut out }) = self.csv.take() {
             out.flush().map_err(|error| file.error(error))?;
@@ -318,7 +331,7 @@ impl Sampler {
         Ok(self.series)
     }
 
-    fn close(&mut self, drive: &Drive, end: Time) -> Result<(), OutputError> {
+    fn close(&mut self, drive: &Drive<impl Policies>, end: Time) -> Result<(), OutputError> {
         if end <= self.start {
             return Ok(());
         }

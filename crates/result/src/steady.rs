@@ -8,9 +8,9 @@
 use crate::document::{Steadiness, Steady, Verdict};
 use crate::recorder::Recorder;
 use mynah_drive_file::units::Duration;
-use mynah_model::Drive;
 use mynah_model::stats::{Blame, Counters};
 use mynah_model::turnover::Turnover;
+use mynah_model::{Drive, Policies};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
@@ -103,7 +103,7 @@ impl Rounds {
     }
 
     /// The first round begins now, when the ramp is over and the drive counts anew.
-    pub fn begin(&mut self, drive: &Drive) {
+    pub fn begin(&mut self, drive: &Drive<impl Policies>) {
         self.next = drive.now() + self.every;
         self.turnover = drive.turnover();
     }
@@ -111,7 +111,12 @@ impl Rounds {
     /// A round is over. Takes what was recorded, and leaves the recorder at the beginning of
     /// the next; whether the search is over: the drive is in steady state, or there were
     /// rounds enough. `expected` is the write amplification that was computed.
-    pub fn close(&mut self, recorder: &mut Recorder, drive: &Drive, expected: Option<f64>) -> bool {
+    pub fn close(
+        &mut self,
+        recorder: &mut Recorder,
+        drive: &Drive<impl Policies>,
+        expected: Option<f64>,
+    ) -> bool {
         let now = drive.now();
         let finished = recorder.clone();
         recorder.reset_at(now);
@@ -129,7 +134,7 @@ impl Rounds {
     }
 
     /// Whether the drive was at rest in the window, where it turns anything over.
-    fn is_turned_over(&self, drive: &Drive, expected: Option<f64>) -> bool {
+    fn is_turned_over(&self, drive: &Drive<impl Policies>, expected: Option<f64>) -> bool {
         let Some(first) = self.last.front() else { return false };
         let turnover = drive.turnover().since(&first.turnover);
         let counted = [&first.counters, &self.counters];

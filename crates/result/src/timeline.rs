@@ -12,6 +12,7 @@ pub mod trace;
 use crate::document::holder_name;
 use crate::output::OutputError;
 use crate::{kind::Kind, recorder::Completed};
+use mynah_model::Policies;
 use mynah_model::config::Config;
 use mynah_model::io::{Completion, Request};
 use mynah_model::{Activity, ActivityKind, Drive};
@@ -92,7 +93,7 @@ impl Timeline {
         path: &Path,
         window: Window,
         flows: Vec<String>,
-        drive: &mut Drive,
+        drive: &mut Drive<impl Policies>,
     ) -> Result<Timeline, OutputError> {
         let mut timeline = Timeline {
             trace: Trace::create(path)?,
@@ -112,7 +113,7 @@ impl Timeline {
     }
 
     /// Time has reached [`Timeline::next`].
-    pub fn reached(&mut self, drive: &mut Drive) {
+    pub fn reached(&mut self, drive: &mut Drive<impl Policies>) {
         let now = drive.now();
         let gauges = drive.gauges();
         let waiting = gauges.flash_reads_waiting + gauges.flash_writes_waiting;
@@ -206,7 +207,7 @@ impl Timeline {
     ///
     /// # Errors
     /// If the file could not be written.
-    pub fn finish(mut self, drive: &mut Drive) -> Result<(), OutputError> {
+    pub fn finish(mut self, drive: &mut Drive<impl Policies>) -> Result<(), OutputError> {
         self.draw(drive.take_activity());
         drive.keep_activity(false);
         self.trace.finish()

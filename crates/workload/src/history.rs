@@ -6,10 +6,10 @@ use super::Planned;
 use super::generator::Generator;
 use super::random::{Bounded, bound, chance};
 use super::{Addresses, FlowSpec, Limits, Mode, SECTOR_BYTES, Source, WorkloadError, seed};
-use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::{FlowId, NamespaceId, Operation, PlacementId};
 use mynah_model::warm::Access;
+use mynah_model::{Drive, Policies};
 
 /// Accesses of mapping units that are generated to warm the data cache, unless it is full before:
 /// so many for each unit of its capacity, within these bounds.
@@ -243,7 +243,10 @@ pub fn by_turns(all: Vec<History>, drive: &Config) -> impl Iterator<Item = Acces
 
 /// The past of a drive whose hosts nobody knows: the first flow's requests of a mapping unit each,
 /// uniform over all namespaces, of which a share of `writes` writes.
-pub fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Access> + use<> {
+pub fn anywhere<P: Policies>(
+    drive: &Drive<P>,
+    writes: f64,
+) -> impl Iterator<Item = Access> + use<P> {
     let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
     let namespaces: Vec<(NamespaceId, u64)> = (1..=drive.config().namespaces.len() as u32)
         .map(NamespaceId)

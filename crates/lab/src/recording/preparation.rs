@@ -3,9 +3,9 @@
 use super::{Header, OccupancyRange, SCHEMA, SCHEMA_PAIRS};
 use crate::experiment::Start;
 use mynah_drive_file::drive_hash;
-use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
 use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::{Drive, Policies};
 use mynah_result::precision::Plan;
 use mynah_stamp::Span;
 
@@ -30,7 +30,11 @@ impl Preparation<'_> {
     ///
     /// # Errors
     /// Why the drive cannot be written as a drive file.
-    pub(crate) fn header(&self, drive: &Drive, flows: Vec<String>) -> Result<Header, String> {
+    pub(crate) fn header(
+        &self,
+        drive: &Drive<impl Policies>,
+        flows: Vec<String>,
+    ) -> Result<Header, String> {
         let config = drive.config();
         let drive_text = mynah_drive_file::to_toml(self.name, "", config, &[]);
         let hash = drive_hash(config);

@@ -1,7 +1,7 @@
 //! One job of a flow: what it issues next, and when.
 
-use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, QueueId, Request, Tag};
+use mynah_model::{Drive, Policies};
 use mynah_stamp::{Span, Time};
 use mynah_workload::{FlowSpec, Generator, Planned, Schedule};
 use std::cmp::Reverse;
@@ -168,7 +168,7 @@ impl Job {
 
     /// The next request, which is used up.
     #[inline]
-    pub(super) fn draw(&mut self, drive: &Drive) -> Option<Planned> {
+    pub(super) fn draw(&mut self, drive: &Drive<impl Policies>) -> Option<Planned> {
         let planned = self.peek(drive)?;
         self.next_ahead += 1;
         Some(planned)
@@ -176,7 +176,7 @@ impl Job {
 
     /// The next request, which stays the next one.
     #[inline]
-    fn peek(&mut self, drive: &Drive) -> Option<Planned> {
+    fn peek(&mut self, drive: &Drive<impl Policies>) -> Option<Planned> {
         if self.next_ahead >= self.ahead.len() {
             self.draw_ahead(drive);
         }
@@ -185,7 +185,7 @@ impl Job {
 
     /// Draws the next batch of requests, which do not depend on what the drive does.
     #[inline(never)]
-    fn draw_ahead(&mut self, drive: &Drive) {
+    fn draw_ahead(&mut self, drive: &Drive<impl Policies>) {
         self.next_ahead = 0;
         self.ahead.clear();
         if self.exhausted {
@@ -201,7 +201,7 @@ impl Job {
     }
 
     /// When an open loop's next request arrives: not before the one before it.
-    pub(super) fn next_arrival(&mut self, drive: &Drive) -> Option<Time> {
+    pub(super) fn next_arrival(&mut self, drive: &Drive<impl Policies>) -> Option<Time> {
         let planned = self.peek(drive)?;
         Some(planned.arrival.map_or(self.arrived, |arrival| arrival.max(self.arrived)))
     }
@@ -236,7 +236,11 @@ impl Job {
 
     /// A closed loop's next request, if it issues one now.
     #[inline]
-    pub(super) fn draw_now(&mut self, drive: &Drive, arrivals: &mut Arrivals) -> Option<Planned> {
+    pub(super) fn draw_now(
+        &mut self,
+        drive: &Drive<impl Policies>,
+        arrivals: &mut Arrivals,
+    ) -> Option<Planned> {
         self.draw_at(drive.now(), drive, arrivals)
     }
 
@@ -245,7 +249,7 @@ impl Job {
     pub(super) fn draw_at(
         &mut self,
         now: Time,
-        drive: &Drive,
+        drive: &Drive<impl Policies>,
         arrivals: &mut Arrivals,
     ) -> Option<Planned> {
         if now >= self.stops_at && self.is_held(now, arrivals) {

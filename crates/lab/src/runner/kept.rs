@@ -7,9 +7,9 @@ use crate::experiment::Precondition;
 use crate::flow_text::flow_text;
 use crate::state_cache::{Key, StateCache};
 use mynah_drive_file::drive_hash;
-use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::precondition::{Occupancy, Preconditioned};
+use mynah_model::{Drive, Policies};
 use mynah_result::{Settled, TraceWrites};
 use mynah_workload::{Feed, FlowSpec, Limits, Source, TraceSource, When};
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ impl Kept {
     }
 }
 
-impl Runner {
+impl<P: Policies> Runner<P> {
     /// Keeps what preconditioning has computed, if nothing has happened to the drive since: that serves
     /// other drives and other loads as well.
     pub(super) fn keep_computed(&mut self) {

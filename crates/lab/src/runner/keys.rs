@@ -5,10 +5,10 @@ use super::{RunError, Runner, explain_slow};
 use crate::experiment::Precondition;
 use crate::key_space::{KeySpace, StoredPair};
 use crate::recording::Tape;
-use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
 use mynah_model::io::{Completed, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use mynah_model::keys::{Decision, KeyOperation, KeyRequest, LostPair, PairToFill};
+use mynah_model::{Drive, Policies};
 use mynah_result::kind::Kind;
 use mynah_stamp::Time;
 use mynah_workload::key_value::key_token;
@@ -45,7 +45,7 @@ impl Keys {
     /// # Errors
     /// If they do not fit the drive, or one another.
     pub(super) fn new(
-        drive: &Drive,
+        drive: &Drive<impl Policies>,
         flows: &[FlowSpec],
         precondition: Precondition,
     ) -> Result<Option<Box<Keys>>, RunError> {
@@ -102,7 +102,7 @@ impl Keys {
     /// If nobody knows them, or the flows have other ones.
     pub(super) fn take(
         &mut self,
-        drive: &Drive,
+        drive: &Drive<impl Policies>,
         flows: &[FlowSpec],
         saved: &mut Vec<KeySpace>,
     ) -> Result<(), RunError> {
@@ -132,7 +132,11 @@ impl Keys {
     }
 
     /// Stores the initial keys of the flows on the drive, in order and without time.
-    pub(super) fn fill(&mut self, drive: &mut Drive, flows: &[FlowSpec]) -> Result<(), RunError> {
+    pub(super) fn fill(
+        &mut self,
+        drive: &mut Drive<impl Policies>,
+        flows: &[FlowSpec],
+    ) -> Result<(), RunError> {
         for KeySpace { namespace, sizes, table } in &mut self.spaces {
             let here = flows.iter().filter(|flow| flow.namespace == *namespace);
             let mut here: Vec<_> = here.filter_map(FlowSpec::key_value).collect();
@@ -299,7 +303,7 @@ impl Keys {
     }
 }
 
-impl Runner {
+impl<P: Policies> Runner<P> {
     /// Whether preconditioning has laid down pairs, if anything, and no blocks.
     pub(crate) fn begins_without_blocks(&self) -> bool {
         self.keys.is_some() && self.occupancy.is_empty()

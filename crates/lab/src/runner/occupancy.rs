@@ -1,10 +1,10 @@
 //! What the flows of a run leave on the drive: what preconditioning takes for given.
 
 use super::{RunError, closed_loop};
-use mynah_model::Drive;
 use mynah_model::config::NamespaceKind;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
+use mynah_model::{Drive, Policies};
 use mynah_result::TraceWrites;
 use mynah_workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 
@@ -23,7 +23,7 @@ pub enum Beyond {
 /// # Errors
 /// If a flow does not fit its namespace.
 pub fn occupancy(
-    drive: &Drive,
+    drive: &Drive<impl Policies>,
     flows: &[FlowSpec],
     unit_sectors: u32,
     beyond: Beyond,
@@ -124,7 +124,7 @@ pub fn occupancy(
 
 /// The share of the flash that is not kept free that is valid, if of all namespaces a share
 /// `occupied` is.
-pub(super) fn valid_share(drive: &Drive, occupied: f64) -> f64 {
+pub(super) fn valid_share(drive: &Drive<impl Policies>, occupied: f64) -> f64 {
     let config = drive.config();
     let ids = (1..=config.namespaces.len() as u32).map(NamespaceId);
     let sectors: u64 = ids.filter_map(|id| drive.namespace_sectors(id)).sum();
@@ -141,7 +141,7 @@ type Heats = Vec<(NamespaceId, Heat)>;
 /// # Errors
 /// If a flow does not fit its namespace, or a trace cannot be read, or not twice.
 pub(super) fn heats(
-    drive: &Drive,
+    drive: &Drive<impl Policies>,
     flows: &[FlowSpec],
     unit_sectors: u32,
     seed: u64,

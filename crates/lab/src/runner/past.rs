@@ -3,12 +3,13 @@
 
 use super::{RunError, Runner, closed_loop, occupancy};
 use crate::recording::Tape;
+use mynah_model::Policies;
 use mynah_model::precondition::Occupancy;
 use mynah_model::warm::Access;
 use mynah_workload::history::{self, History, Pace};
 use mynah_workload::{FlowSpec, SECTOR_BYTES, Source};
 
-impl Runner {
+impl<P: Policies> Runner<P> {
     /// Leaves the data cache as the flows' past would have left it, unless it is so already.
     pub(crate) fn warm_cache(&mut self) -> Result<(), RunError> {
         if std::mem::take(&mut self.warms_cache) && self.drive.config().cache.is_some() {
@@ -33,7 +34,7 @@ impl Runner {
     fn past(
         &self,
         notes: &mut Vec<String>,
-    ) -> Result<impl Iterator<Item = Access> + use<>, RunError> {
+    ) -> Result<impl Iterator<Item = Access> + use<P>, RunError> {
         let cache_bytes = self.drive.config().cache.map_or(0, |cache| cache.bytes);
         let mut histories = vec![];
         let (flows, all) = match &self.aged_by {

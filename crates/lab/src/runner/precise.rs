@@ -5,6 +5,7 @@
 //! is issued, what is outstanding completes, and flows with an end of their own go on.
 
 use super::{RunError, RunOptions, Runner};
+use mynah_model::Policies;
 use mynah_result::precision::{Plan, Search};
 use mynah_stamp::{Span, Time};
 use mynah_workload::FlowSpec;
@@ -33,7 +34,7 @@ pub(super) fn search(flows: &[FlowSpec], options: &RunOptions) -> Option<Search>
     Some(Search::new(plan, flows.iter().map(|flow| flow.name.clone()).collect(), None))
 }
 
-impl Runner {
+impl<P: Policies> Runner<P> {
     /// What the run is to find out before it ends, if its end is not given.
     pub(crate) fn plan(&self) -> Option<Plan> {
         self.search.as_ref().map(|search| search.plan().clone())
@@ -64,7 +65,7 @@ impl Runner {
     /// The flows end whose end was not given, at `end`, which is the next instant.
     fn end_flows(&mut self, end: Time) {
         debug_assert_eq!(self.drive.now() + Span::from_ps(1), end);
-        let auto = |job: u32, runner: &Runner| {
+        let auto = |job: u32, runner: &Runner<P>| {
             runner.specs[runner.jobs[job as usize].flow as usize].limits.auto
         };
         for at in 0..self.jobs.len() as u32 {

@@ -13,11 +13,11 @@
 use super::job::Job;
 use super::{Before, Progress, RecordedDrive, RunError, RunOptions, Runner};
 use crate::experiment::Settle;
-use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::precondition::Preconditioned;
 use mynah_model::stats::Counters;
 use mynah_model::turnover::Turnover;
+use mynah_model::{Drive, Policies};
 use mynah_result::{Grounds, Settled, Steadiness, Verdict};
 use mynah_stamp::{Span, Time};
 use mynah_workload::{FlowSpec, Limits, Schedule, Source, When, seed};
@@ -49,12 +49,17 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(drive: &Drive, turnover: Turnover) -> Moment {
+    fn of(drive: &Drive<impl Policies>, turnover: Turnover) -> Moment {
         Moment { turnover, counters: drive.counters() }
     }
 
     /// Judges what has happened since then, if the drive has turned over so much `now`.
-    fn judge(&self, drive: &Drive, now: &Turnover, expected: Option<f64>) -> Steadiness {
+    fn judge(
+        &self,
+        drive: &Drive<impl Policies>,
+        now: &Turnover,
+        expected: Option<f64>,
+    ) -> Steadiness {
         let counted = [&self.counters, &drive.counters()];
         let grounds = Grounds::new(drive, counted, expected, ERROR_MAX);
         Steadiness::judge(&now.since(&self.turnover), grounds)
@@ -71,13 +76,13 @@ struct Judge {
 }
 
 impl Judge {
-    fn new(drive: &Drive, expected: Option<f64>) -> Judge {
+    fn new(drive: &Drive<impl Policies>, expected: Option<f64>) -> Judge {
         let next = BLOCKS_MIN * u64::from(drive.config().geometry.planes());
         Judge { moments: vec![Moment::of(drive, drive.turnover())], next, expected }
     }
 
     /// How the drive is, if enough has happened since it was judged last.
-    fn look(&mut self, drive: &Drive) -> Option<Steadiness> {
+    fn look(&mut self, drive: &Drive<impl Policies>) -> Option<Steadiness> {
         if drive.blocks_turned_over() < self.next {
             return None;
         }
@@ -89,20 +94,20 @@ impl Judge {
     }
 
     /// How the drive is in the last half of what has happened.
-    fn judge(&self, drive: &Drive, now: &Turnover) -> Steadiness {
+    fn judge(&self, drive: &Drive<impl Policies>, now: &Turnover) -> Steadiness {
         let first_half = |moment: &&Moment| moment.turnover.now.collected * 2 <= now.now.collected;
         let moment = self.moments.iter().rfind(first_half).unwrap_or(&self.moments[0]);
         moment.judge(drive, now, self.expected)
     }
 }
 
-impl Runner {
+impl<P: Policies> Runner<P> {
     /// Lets the drive settle under the flows, as the options say, before anything is measured.
     /// `progress` may end it, and the run with it.
     ///
     /// # Errors
     /// See [`RunError`]. A drive that has no steady state under these flows is found here.
-    pub fn settled(self, progress: impl FnMut(Before) -> bool) -> Result<Runner, RunError> {
+    pub fn settled(self, progress: impl FnMut(Before) -> bool) -> Result<Runner<P>, RunError> {
         let mut runner = match self.is_ready {
             true => self,
             false => self.settle(progress)?,
@@ -119,7 +124,7 @@ impl Runner {
         Ok(runner)
     }
 
-    fn settle(mut self, mut progress: impl FnMut(Before) -> bool) -> Result<Runner, RunError> {
+    fn settle(mut self, mut progress: impl FnMut(Before) -> bool) -> Result<Runner<P>, RunError> {
         self.write_as_flows_do(&mut progress)?;
         if self.settle == Settle::Off {
             return Ok(self);
@@ -278,7 +283,7 @@ impl Runner {
     }
 
     /// The drive as it has been prepared, and how.
-    pub(crate) fn into_prepared(self) -> (Drive, (Option<Preconditioned>, Option<Settled>)) {
+    pub(crate) fn into_prepared(self) -> (Drive<P>, (Option<Preconditioned>, Option<Settled>)) {
         (self.drive.into_drive(), (self.preconditioned, self.settled))
     }
 

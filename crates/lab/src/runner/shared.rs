@@ -6,9 +6,9 @@
 use super::kept::ToKeep;
 use crate::state_cache::{Key, StateCache};
 use mynah_drive_file::{drive_hash, prepared_as};
-use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, PreconditionError, Preconditioned, Prepared};
+use mynah_model::{Drive, Policies};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -113,7 +113,7 @@ impl SharedStates {
     }
 
     /// Keeps the state of `drive`, if it is one that others ask for as well.
-    fn offer(&self, key: &Key, drive: &Drive, found: &Preconditioned) {
+    fn offer(&self, key: &Key, drive: &Drive<impl Policies>, found: &Preconditioned) {
         if !note(&mut self.lock().seen, key) && !self.0.at_once {
             return;
         }
@@ -147,7 +147,7 @@ pub(super) struct Preparation<'a> {
 
 impl Preparation<'_> {
     /// Names all that the state depends on which `drive` is prepared into.
-    fn key(&self, drive: &Drive) -> Key {
+    fn key(&self, drive: &Drive<impl Policies>) -> Key {
         let Preparation { how, occupancy, heats } = self;
         let mut classes = occupancy.iter().flat_map(|occupancy| &occupancy.classes);
         let paced =
@@ -156,7 +156,10 @@ impl Preparation<'_> {
         Key::of(format_args!("computed {drive} {how:?} {occupancy:?} {heats:?}"))
     }
 
-    fn compute(&self, drive: &mut Drive) -> Result<Preconditioned, PreconditionError> {
+    fn compute(
+        &self,
+        drive: &mut Drive<impl Policies>,
+    ) -> Result<Preconditioned, PreconditionError> {
         let Preparation { how, occupancy, heats } = *self;
         match how {
             How::Fill => drive.fill(occupancy),
@@ -166,7 +169,7 @@ impl Preparation<'_> {
     }
 
     /// What is said of the state where it is kept.
-    fn said(&self, drive: &Drive) -> String {
+    fn said(&self, drive: &Drive<impl Policies>) -> String {
         let how = match self.how {
             How::Fill | How::FillToBeWritten => "filled",
             How::Steady => "computed to be steady",
@@ -193,7 +196,7 @@ pub(super) enum Computed {
 /// If it cannot be prepared.
 pub(super) fn prepare(
     (shared, states): (Option<&SharedStates>, Option<&StateCache>),
-    drive: &mut Drive,
+    drive: &mut Drive<impl Policies>,
     preparation: &Preparation<'_>,
 ) -> Result<(Preconditioned, Computed), PreconditionError> {
     if shared.is_none() && states.is_none() {

@@ -5,9 +5,9 @@ use super::taped::RecordedDrive;
 use super::{RunOptions, Runner};
 use crate::experiment::SlcStart;
 use crate::run_error::RunError;
-use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
 use mynah_model::warm::Access;
+use mynah_model::{Drive, Policies};
 use mynah_workload::history::{self, History, Pace, Turns};
 use mynah_workload::{FlowSpec, Mix, SECTOR_BYTES, Source, When};
 
@@ -27,10 +27,10 @@ pub(crate) fn check(config: &Config, slc: Option<SlcStart>) -> Result<(), RunErr
 ///
 /// # Errors
 /// Why nobody can say what was written.
-fn prepare<Writes: Iterator<Item = Access>>(
-    drive: &mut Drive,
+fn prepare<P: Policies, Writes: Iterator<Item = Access>>(
+    drive: &mut Drive<P>,
     slc: SlcStart,
-    writes: impl FnOnce(&Drive, u64) -> Result<Writes, RunError>,
+    writes: impl FnOnce(&Drive<P>, u64) -> Result<Writes, RunError>,
     faults: Vec<Fault>,
 ) -> Result<(), RunError> {
     if slc != SlcStart::Rested {
@@ -44,14 +44,17 @@ fn prepare<Writes: Iterator<Item = Access>>(
 }
 
 /// The same of a drive whose hosts nobody knows: they have written all over it.
-pub(crate) fn prepare_unknown(drive: &mut Drive, slc: SlcStart) -> Result<(), RunError> {
+pub(crate) fn prepare_unknown(
+    drive: &mut Drive<impl Policies>,
+    slc: SlcStart,
+) -> Result<(), RunError> {
     let faults = drive.config().faults.clone();
     prepare(drive, slc, |drive, _| Ok(history::anywhere(drive, 1.0)), faults)
 }
 
-impl Runner {
+impl<P: Policies> Runner<P> {
     /// Leaves the cache as it was asked for.
-    pub(super) fn with_slc_set(self) -> Result<Runner, RunError> {
+    pub(super) fn with_slc_set(self) -> Result<Runner<P>, RunError> {
         let Some(slc) = self.slc_start else { return Ok(self) };
         let options = RunOptions { seed: self.seed, ..RunOptions::default() };
         let mut drive = self.drive.into_drive();
@@ -69,7 +72,7 @@ impl Runner {
         let mut drive = inner.drive.into_drive();
         drive.keep_activity(watched);
         let flows = self.aged_by.as_deref().unwrap_or(&self.specs);
-        let writes = |drive: &Drive, bytes| last_writes(drive, flows, bytes, self.seed);
+        let writes = |drive: &Drive<P>, bytes| last_writes(drive, flows, bytes, self.seed);
         prepare(&mut drive, slc, writes, faults)?;
         let drive = RecordedDrive::new(drive, self.seed);
         Ok(Runner { drive, warmed: 0, readied: true, ..self })
@@ -78,12 +81,12 @@ impl Runner {
 
 /// So many bytes, and more, that the flows have written last, by turns; of flows that only read, what
 /// they read.
-fn last_writes(
-    drive: &Drive,
+fn last_writes<P: Policies>(
+    drive: &Drive<P>,
     flows: &[FlowSpec],
     bytes: u64,
     seed: u64,
-) -> Result<impl Iterator<Item = Access> + use<>, RunError> {
+) -> Result<impl Iterator<Item = Access> + use<P>, RunError> {
     let none_writes = !flows.iter().any(FlowSpec::modifies);
     let pace = Pace { cache_sectors: bytes / SECTOR_BYTES, saturated: false };
     let mut past = vec![];

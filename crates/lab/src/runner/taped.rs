@@ -4,40 +4,41 @@ use super::RunError;
 use crate::recording::Tape;
 use mynah_model::io::{Completed, Control, QueueId, Request, Tag};
 use mynah_model::keys::{Decision, KeyRequest};
-use mynah_model::{Drive, InputError};
+use mynah_model::policy::BuiltIn;
+use mynah_model::{Drive, InputError, Policies};
 use mynah_stamp::Time;
 use std::ops::{Deref, DerefMut};
 
 /// A drive, and the recording of what goes into it.
-pub(super) struct RecordedDrive {
-    drive: Drive,
+pub(super) struct RecordedDrive<P: Policies = BuiltIn> {
+    drive: Drive<P>,
     pub(super) tape: Option<Box<Tape>>,
     /// Seed of the run, for error messages.
     seed: u64,
 }
 
-impl Deref for RecordedDrive {
-    type Target = Drive;
+impl<P: Policies> Deref for RecordedDrive<P> {
+    type Target = Drive<P>;
 
     #[inline]
-    fn deref(&self) -> &Drive {
+    fn deref(&self) -> &Drive<P> {
         &self.drive
     }
 }
 
-impl DerefMut for RecordedDrive {
+impl<P: Policies> DerefMut for RecordedDrive<P> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Drive {
+    fn deref_mut(&mut self) -> &mut Drive<P> {
         &mut self.drive
     }
 }
 
-impl RecordedDrive {
-    pub(super) fn new(drive: Drive, seed: u64) -> RecordedDrive {
+impl<P: Policies> RecordedDrive<P> {
+    pub(super) fn new(drive: Drive<P>, seed: u64) -> RecordedDrive<P> {
         RecordedDrive { drive, tape: None, seed }
     }
 
-    pub(super) fn into_drive(self) -> Drive {
+    pub(super) fn into_drive(self) -> Drive<P> {
         self.drive
     }
 
@@ -126,7 +127,7 @@ impl RecordedDrive {
     }
 
     /// The host frees an entry of a completion queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free(&mut self, queue: QueueId) -> Result<(), Box<RunError>> {
         let at = self.drive.now();
         if let Some(tape) = &mut self.tape {

@@ -3,10 +3,10 @@
 //! differ, random writes beside a dynamic SLC cache. Each flow's own requests, from streams of their own, by turns.
 
 use super::{Before, RunError, Runner, Writing};
-use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::{NamespaceId, Operation, PlacementId};
 use mynah_model::precondition::{Heat, Occupancy, Preconditioned};
+use mynah_model::{Drive, Policies};
 use mynah_workload::history::{History, Pace, Turns};
 use mynah_workload::{Addresses, BlockSize, FlowSpec, Source};
 
@@ -24,7 +24,7 @@ const LOOK_EVERY: u64 = 1 << 16;
 /// Accesses for each unit that is to be written after which nothing more is expected of flows.
 const ACCESSES_MAX: u64 = 64;
 
-impl Runner {
+impl<P: Policies> Runner<P> {
     /// Writes the drive as its flows do, if nothing simpler tells how they leave it.
     pub(super) fn write_as_flows_do(
         &mut self,
@@ -99,7 +99,7 @@ impl Runner {
 }
 
 /// Whether `drive` can be written as these flows do, and how they leave it is not known otherwise.
-pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
+pub(super) fn is_needed(drive: &Drive<impl Policies>, flows: &[FlowSpec]) -> bool {
     let known = |namespace| {
         let ours = flows.iter().filter(move |flow| flow.namespace == namespace);
         let writers: Vec<&FlowSpec> = ours.filter(|flow| flow.modifies()).collect();
@@ -115,7 +115,7 @@ pub(super) fn is_needed(drive: &Drive, flows: &[FlowSpec]) -> bool {
 
 /// Whether a drive is better filled before it is written than computed.
 pub(super) fn lies_apart(
-    drive: &Drive,
+    drive: &Drive<impl Policies>,
     occupancy: &[Occupancy],
     heats: &[(NamespaceId, Heat)],
 ) -> bool {
@@ -130,7 +130,7 @@ pub(super) fn lies_apart(
 /// this write amplification. A block is won for the cache where less is moved than a block of it holds
 /// (`Ftl::cheaper_than_folding`); of random writes, collection moves a share of `1 - 1 / WAF` of a block.
 pub(super) fn fills_dynamic_slc(
-    drive: &Drive,
+    drive: &Drive<impl Policies>,
     flows: &[FlowSpec],
     found: Option<&Preconditioned>,
 ) -> bool {
@@ -148,7 +148,7 @@ pub(super) fn fills_dynamic_slc(
 }
 
 /// Whether what is on a drive belongs to several reclaim unit handles.
-fn has_several_handles(drive: &Drive, occupancy: &[Occupancy]) -> bool {
+fn has_several_handles(drive: &Drive<impl Policies>, occupancy: &[Occupancy]) -> bool {
     let handles = occupancy.iter().flat_map(|of| {
         let list = drive.placement_handles(of.namespace).unwrap_or_default();
         let first = list.first().copied().unwrap_or(0);

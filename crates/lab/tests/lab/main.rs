@@ -14,6 +14,7 @@ mod mqsim_files;
 mod mqsim_paper;
 mod observed;
 mod own_index;
+mod own_policy;
 mod pftrace;
 mod recorded_pairs;
 mod run_length;

@@ -1,11 +1,11 @@
 //! Invariants of the data cache, walked in full; for tests.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::UnitState;
 use crate::invariant::{BrokenInvariant, hold};
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     pub(crate) fn check_cache(&self) -> Result<(), BrokenInvariant> {
         let Some(cache) = &self.cache else { return Ok(()) };
         cache.check().map_err(BrokenInvariant)?;

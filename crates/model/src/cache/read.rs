@@ -1,13 +1,13 @@
 //! Reads: from the cache, from flash, or of addresses that were never written.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, WorkIndex};
 use crate::observe::stats::Resource;
 use crate::token::Token;
 use mynah_stamp::Stage;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether the cache has all that the command wants of `lpn`.
     pub(crate) fn read_from_cache(
         &mut self,

@@ -8,7 +8,7 @@
 use super::Cache;
 use crate::cache::read::complete_mask;
 use crate::config::CacheSharing;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
 use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
@@ -232,7 +232,7 @@ impl Cache {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether nothing in the cache is on its way, nobody waits for it or its DRAM, and nothing but
     /// what it holds is to be programmed.
     pub(crate) fn is_cache_at_rest(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What a stop leaves in the data cache.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::fault::Keep;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
@@ -11,7 +11,7 @@ use mynah_stamp::Time;
 /// A dirty unit that stays: how long it has not been written among those that rest, if it rests.
 pub(crate) type Retained = (Option<usize>, WriteUnit);
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Which dirty units stay in the cache, and which are lost, with the times when they were
     /// brought. What is being programmed has been dealt with.
     pub(crate) fn cache_at_stop(&self, keep: Keep) -> (Vec<Retained>, Vec<(Lpn, Time)>) {

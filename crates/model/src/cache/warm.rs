@@ -4,7 +4,7 @@
 use crate::cache::Cache;
 use crate::cache::read::{complete_mask, sector_mask};
 use crate::config::Priority;
-use crate::drive::{Drive, FLOW_MAX};
+use crate::drive::{Drive, FLOW_MAX, Policies};
 use crate::flash::queues::CLASS_HOST;
 use crate::flash::work::UNSET;
 use crate::ftl::Ftl;
@@ -51,7 +51,7 @@ impl Access {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Leaves the data cache as the accesses of `history`, oldest first, leave it: with what was
     /// used last, as much of it dirty as may be. Takes as many as fill the cache; returns how
     /// many. Only what is on flash is warmed, so lay that down first.
@@ -152,7 +152,12 @@ impl Drive {
         let past_slc = writes
             && access.operation != Operation::Read
             && self.ftl.parts_writes()
-            && self.ftl.goes_past_slc(index, access.sector, access.sectors);
+            && self.ftl.goes_past_slc(
+                self.policies.admission(),
+                index,
+                access.sector,
+                access.sectors,
+            );
         let unit_sectors = u64::from(self.shape.unit_sectors);
         let end = access.sector.saturating_add(access.sectors.into());
         let last = end.div_ceil(unit_sectors).min(units);

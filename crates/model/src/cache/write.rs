@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::cache::read::complete_mask;
 use crate::config::CacheSharing;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::moves;
 use crate::ftl::Ftl;
 use crate::ftl::mapping::table::Content;
@@ -26,7 +26,7 @@ pub(crate) struct ThroughWaiter {
     pub(crate) rewrote: bool,
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     pub(crate) fn begin_write(&mut self, command: CommandIndex) {
         let c = self.host.command_mut(command);
         if self.ftl.is_write_protected() {
@@ -41,7 +41,12 @@ impl Drive {
         let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
         let (placement, bytes) = (c.request.placement, u64::from(c.request.sectors) * 512);
         if self.ftl.parts_writes() {
-            c.past_slc = self.ftl.goes_past_slc(namespace, c.request.sector, c.request.sectors);
+            c.past_slc = self.ftl.goes_past_slc(
+                self.policies.admission(),
+                namespace,
+                c.request.sector,
+                c.request.sectors,
+            );
         }
         self.ftl.count_host_write(namespace, placement, bytes);
         match &mut self.cache {

@@ -1,13 +1,13 @@
 //! Counters as the outside sees them: what happened since counting began.
 
-use super::Drive;
+use super::{Drive, Policies};
 use crate::io::NamespaceId;
 use crate::kernel::hash::StateHash;
 use crate::observe::placement::PlacementCounters;
 use crate::observe::stats::Counters;
 use mynah_stamp::Span;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Everything counted, with what is busy at this moment included.
     fn totals(&self) -> Counters {
         let now = self.kernel.now;
@@ -46,7 +46,12 @@ impl Drive {
     /// A number that two drives of the same configuration share only if (but for chance)
     /// they are in the same state of mapping, blocks and data cache, of which units are hot and
     /// which blocks are superblocks. For drives without commands inside.
+    #[inline]
     pub fn state_hash(&self) -> u64 {
+        P::state_hash(self)
+    }
+
+    pub(crate) fn state_hash_here(&self) -> u64 {
         let mut hash = StateHash::default();
         self.ftl.hash(&mut hash);
         if let Some(cache) = &self.cache {

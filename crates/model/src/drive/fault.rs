@@ -1,13 +1,13 @@
 //! What a drive does when a fault is injected: slow and dead dies, power cuts.
 
-use super::Drive;
+use super::{Drive, Policies};
 use crate::config::Fault;
 use crate::fault::Keep;
 use crate::kernel::event::Event;
 use crate::number::Die;
 use mynah_stamp::{Span, Time};
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Applies the faults that hold from the start and schedules the others.
     pub(crate) fn schedule_faults(&mut self) {
         for index in 0..self.config.faults.len() {

@@ -1,7 +1,7 @@
 //! What watchers of a drive may ask for: its progress and gauges, what its dies and channels did,
 //! its longest waits, and how much of it has been turned over.
 
-use super::Drive;
+use super::{Drive, Policies};
 use crate::number::Plane;
 use crate::observe::activity::Activity;
 use crate::observe::gauge::{Gauges, Progress};
@@ -10,7 +10,7 @@ use crate::observe::slc::SlcState;
 use crate::observe::turnover::Turnover;
 use mynah_stamp::Span;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// How far the drive has come. Looks at counters only.
     pub fn progress(&self) -> Progress {
         let counters = self.kernel.observe.counted();

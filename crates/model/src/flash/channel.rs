@@ -13,6 +13,7 @@ use crate::kernel::event::{Event, Key};
 use crate::kernel::pool::List;
 use crate::number::{Channel, Die, Plane, WorkIndex};
 use crate::observe::blame::Waiting;
+use crate::policy::PlaneScheduling;
 use mynah_stamp::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::hint::cold_path;
@@ -159,6 +160,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
+        scheduling: &mut impl PlaneScheduling,
         channel: Channel,
     ) -> Option<ProgramTurn> {
         let state = &mut self.channels[channel];
@@ -173,7 +175,7 @@ impl Flash {
             _ => false,
         };
         if free {
-            let program = self.grant_free(kernel, above, channel, wanted);
+            let program = self.grant_free(kernel, above, scheduling, channel, wanted);
             if program.is_some() {
                 return program;
             }
@@ -229,6 +231,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
+        scheduling: &mut impl PlaneScheduling,
         channel: Channel,
         wanted: bool,
     ) -> Option<ProgramTurn> {
@@ -236,8 +239,10 @@ impl Flash {
             return None;
         }
         match self.arbitration {
-            BusArbitration::CommandFirst => self.grant_command_first(kernel, above, channel),
-            BusArbitration::DataFirst => self.grant_data_first(kernel, above, channel),
+            BusArbitration::CommandFirst => {
+                self.grant_command_first(kernel, above, scheduling, channel)
+            }
+            BusArbitration::DataFirst => self.grant_data_first(kernel, above, scheduling, channel),
         }
     }
 
@@ -283,6 +288,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
+        scheduling: &mut impl PlaneScheduling,
         channel: Channel,
     ) -> Option<ProgramTurn> {
         let state = &self.channels[channel];
@@ -293,7 +299,7 @@ impl Flash {
         while ready != 0 {
             let die = first_die + ready.trailing_zeros();
             ready &= ready - 1;
-            let Some(pick) = self.pick(kernel, above, die) else { continue };
+            let Some(pick) = self.pick(kernel, above, scheduling, die) else { continue };
             // Commands are short and keep dies busy; data goes before programs, which
             // carry a page and come last where they can wait.
             let rank = match pick.kind {
@@ -337,6 +343,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
+        scheduling: &mut impl PlaneScheduling,
         channel: Channel,
     ) -> Option<ProgramTurn> {
         let state = &self.channels[channel];
@@ -356,7 +363,9 @@ impl Flash {
                 if ready & 1 << die == 0 {
                     continue;
                 }
-                let Some(pick) = self.pick(kernel, above, first_die + die) else { continue };
+                let Some(pick) = self.pick(kernel, above, scheduling, first_die + die) else {
+                    continue;
+                };
                 if best.as_ref().is_none_or(|(_, best)| rank(&pick) < rank(best)) {
                     best = Some((first_die + die, pick));
                 }

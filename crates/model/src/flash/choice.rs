@@ -12,6 +12,7 @@ use super::queues::{
 use crate::config::Precedence;
 use crate::kernel::Kernel;
 use crate::number::{Die, Plane, WorkIndex};
+use crate::policy::{PlaneScheduling, Waits};
 
 /// The operation that a die would start next.
 #[derive(Clone, Copy)]
@@ -25,18 +26,30 @@ pub(super) struct Pick {
 impl Flash {
     /// What `die`, which is idle and has work, would do next, if anything can start.
     #[inline(always)]
-    pub(super) fn pick(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Option<Pick> {
+    pub(super) fn pick(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        scheduling: &mut impl PlaneScheduling,
+        die: Die,
+    ) -> Option<Pick> {
         if !self.scheduler.die_interleaving && self.chip_busy[self.lane(die)] {
             return None;
         }
         let state = &self.dies[die];
         match state.load.only_reads() {
             Some(class) => self.pick_read(state.first_plane, class),
-            None => self.pick_among_all(kernel, above, die),
+            None => self.pick_among_all(kernel, above, scheduling, die),
         }
     }
 
-    fn pick_among_all(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Option<Pick> {
+    fn pick_among_all(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        scheduling: &mut impl PlaneScheduling,
+        die: Die,
+    ) -> Option<Pick> {
         let state = &mut self.dies[die];
         let first = state.first_plane;
         let planes = first.run(self.shape.planes_per_die);
@@ -50,7 +63,7 @@ impl Flash {
             return self.pick_read(first, CLASS_TABLES);
         }
         if self.weighs_reads && state.load.some & COLLECTION_WORK == 0 {
-            return self.pick_by_waits(kernel, above, die);
+            return self.pick_by_waits(kernel, above, scheduling, die);
         }
         if state.load.some & COLLECTION_WORK == 0 {
             if let Some(class) = state.host_class(0) {
@@ -75,7 +88,7 @@ impl Flash {
         }
         let is_move_due = || planes.clone().any(|plane| above.is_move_due(plane));
         if self.weighs_reads
-            && let Some(pick) = self.pick_by_waits(kernel, above, die)
+            && let Some(pick) = self.pick_by_waits(kernel, above, scheduling, die)
         {
             let goes = pick.kind == OperationKind::Read || !is_move_due();
             return if goes {
@@ -161,7 +174,13 @@ impl Flash {
 
     /// The host read or program of a die that goes first where reads do not always.
     #[inline(never)]
-    fn pick_by_waits(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Option<Pick> {
+    fn pick_by_waits(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        scheduling: &mut impl PlaneScheduling,
+        die: Die,
+    ) -> Option<Pick> {
         let first = self.dies[die].first_plane;
         let class = self.dies[die].host_class(0);
         let read = class.and_then(|class| self.pick_read(first, class));
@@ -169,12 +188,19 @@ impl Flash {
         let (Some(read), Some(write)) = (read, write) else { return read.or(write) };
         let part = above.page_first(kernel, write.plane, write.class);
         let waited = kernel.now.since(above.part(part).queued);
-        let write_goes = match self.scheduler.write_deadline {
+        let configured = match self.scheduler.write_deadline {
             Some(deadline) if waited >= deadline => true,
             _ if self.flin.is_some() => self.program_has_waited_more(kernel, read, waited, 0),
             _ => self.scheduler.precedence == Precedence::Oldest && write.order < read.order,
         };
-        Some(if write_goes { write } else { read })
+        let head = self.queues[read.plane].reads[usize::from(read.class)].head;
+        let program_goes = scheduling.program_goes(Waits {
+            read: kernel.now.saturating_since(self.works[head].queued),
+            program: waited,
+            program_is_older: write.order < read.order,
+            configured,
+        });
+        Some(if program_goes { write } else { read })
     }
 
     /// The first of the reads that somebody waits for.

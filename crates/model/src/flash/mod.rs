@@ -115,6 +115,11 @@ impl Flash {
         }
     }
 
+    /// Reads do not always go before programs: somebody decides.
+    pub(crate) fn weigh_reads(&mut self) {
+        self.weighs_reads = true;
+    }
+
     /// Lanes of the ledger: dies, or chips whose dies do not interleave.
     pub(crate) fn lanes(&self) -> usize {
         self.chip_busy.len()

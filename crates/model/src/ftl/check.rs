@@ -5,7 +5,7 @@ use super::Ftl;
 use super::groups::PlaneGroups;
 use super::mapping::table::Content;
 use crate::config::Placement;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::{CLASS_TABLES, CLASSES, moves};
 use crate::invariant::{BrokenInvariant, hold};
 use crate::kernel::pool::{Linked, List};
@@ -209,7 +209,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     pub(crate) fn check_queues(&self) -> Result<(), BrokenInvariant> {
         let count = |list: &List<WriteIndex>| {
             let (mut count, mut at) = (0, list.head);

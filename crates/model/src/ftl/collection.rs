@@ -3,7 +3,7 @@
 //! pages that are valid as a whole stay in their die between the read and the program.
 
 use crate::config::{Config, MediaOperation, Placement, WriteFrontiers};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::CLASS_TABLES;
 use crate::flash::timing::NO_DATA;
 use crate::flash::work::{Extent, WorkKind};
@@ -226,7 +226,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Asks for a read or an erase of a collection.
     pub(super) fn ask_collection(&mut self, kind: WorkKind, token: Token, extent: Extent) {
         let (class, holder) = self.ftl.mover(extent.plane);
@@ -259,7 +259,7 @@ impl Drive {
             return;
         }
         self.await_idleness_of(plane);
-        match self.ftl.next_move(plane) {
+        match self.ftl.next_move(plane, &mut self.policies) {
             Some(Move::Fold(block)) => self.fold(plane, block, false),
             Some(Move::Native(victim)) => self.collect_block(plane, victim),
             Some(Move::Collect) => self.collect_if_allowed(plane),
@@ -341,7 +341,7 @@ impl Drive {
         if self.ftl.blocks.superblocks.is_some() {
             return self.collect_superblock(plane);
         }
-        match self.ftl.blocks.take_victim(plane) {
+        match self.ftl.blocks.take_victim(plane, &mut self.policies) {
             Some(victim) => self.collect_block(plane, victim),
             None => self.nothing_to_collect(plane),
         }
@@ -570,7 +570,10 @@ impl Drive {
         let (class, holder) = self.ftl.mover(plane);
         for ppn in ppn.run(self.shape.units_per_page) {
             let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
-            let group = if is_grouped { self.ftl.group_of_moved(content, ppn) } else { 0 };
+            let group = match is_grouped {
+                true => self.ftl.group_of_moved(content, ppn, self.policies.heat()),
+                false => 0,
+            };
             let unit = self.ftl.units.insert_any();
             let u = &mut self.ftl.units[unit];
             *u = WriteUnit::new(content, class, holder, self.kernel.now);
@@ -595,7 +598,7 @@ impl Drive {
         let units_per_page = self.shape.units_per_page;
         let valid =
             from.run(units_per_page).any(|ppn| self.ftl.mapping.table.content(ppn).is_some());
-        let stream = self.ftl.stream_of_copyback(from);
+        let stream = self.ftl.stream_of_copyback(from, self.policies.heat());
         let room = self.ftl.blocks.can_program(plane, stream);
         let collection = &mut self.ftl.planes[plane].collection;
         if collection.broken || self.flash.is_dead(plane) || !valid || !room {
@@ -616,7 +619,7 @@ impl Drive {
             let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
             let unit = self.ftl.units.insert(WriteUnit {
                 from: ppn,
-                group: self.ftl.group_of_moved(content, ppn),
+                group: self.ftl.group_of_moved(content, ppn, self.policies.heat()),
                 plane,
                 started: now,
                 array: now,

@@ -3,7 +3,7 @@
 //! Where groups may mix, a page that must not wait until it is full is filled up with units of the
 //! others: what is not separated then would be padding.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD, CLASS_TABLES, CLASSES};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
@@ -15,6 +15,7 @@ use crate::io::{NamespaceId, PlacementId};
 use crate::kernel::Kernel;
 use crate::kernel::pool::List;
 use crate::number::{Plane, Ppn, WriteIndex};
+use crate::policy::Heat;
 use serde::{Deserialize, Serialize};
 
 /// Pages of each plane that may go before host units that somebody waits for and that do not
@@ -195,15 +196,15 @@ impl Ftl {
 
     /// Whether what is collected is hot.
     #[inline]
-    pub(crate) fn is_hot(&self, content: Content) -> bool {
+    pub(crate) fn is_hot(&self, content: Content, heat: &impl Heat) -> bool {
         match (&self.hotness, content) {
-            (Some(hotness), Content::Unit(lpn)) => hotness.is_hot(lpn),
+            (Some(hotness), Content::Unit(lpn)) => heat.is_hot(lpn.0, hotness.is_hot(lpn)),
             _ => false,
         }
     }
 
     /// Where the page at `ppn`, which is moved as it is, belongs: with most of its units.
-    pub(crate) fn stream_of_copyback(&self, ppn: Ppn) -> Stream {
+    pub(crate) fn stream_of_copyback(&self, ppn: Ppn, heat: &impl Heat) -> Stream {
         let units = || ppn.run(self.shape.units_per_page);
         if let Some(handles) = &self.handles {
             // All that is valid is of one handle, where that matters.
@@ -216,16 +217,17 @@ impl Ftl {
         }
         let units = units();
         let valid = units.filter_map(|ppn| self.mapping.table.content(ppn));
-        let (hot, cold): (Vec<Content>, Vec<Content>) = valid.partition(|&it| self.is_hot(it));
+        let (hot, cold): (Vec<Content>, Vec<Content>) =
+            valid.partition(|&it| self.is_hot(it, heat));
         Stream::collected(u8::from(hot.len() > cold.len()))
     }
 
     /// The group that what is moved from `ppn` waits and lies with.
     #[inline]
-    pub(crate) fn group_of_moved(&self, content: Content, ppn: Ppn) -> u8 {
+    pub(crate) fn group_of_moved(&self, content: Content, ppn: Ppn, heat: &impl Heat) -> u8 {
         match (&self.handles, content) {
             (Some(handles), Content::Unit(_)) => handles.group_of_moved(ppn),
-            _ => u8::from(self.is_hot(content)),
+            _ => u8::from(self.is_hot(content, heat)),
         }
     }
 
@@ -476,7 +478,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Takes what one program of `stream` carries out of a plane's queues, what is of its group
     /// first; how many units.
     #[inline(never)]

@@ -1,7 +1,7 @@
 //! Where a drive's data lie: how full its blocks are, and how far apart units with neighbouring
 //! addresses are. For comparing drives that came to their state in different ways.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::number::{Block, Lpn};
 use serde::{Deserialize, Serialize};
 
@@ -36,9 +36,14 @@ pub struct Neighbours {
     pub pages: f64,
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Where its data lie. Looks at the whole drive.
+    #[inline]
     pub fn layout(&self) -> Layout {
+        P::layout(self)
+    }
+
+    pub(crate) fn layout_here(&self) -> Layout {
         let blocks = &self.ftl.blocks;
         let all = (0..self.shape.planes * self.shape.blocks_per_plane).map(Block);
         let closed = all.filter(|&block| blocks.is_collectable(block));

@@ -28,6 +28,7 @@ use crate::io::{NamespaceId, PlacementId};
 use crate::kernel::pool::Pool;
 use crate::number::{Lpn, Mvpn, Mvpns, Plane, Ppn, WriteIndex};
 use crate::observe::blame::HolderIndex;
+use crate::policy::VictimChoice;
 use crate::space::{NamespaceSpace, Plan, Shape};
 use blocks::Blocks;
 use collection::PlaneState;
@@ -271,6 +272,13 @@ impl Ftl {
     /// Whether the data cache takes the writes of all namespaces.
     pub(crate) fn caches_all_writes(&self) -> bool {
         self.namespaces.iter().all(|space| space.caches_writes)
+    }
+
+    /// Notes of blocks what a policy asks for, if it is not the drive's own.
+    pub(crate) fn date_blocks<V: VictimChoice>(&mut self, victims: &V) {
+        if V::OWN {
+            self.blocks.date(victims.dated());
+        }
     }
 
     /// Counts the valid units of each plane from now on.

@@ -5,7 +5,7 @@ use super::Ftl;
 use super::blocks::Stream;
 use super::mapping::table::Content;
 use super::unit::UnitState;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::channel::ProgramTurn;
 use crate::flash::die::{DieOperation, OperationKind};
 use crate::flash::operation::Program;
@@ -103,7 +103,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// A die of a channel can take a program: its page is filled, and those of other planes that
     /// may join it. Then the channel goes on, perhaps with another program.
     #[inline(never)]

@@ -3,7 +3,7 @@
 use super::mapping::table::Content;
 use super::unit::UnitState;
 use crate::config::UnmappedReads;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::CLASS_HOST;
 use crate::flash::work::{Extent, Work, WorkKind};
 use crate::io::Status;
@@ -14,7 +14,7 @@ use crate::observe::stats::Resource;
 use crate::token::Token;
 use mynah_stamp::Stage;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Asks the flash for a read or an erase.
     #[inline]
     pub(super) fn ask_flash(

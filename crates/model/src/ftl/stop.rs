@@ -6,7 +6,7 @@ use super::collection::PlaneState;
 use super::groups::PlaneGroups;
 use super::mapping::table::Content;
 use super::unit::UnitState;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::fault::Keep;
 use crate::flash::queues::{CLASSES, moves};
 use crate::flash::scheduler::Dropped;
@@ -67,7 +67,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Loads, updates and collections stop; those that go on later know where.
     pub(crate) fn stop_collections(&mut self, keep: Keep) {
         match keep {

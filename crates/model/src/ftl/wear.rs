@@ -2,7 +2,7 @@
 //! blocks take.
 
 use crate::config;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::Ftl;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
@@ -44,7 +44,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     pub(crate) fn wear_state(&self) -> WearState {
         let ranges = || self.shape.all_planes().map(|plane| self.ftl.blocks.wear_range(plane));
         let spares = self

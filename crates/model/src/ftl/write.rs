@@ -6,12 +6,13 @@ use super::mapping::cached::Waiter;
 use super::mapping::table::Content;
 use super::unit::UnitState;
 use crate::config::{MediaOperation, Placement};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_FOLD, CLASS_TABLES, moves};
 use crate::flash::scheduler::Dropped;
 use crate::io::Status;
 use crate::kernel::pool::Linked;
 use crate::number::{Lpn, Plane, Ppn, WriteIndex};
+use crate::policy::Heat;
 use mynah_stamp::{Span, Stage};
 use std::hint::cold_path;
 
@@ -31,7 +32,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// A unit sets out for flash: first its mapping entry has to be known.
     #[inline]
     pub(crate) fn send_to_flash(&mut self, at: WriteIndex) {
@@ -73,7 +74,8 @@ impl Drive {
     pub(crate) fn queue_for_plane(&mut self, at: WriteIndex) {
         let content = self.ftl.units[at].content;
         if let (Some(hotness), Content::Unit(lpn)) = (&mut self.ftl.hotness, content) {
-            self.ftl.units[at].group = u8::from(hotness.write(lpn));
+            self.ftl.units[at].group =
+                u8::from(self.policies.heat().written(lpn.0, hotness.write(lpn)));
         }
         let plane = match (content, self.config.placement) {
             (Content::TranslationPage(_), _) | (_, Placement::Static) => self.ftl.plane_of(content),

@@ -1,7 +1,7 @@
 //! A command's way through the controller's front end: doorbell, fetch, PRP list, write
 //! data, firmware, and at the end read data and completion over the host link.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::CLASS_HOST;
 use crate::host::command::{Command, Piece};
 use crate::io::{
@@ -80,7 +80,7 @@ fn place(
     Ok(())
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     #[inline(always)]
     pub(super) fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = self.kernel.observe.blame();

@@ -1,14 +1,14 @@
 //! What the host gives the drive and takes from it: doorbells, commands, data, completions.
 
 use super::front::{Pending, Step};
-use crate::drive::{Drive, FLOW_MAX, InputError};
+use crate::drive::{Drive, FLOW_MAX, InputError, Policies};
 use crate::io::{Brief, Completed, Completion, Control, QueueId, QueueKind, Request, Tag};
 use crate::kernel::event::Event;
 use crate::observe::stats::Resource;
 use mynah_stamp::{LinkSpans, Span, Stage, Time};
 use std::hint::cold_path;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Asks for [`Output::Move`](crate::io::Output::Move) outputs, which say when data crosses.
     /// Without them data from the host counts as moved at its time. Ask before the first input.
     pub fn report_moves(&mut self, report: bool) {
@@ -93,7 +93,17 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn command(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: Request,
+    ) -> Result<(), InputError> {
+        P::command(self, at, queue, request)
+    }
+
+    pub(crate) fn command_here(
         &mut self,
         at: Time,
         queue: QueueId,
@@ -121,7 +131,12 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn data_arrived(&mut self, at: Time, tag: Tag) -> Result<(), InputError> {
+        P::data_arrived(self, at, tag)
+    }
+
+    pub(crate) fn data_arrived_here(&mut self, at: Time, tag: Tag) -> Result<(), InputError> {
         self.reach(at)?;
         let command =
             self.host.awaiting_data.remove(&tag).ok_or(InputError::NoDataExpected(tag))?;
@@ -157,7 +172,12 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn control(&mut self, at: Time, control: Control) -> Result<(), InputError> {
+        P::control(self, at, control)
+    }
+
+    pub(crate) fn control_here(&mut self, at: Time, control: Control) -> Result<(), InputError> {
         self.reach(at)?;
         match control {
             Control::CreateQueue(queue) => {
@@ -225,8 +245,13 @@ impl Drive {
     }
 
     /// Goes on by itself after an answer of the host.
-    #[inline(never)]
+    #[inline]
     fn take_late(&mut self, step: Step) {
+        P::take_late(self, step)
+    }
+
+    #[inline(never)]
+    pub(crate) fn take_late_here(&mut self, step: Step) {
         if self.kernel.events.is_due(self.kernel.now) {
             self.advance(self.kernel.now);
         }

@@ -6,7 +6,7 @@
 
 use super::managers::Managers;
 use crate::config::{Config, KeyTimes};
-use crate::drive::{Drive, InputError};
+use crate::drive::{Drive, InputError, Policies};
 use crate::ftl::pairs::{Cell, Change};
 use crate::host::command::Piece;
 use crate::io::{Brief, Direction, Operation, PlacementId, QueueId, Request, Status, Tag};
@@ -178,12 +178,22 @@ impl KeyCommands {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// As [`Drive::command`], of a key-value command.
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn key_command(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: KeyRequest,
+    ) -> Result<(), InputError> {
+        P::key_command(self, at, queue, request)
+    }
+
+    pub(crate) fn key_command_here(
         &mut self,
         at: Time,
         queue: QueueId,
@@ -204,7 +214,17 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn submit_key(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: KeyRequest,
+    ) -> Result<(), InputError> {
+        P::submit_key(self, at, queue, request)
+    }
+
+    pub(crate) fn submit_key_here(
         &mut self,
         at: Time,
         queue: QueueId,
@@ -381,7 +401,17 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn decided(&mut self, at: Time, tag: Tag, decision: Decision) -> Result<bool, InputError> {
+        P::decided(self, at, tag, decision)
+    }
+
+    pub(crate) fn decided_here(
+        &mut self,
+        at: Time,
+        tag: Tag,
+        decision: Decision,
+    ) -> Result<bool, InputError> {
         self.reach(at)?;
         let unexpected = InputError::NoDecisionExpected(tag);
         let command = self.host.keys.deciding.remove(&tag).ok_or(unexpected)?;

@@ -1,7 +1,7 @@
 //! A read command: what of it the cache has, and what has to be read.
 
 use crate::cache::read::sector_mask;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::mapping::cached::Waiter;
 use crate::number::{CommandIndex, Lpn, WorkIndex};
 
@@ -14,7 +14,7 @@ pub(crate) struct Overlap {
     pub(crate) within: u32,
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     #[inline(always)]
     pub(crate) fn overlap(&self, command: CommandIndex, lpn: Lpn) -> Overlap {
         let c = &self.host.commands[command];

@@ -15,6 +15,9 @@ pub enum StateError {
     /// It was to be restored into a drive that has been used.
     #[error("a state can only be given to a drive that has not been used")]
     Used,
+    /// The drive decides by policies of others, of which nothing says what they know.
+    #[error("the policies `{0}` are not the drive's own, and what they know cannot be saved")]
+    Policies(String),
     /// The layout is of another version.
     #[error("the state has layout {0}; this version reads layout {LAYOUT}")]
     Layout(u64),

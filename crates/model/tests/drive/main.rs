@@ -17,6 +17,7 @@
 //! - `hybrid`, `large_units`: mappings other than by page;
 //! - `pairs`: key-value namespaces: exact times, the index, capacity, and any sequence of commands;
 //! - `slc`: a write cache of blocks with one bit a cell: cliffs, plateaus, what it costs;
+//! - `policies`: the drive's own decisions as policies of others, and what those may not choose;
 //! - `refused`: drives that cannot be built;
 //! - `saved_state`: a drive that is saved and restored goes on as it was;
 //! - `lints`: what clippy has to find, when it runs.
@@ -42,6 +43,7 @@ mod lints;
 mod media;
 mod packets;
 mod pairs;
+mod policies;
 mod refused;
 mod renewal;
 mod saved_state;

@@ -18,7 +18,11 @@ const SLC_READ: Span = Span::from_us(20);
 const ERASE: Span = Span::from_ms(1);
 
 /// Planes of TLC with pages of 4 KiB, a mapping unit each, and a cache that folds when it is full.
-fn drive(blocks: u32, planes: u32, change: impl FnOnce(&mut Config, &mut SlcCache)) -> Config {
+pub(crate) fn drive(
+    blocks: u32,
+    planes: u32,
+    change: impl FnOnce(&mut Config, &mut SlcCache),
+) -> Config {
     let mut config = one_plane(blocks, PAGES as u32, 3, 0.5);
     (config.geometry.channels, config.geometry.chips_per_channel) = (planes, 1);
     config.placement = Placement::Striped;

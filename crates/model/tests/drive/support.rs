@@ -1,11 +1,12 @@
 //! What the tests share: small drives, a seeded generator of random numbers, and a virtual
 //! host that drives a [`Drive`] through its contract.
 
-use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
+use mynah_model::policy::BuiltIn;
 use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 pub(crate) use mynah_model::testing::{cache, cached_table, page_times, small};
+use mynah_model::{Drive, Policies};
 use mynah_stamp::{LinkSpans, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -129,8 +130,8 @@ pub(crate) struct Manner {
 
 /// A host in virtual time. Commands are answered when they are fetched, data when it moves,
 /// and completion queue entries are freed when they are seen.
-pub(crate) struct Host {
-    pub(crate) drive: Drive,
+pub(crate) struct Host<P: Policies = BuiltIn> {
+    pub(crate) drive: Drive<P>,
     /// Commands that were rung for and wait to be fetched.
     waiting: BTreeMap<QueueId, VecDeque<Request>>,
     kinds: BTreeMap<QueueId, QueueKind>,
@@ -161,7 +162,21 @@ impl Host {
     }
 
     pub(crate) fn without_queues(config: Config, manner: Manner) -> Host {
-        let mut drive = Drive::new(config).expect("a valid drive");
+        Host::of(Drive::new(config).expect("a valid drive"), manner)
+    }
+}
+
+impl<P: Policies> Host<P> {
+    /// A drive with policies of its own, and one memory queue.
+    pub(crate) fn deciding(config: Config, policies: P) -> Host<P> {
+        let kind = config.host_queues(0);
+        let drive = Drive::with_policies(config, policies).expect("a valid drive");
+        let mut host = Host::of(drive, Manner::default());
+        host.create(Queue { kind, ..memory_queue(1) });
+        host
+    }
+
+    fn of(mut drive: Drive<P>, manner: Manner) -> Host<P> {
         drive.report_moves(manner.moves);
         Host {
             drive,
@@ -399,13 +414,13 @@ impl Host {
 }
 
 /// Puts data on all of namespace 1 without taking any time.
-pub(crate) fn fill(host: &mut Host) {
+pub(crate) fn fill(host: &mut Host<impl Policies>) {
     let units = host.drive.namespace_sectors(NAMESPACE).expect("a namespace");
     fill_sectors(host, units);
 }
 
 /// Puts data on the first sectors of namespace 1 without taking any time.
-pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
+pub(crate) fn fill_sectors(host: &mut Host<impl Policies>, sectors: u64) {
     let unit_sectors = u64::from(host.drive.config().mapping.unit_bytes / 512);
     let class = UpdateClass {
         placement: Default::default(),
@@ -436,7 +451,7 @@ pub(crate) fn assert_close(what: &str, measured: f64, expected: f64, tolerance: 
     );
 }
 
-impl Host {
+impl<P: Policies> Host<P> {
     /// A completion that has been seen already.
     pub(crate) fn ready(&mut self) -> Option<Completion> {
         self.completions.pop_front()

@@ -32,6 +32,7 @@ pub(super) fn write(
 fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt::Result {
     let time = duration(result.simulated_ns);
     writeln!(out, "drive {}, seed {}, {time} simulated:", result.drive, result.seed)?;
+    super::write_own_policies(out, device)?;
     if let Some(waf) = device.waf {
         let collected = device.gc_runs;
         match result.steadiness.as_ref() {

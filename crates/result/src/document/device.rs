@@ -1,6 +1,7 @@
 //! What the drive itself counted, as results say it.
 
 use super::key_value::KeyValueCounts;
+use super::own_policies::OwnPolicies;
 use super::placement::DataPlacement;
 use super::slc::SlcCacheUse;
 use super::waf::WafParts;
@@ -118,6 +119,9 @@ pub struct Device {
     /// What became of writes in a pSLC cache; null on drives without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slc: Option<Box<SlcCacheUse>>,
+    /// Policies that were not the drive's own; null where it decided by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_policies: Option<Box<OwnPolicies>>,
 }
 
 /// How worn a drive's blocks are, since it was built.
@@ -254,6 +258,7 @@ impl Device {
             key_value: None,
             placement: DataPlacement::new(before, after),
             slc: SlcCacheUse::new(before, after),
+            own_policies: None,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Whether what a run measured is of a drive at rest: the turnover of its blocks, the write
 //! amplification that was computed beside the one that was measured, and a verdict.
 
-use mynah_model::Drive;
 use mynah_model::stats::Counters;
 use mynah_model::turnover::{Mark, Turnover};
+use mynah_model::{Drive, Policies};
 use mynah_stamp::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ impl Grounds {
     /// Those of `drive`, which counted from `before` to `after`. What was computed is for full
     /// pages: it does not hold for a run that programmed many others.
     pub fn new(
-        drive: &Drive,
+        drive: &Drive<impl Policies>,
         [before, after]: [&Counters; 2],
         expected: Option<f64>,
         error_max: f64,
@@ -153,7 +153,7 @@ impl Steadiness {
     /// `after`, if `expected` was computed. `None` where nothing was written, or what is written
     /// turns nothing over.
     pub fn of(
-        drive: &Drive,
+        drive: &Drive<impl Policies>,
         turnover: &Turnover,
         [before, after]: [&Counters; 2],
         expected: Option<f64>,

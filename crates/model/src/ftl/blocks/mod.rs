@@ -7,8 +7,10 @@ mod superblock;
 
 use crate::config::{CollectionUnit, DataPlacement, Gc, Wear};
 use crate::number::{Block, Plane, Ppn};
+use crate::policy::victims::INELIGIBLE;
+use crate::policy::{Candidates, Dated, PolicySet, VictimChoice, Wrong};
 use crate::space::Shape;
-use crate::victim::{Choice, Declaration, Few, worth};
+use crate::victim::{Declaration, Stamps};
 use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
@@ -17,8 +19,6 @@ pub(crate) use streams::{Origin, Stream};
 use streams::{Sharing, Streams};
 use superblock::Superblocks;
 
-/// Marks a block that must not be collected: free, being filled, being collected, retired.
-const INELIGIBLE: u16 = 0x8000;
 /// Most units a block can have.
 pub(crate) const UNITS_PER_BLOCK_MAX: u32 = 0x7fff;
 
@@ -54,6 +54,8 @@ pub(crate) struct Blocks {
     cursor: Vec<u32>,
     streams: Streams,
     policy: Declaration,
+    /// Whether the policy takes a block of which nothing is won, once something can be won of another.
+    takes_what_comes: bool,
     /// When each block was filled (FIFO) or last changed (cost-benefit), on `clock`; empty
     /// for policies that do not ask.
     stamps: Vec<u64>,
@@ -143,6 +145,7 @@ impl Blocks {
             frontiers: vec![closed; shape.planes as usize * streams.open_blocks],
             read_frontiers: Vec::new(),
             cursor: vec![0; shape.planes as usize],
+            takes_what_comes: policy.takes_what_comes,
             policy,
             stamps: if policy.stamps_blocks() { vec![0; blocks as usize] } else { vec![] },
             clock: CLOCK_START,
@@ -597,37 +600,91 @@ impl Blocks {
 
     /// Chooses the block to collect in `plane` and marks it; `None` if no block would free
     /// a page.
-    pub(crate) fn take_victim(&mut self, plane: Plane) -> Option<Block> {
-        let blocks = self.shape.blocks_per_plane;
+    pub(crate) fn take_victim(
+        &mut self,
+        plane: Plane,
+        policies: &mut impl PolicySet,
+    ) -> Option<Block> {
         let first = self.shape.first_block_of_plane(plane);
         if let Some(block) = self.spent_table_block(plane) {
             self.valid[block] |= INELIGIBLE;
             return Some(block);
         }
-        let best = match self.policy.choice {
-            Choice::Fewest => self.least_valid(plane),
-            Choice::FewestDrawn(d) => {
-                self.best_of_draws(plane, d).unwrap_or_else(|| self.least_valid(plane))
-            }
-            Choice::Drawn(few) => self.unless_all_valid(plane, |blocks| blocks.drawn(plane, few)),
-            Choice::Oldest => self.unless_all_valid(plane, |blocks| blocks.oldest(plane)),
-            Choice::MostWorth => self.unless_all_valid(plane, |blocks| blocks.most_worth(plane)),
-        };
+        let best = self.choose_victim(plane, policies)?;
         let block = first + best;
         if u32::from(self.valid[block]) >= self.valid_too_many() {
             // Some take what comes, once some other block is worth collecting.
-            if !self.policy.takes_what_comes
-                || u32::from(self.valid[first + self.least_valid(plane)]) >= self.valid_too_many()
-            {
+            if !self.takes_what_comes || self.fewest_valid(plane) >= self.valid_too_many() {
                 return None;
             }
         }
         if !self.is_worth_it(plane, self.valid(block), self.shape.units_per_block) {
             return None;
         }
-        self.cursor[plane] = (best + 1) % blocks;
+        self.cursor[plane] = (best + 1) % self.shape.blocks_per_plane;
         self.valid[block] |= INELIGIBLE;
         Some(block)
+    }
+
+    /// What the policy would collect in `plane`, counted from its first block.
+    #[inline]
+    fn choose_victim<P: PolicySet>(&mut self, plane: Plane, policies: &mut P) -> Option<u32> {
+        let is_urgent = P::Victims::OWN && self.is_urgent(plane);
+        let mut candidates = self.candidates_of(plane);
+        if !P::Victims::OWN {
+            return policies.victims().choose(&mut candidates).unwrap_or_default();
+        }
+        let least = candidates.least_valid();
+        if policies.error().is_some() {
+            return Some(least);
+        }
+        match policies.victims().choose(&mut candidates) {
+            Ok(Some(block)) if candidates.get(block).is_some() => return Some(block),
+            // A drive of which nothing may be collected asks as well.
+            Ok(Some(block)) if candidates.pays(candidates.fewest()) => {
+                policies.fail(Wrong::Victim { plane: plane.0, block });
+            }
+            Ok(Some(_)) => {}
+            // What hosts write would wait for ever.
+            Ok(None) if is_urgent => {}
+            Ok(None) => return None,
+            Err(problem) => policies.fail(Wrong::Failed(problem)),
+        }
+        Some(least)
+    }
+
+    /// The blocks of a plane as policies see them.
+    #[inline]
+    fn candidates_of(&mut self, plane: Plane) -> Candidates<'_> {
+        let too_many = self.valid_too_many();
+        let blocks = self.shape.blocks_per_plane as usize;
+        let first = self.shape.first_block_of_plane(plane).index();
+        Candidates {
+            counts: &self.valid[first..][..blocks],
+            erases: &self.erases[first..][..blocks],
+            stamps: self.stamps.get(first..first + blocks).unwrap_or_default(),
+            clock: self.clock,
+            cursor: self.cursor[plane],
+            units_per_block: self.shape.units_per_block,
+            units_per_page: self.shape.units_per_page,
+            too_many,
+            choice: self.policy.choice,
+            random: &mut self.random,
+        }
+    }
+
+    /// Notes of blocks what a policy asks for. Nothing has been written yet.
+    pub(crate) fn date(&mut self, dated: Dated) {
+        self.policy.stamps = match dated {
+            Dated::Never => Stamps::None,
+            Dated::Filled => Stamps::Filled,
+            Dated::Changed => Stamps::Changed,
+        };
+        let stamped = if self.policy.stamps_blocks() { self.valid.len() } else { 0 };
+        self.stamps = vec![0; stamped];
+        self.follows = self.policy.follows_changes() || !self.in_plane.is_empty();
+        // An own policy says itself what it takes.
+        self.takes_what_comes = true;
     }
 
     /// Whether enough is won of what holds so many valid ones of its `units`.
@@ -648,120 +705,10 @@ impl Blocks {
         (u32::from(self.valid[least]) <= most).then_some(least)
     }
 
-    /// What `choose` takes, counted from the plane's first block; the block with the fewest valid
-    /// units if it takes none, or if nothing can be won of any.
-    fn unless_all_valid(
-        &mut self,
-        plane: Plane,
-        choose: impl FnOnce(&mut Blocks) -> Option<u32>,
-    ) -> u32 {
-        let least = self.least_valid(plane);
-        let first = self.shape.first_block_of_plane(plane);
-        if u32::from(self.valid[first + least]) >= self.valid_too_many() {
-            return least;
-        }
-        choose(self).unwrap_or(least)
-    }
-
     /// Valid units of the blocks of a plane.
     fn counts(&self, plane: Plane) -> &[u16] {
         let blocks = self.shape.blocks_per_plane as usize;
         &self.valid[plane.index() * blocks..][..blocks]
-    }
-
-    /// A block drawn among those with few enough valid units.
-    fn drawn(&mut self, plane: Plane, few: Few) -> Option<u32> {
-        let too_many = self.valid_too_many();
-        let limit = match few {
-            Few::Any => u32::from(INELIGIBLE),
-            Few::Invalid { pages } => {
-                let invalid = pages.saturating_mul(self.shape.units_per_page);
-                (self.shape.units_per_block + 1).saturating_sub(invalid).min(too_many)
-            }
-            Few::BelowMean => {
-                let counts = self.counts(plane).iter().filter(|&&valid| valid & INELIGIBLE == 0);
-                let sum: u64 = counts.clone().map(|&valid| u64::from(valid)).sum();
-                (sum.div_ceil(counts.count() as u64) as u32).min(too_many)
-            }
-        };
-        self.random_with_less(plane, limit)
-    }
-
-    /// The block with the least stamp.
-    fn oldest(&self, plane: Plane) -> Option<u32> {
-        let first = self.shape.first_block_of_plane(plane).index();
-        let candidates = self.counts(plane).iter().zip(&self.stamps[first..]).zip(0..);
-        let collectable = candidates.filter(|((valid, _), _)| **valid & INELIGIBLE == 0);
-        collectable.min_by_key(|((_, stamp), _)| **stamp).map(|(_, block)| block)
-    }
-
-    /// The block that is worth most; the first from the cursor of equals.
-    fn most_worth(&self, plane: Plane) -> Option<u32> {
-        let (units, too_many) = (self.shape.units_per_block, self.valid_too_many());
-        let blocks = self.shape.blocks_per_plane;
-        let (first, counts) = (self.shape.first_block_of_plane(plane).index(), self.counts(plane));
-        let start = self.cursor[plane];
-        let (mut best, mut most) = (None, -1.0);
-        for block in (start..blocks).chain(0..start) {
-            let valid = u32::from(counts[block as usize]);
-            if valid < too_many {
-                let worth = worth(valid, units, self.clock - self.stamps[first + block as usize]);
-                if worth > most {
-                    (best, most) = (Some(block), worth);
-                }
-            }
-        }
-        best
-    }
-
-    /// A block drawn among those with less than `limit` valid units, counted from the plane's
-    /// first; `None` if there is none.
-    fn random_with_less(&mut self, plane: Plane, limit: u32) -> Option<u32> {
-        let blocks = self.shape.blocks_per_plane;
-        let fits = |valid: &u16| u32::from(*valid) < limit;
-        let counts = self.counts(plane);
-        let candidates = counts.iter().filter(|valid| fits(valid)).count() as u32;
-        if candidates == 0 {
-            return None;
-        }
-        let drawn = self.draw(candidates);
-        let counts = self.counts(plane);
-        let mut fitting = (0..blocks).filter(|&block| fits(&counts[block as usize]));
-        fitting.nth(drawn as usize)
-    }
-
-    /// The block with the fewest valid units, counted from the plane's first.
-    fn least_valid(&self, plane: Plane) -> u32 {
-        let blocks = self.shape.blocks_per_plane as usize;
-        let counts = &self.valid[plane.index() * blocks..][..blocks];
-        let least = counts.iter().copied().min().unwrap_or(INELIGIBLE);
-        let (before, after) = counts.split_at(self.cursor[plane] as usize);
-        let found = after.iter().position(|&v| v == least).map(|at| at + before.len());
-        found.or_else(|| before.iter().position(|&v| v == least)).unwrap_or(0) as u32
-    }
-
-    /// The best of `d` collectable blocks drawn at random; `None` if that many could not be
-    /// found or none of them would free a page.
-    fn best_of_draws(&mut self, plane: Plane, d: u32) -> Option<u32> {
-        let blocks = self.shape.blocks_per_plane;
-        let first = self.shape.first_block_of_plane(plane);
-        let (mut found, mut best) = (0, None);
-        let mut least = self.valid_too_many() as u16;
-        for _ in 0..16 * d + 64 {
-            let drawn = self.draw(blocks);
-            let count = self.valid[first + drawn];
-            if count & INELIGIBLE != 0 {
-                continue;
-            }
-            if count < least {
-                (least, best) = (count, Some(drawn));
-            }
-            found += 1;
-            if found == d {
-                return best;
-            }
-        }
-        None
     }
 
     fn draw(&mut self, n: u32) -> u32 {

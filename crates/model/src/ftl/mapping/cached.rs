@@ -13,7 +13,7 @@
 //! mapping, since every page says in its spare bytes what it holds.
 
 use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::CLASS_TABLES;
 use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
@@ -268,7 +268,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether the mapping entry of `lpn` is known now. If not, `waiter` is called when it
     /// is.
     #[inline(always)]

@@ -4,7 +4,7 @@
 use super::hybrid::Hybrid;
 use super::table::Content;
 use crate::config::{Config, MappingScheme};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
 use crate::kernel::bytes::StateError;
@@ -185,7 +185,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// The first of what waits in `plane` to be programmed may have changed.
     #[inline]
     pub(crate) fn first_to_program_changed(&mut self, plane: Plane) {

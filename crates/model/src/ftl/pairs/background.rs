@@ -3,7 +3,7 @@
 
 use super::Pairs;
 use super::dram::PageWaiter;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Mvpn};
 use crate::pair_index::{LANES, PageJob};
@@ -54,7 +54,7 @@ impl Pairs {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether a command that writes has to wait until an index has caught up; then it is called
     /// again.
     pub(crate) fn waits_for_index(&mut self, namespace: usize, command: CommandIndex) -> bool {

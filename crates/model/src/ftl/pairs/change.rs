@@ -2,7 +2,7 @@
 //! pairs that are gone are free again.
 
 use super::{Cell, Change, Entry, Pairs, Probes};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::io::NamespaceId;
 use crate::keys::{KeyOperation, KeyRequest, LostPair, PairCounts, PairId};
 use crate::number::Lpn;
@@ -166,7 +166,7 @@ impl Pairs {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// A run is not needed any more: its units are deallocated and its cells free, now or when
     /// nobody is at work on them any more.
     pub(crate) fn drop_run(&mut self, namespace: usize, run: Cell) {

@@ -1,7 +1,7 @@
 //! Pairs laid down in no time, before the first command.
 
 use super::Pairs;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::mapping::table::Content;
 use crate::io::{NamespaceId, Tag};
 use crate::keys::{KeyOperation, KeyRequest, PairId, PairToFill};
@@ -9,7 +9,7 @@ use crate::number::Mvpn;
 use crate::precondition::PreconditionError;
 use mynah_stamp::Time;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Lays pairs down in the order in which they are given, and the pages of their index,
     /// without taking any time. The index pages that were used last are in DRAM then, as they are
     /// on flash.

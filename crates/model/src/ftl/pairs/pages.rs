@@ -6,7 +6,7 @@ use super::Pairs;
 use super::background::Errand;
 use super::dram::PageWaiter;
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::flash::work::{Extent, WorkKind};
 use crate::kernel::event::Event;
@@ -15,7 +15,7 @@ use crate::observe::blame::{COMPACTION, INDEX};
 use crate::pair_index::Probes;
 use crate::token::Token;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// A command looks at the pages that it needs, from the one at `at` on, and changes those that
     /// it changes. False if it has to wait for one; it is called again then, at the next.
     pub(crate) fn probe(

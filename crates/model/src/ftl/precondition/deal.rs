@@ -3,7 +3,7 @@
 //! page lie on planes that follow one another.
 
 use super::{DriveClass, below};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
 use crate::number::{Plane, Ppn};
@@ -87,7 +87,7 @@ impl Deck {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Maps the units of `class` to the places that it has in each plane.
     pub(super) fn deal(
         &mut self,

@@ -3,14 +3,14 @@
 
 use super::{DriveClass, Heat, random_share};
 use crate::config::WriteFrontiers;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::hotness::{counts, decay, hot_shares};
 use crate::io::NamespaceId;
 use crate::steady::pool::HotShare;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Gives every unit of `classes` as many counted writes as a long history of theirs leaves,
     /// and notes what of each class is hot: as if no unit shared a counter with another.
     pub(super) fn count_writes(

@@ -19,7 +19,7 @@ mod written;
 
 use crate::config::ConfigError;
 use crate::config::{CollectionUnit, Placement, WriteFrontiers};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
 use crate::io::{NamespaceId, PlacementId};
@@ -211,12 +211,20 @@ pub(in crate::ftl) enum Lies {
     InOrder,
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Lays the occupied units down once, in order, without taking any time.
     ///
     /// # Errors
     /// See [`PreconditionError`].
+    #[inline]
     pub fn fill(&mut self, occupancy: &[Occupancy]) -> Result<Preconditioned, PreconditionError> {
+        P::fill(self, occupancy)
+    }
+
+    pub(crate) fn fill_here(
+        &mut self,
+        occupancy: &[Occupancy],
+    ) -> Result<Preconditioned, PreconditionError> {
         let classes = self.begin_precondition(occupancy)?;
         Ok(self.lay_down_in_order(&classes))
     }
@@ -226,7 +234,16 @@ impl Drive {
     ///
     /// # Errors
     /// See [`PreconditionError`].
+    #[inline]
     pub fn fill_to_be_written(
+        &mut self,
+        occupancy: &[Occupancy],
+        heats: &[(NamespaceId, Heat)],
+    ) -> Result<Preconditioned, PreconditionError> {
+        P::fill_to_be_written(self, occupancy, heats)
+    }
+
+    pub(crate) fn fill_to_be_written_here(
         &mut self,
         occupancy: &[Occupancy],
         heats: &[(NamespaceId, Heat)],
@@ -269,7 +286,16 @@ impl Drive {
     ///
     /// # Errors
     /// See [`PreconditionError`].
+    #[inline]
     pub fn precondition_with(
+        &mut self,
+        occupancy: &[Occupancy],
+        heats: &[(NamespaceId, Heat)],
+    ) -> Result<Preconditioned, PreconditionError> {
+        P::precondition_with(self, occupancy, heats)
+    }
+
+    pub(crate) fn precondition_with_here(
         &mut self,
         occupancy: &[Occupancy],
         heats: &[(NamespaceId, Heat)],

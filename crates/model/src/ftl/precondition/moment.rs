@@ -16,7 +16,7 @@
 
 use super::{CLASSES_MAX, PlaneClass, below, random_share};
 use crate::config::{Placement, WriteFrontiers};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::steady::pool::{BlockComposition, BlockRole, Order, PoolState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -40,7 +40,7 @@ impl Moment {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Free blocks of a plane that collects, and whose collection keeps up.
     fn free_under_way(&self) -> usize {
         let start = self.ftl.blocks.start;

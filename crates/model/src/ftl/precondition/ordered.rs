@@ -6,7 +6,7 @@
 //! lose their place.
 
 use super::{CLASSES_MAX, PlaneClass, Scratch, below};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
 use crate::number::{Plane, Ppn};
@@ -37,7 +37,7 @@ impl Parts {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Draws which places of a block that begins at the PPN `first` are valid, and of which class,
     /// and notes them in `scratch`.
     pub(super) fn lay_out(

@@ -4,7 +4,7 @@
 //! depend on most of what says how long something takes; on what it does depend, the declarations of drive
 //! files' keys say (`mynah_drive_file::prepared_as`).
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::Ftl;
 use mynah_stamp::Time;
 use serde::{Deserialize, Serialize, Serializer};
@@ -30,7 +30,7 @@ impl Prepared {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// What preconditioning has made of this drive, which has not been used since.
     ///
     /// `None` if it has, or has namespaces of pairs, which know more.

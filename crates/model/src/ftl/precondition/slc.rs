@@ -4,7 +4,7 @@
 use super::written::Writer;
 use crate::cache::warm::Access;
 use crate::config::Placement;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::mapping::table::Content;
 use crate::io::Operation;
 use crate::number::{Block, Lpn, Plane};
@@ -13,7 +13,7 @@ use crate::number::{Block, Lpn, Plane};
 /// addresses may all belong to a few planes.
 const ACCESSES_MAX: u64 = 256;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether something in its pSLC cache is folded if no command comes.
     pub fn folds_in_idle_time(&self) -> bool {
         let slc = self.ftl.slc.as_ref();

@@ -7,7 +7,7 @@
 
 use crate::cache::warm::Access;
 use crate::config::Placement;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::collection::Victim;
@@ -15,6 +15,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::slc::fold::Move;
 use crate::io::Operation;
 use crate::number::{Block, Lpn, Mvpn, Plane, Ppn, Run};
+use crate::policy::Heat;
 
 /// Accesses that are looked at ahead.
 const AHEAD: usize = 64;
@@ -65,7 +66,7 @@ struct Relocation {
     read: Vec<Vec<(Lpn, Ppn)>>,
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Whether it can be written without time: not where log blocks are merged, units have a place
     /// for ever, or there are pairs, which only commands write.
     pub fn can_be_written(&self) -> bool {
@@ -75,7 +76,12 @@ impl Drive {
 
     /// Begins to write a drive that has been preconditioned: as fast as it takes it, or so slowly
     /// that collections have time.
+    #[inline]
     pub fn begin_writing(&mut self, saturated: bool) -> Writer {
+        P::begin_writing(self, saturated)
+    }
+
+    pub(crate) fn begin_writing_here(&mut self, saturated: bool) -> Writer {
         let planes = self.shape.planes as usize;
         let paced = self.config.gc.paced && saturated;
         let free = match paced {
@@ -98,7 +104,12 @@ impl Drive {
     }
 
     /// Performs `access` soon. Reads change nothing. Returns how many units have been written.
+    #[inline]
     pub fn write_at_once(&mut self, writer: &mut Writer, access: Access) -> u64 {
+        P::write_at_once(self, writer, access)
+    }
+
+    pub(crate) fn write_at_once_here(&mut self, writer: &mut Writer, access: Access) -> u64 {
         if matches!(access.operation, Operation::Read | Operation::Flush | Operation::Other) {
             return writer.units;
         }
@@ -114,7 +125,12 @@ impl Drive {
 
     /// Ends it: what is on its way stays where it was, and what collection is in the middle of goes
     /// on in the run. Returns the write amplification since the mark, if anything was written.
-    pub fn end_writing(&mut self, mut writer: Writer) -> Option<f64> {
+    #[inline]
+    pub fn end_writing(&mut self, writer: Writer) -> Option<f64> {
+        P::end_writing(self, writer)
+    }
+
+    pub(crate) fn end_writing_here(&mut self, mut writer: Writer) -> Option<f64> {
         self.perform(&mut writer);
         let waf = writer.waf();
         for (plane, moving) in (0..).map(Plane).zip(writer.planes) {
@@ -151,7 +167,12 @@ impl Drive {
             let namespace = access.namespace.0 as usize - 1;
             let past_slc = self.ftl.parts_writes()
                 && access.operation != Operation::Trim
-                && self.ftl.goes_past_slc(namespace, access.sector, access.sectors);
+                && self.ftl.goes_past_slc(
+                    self.policies.admission(),
+                    namespace,
+                    access.sector,
+                    access.sectors,
+                );
             for lpn in self.units_of(access) {
                 if access.operation == Operation::Trim {
                     if let Some(ppn) = self.ftl.mapping.table.unmap(lpn) {
@@ -161,7 +182,9 @@ impl Drive {
                 }
                 writer.units += 1;
                 let group = match &mut self.ftl.hotness {
-                    Some(hotness) => u8::from(hotness.write(lpn)),
+                    Some(hotness) => {
+                        u8::from(self.policies.heat().written(lpn.0, hotness.write(lpn)))
+                    }
                     None => match self.ftl.handle_of(namespace, access.placement) {
                         Some(handle) => handle,
                         None => Ftl::group_beside_slc(past_slc),
@@ -276,7 +299,7 @@ impl Drive {
         if self.ftl.blocks.superblocks.is_some() {
             return self.begin_superblock_at_once(writer, plane);
         }
-        if let Some(block) = self.ftl.blocks.take_victim(plane) {
+        if let Some(block) = self.ftl.blocks.take_victim(plane, &mut self.policies) {
             writer.planes[plane.index()].victim = Some(self.victim(block));
         }
     }
@@ -361,7 +384,8 @@ impl Drive {
                     self.move_translation_page(plane, table);
                 }
                 Some(Content::Unit(lpn)) => {
-                    let group = self.ftl.group_of_moved(Content::Unit(lpn), ppn);
+                    let group =
+                        self.ftl.group_of_moved(Content::Unit(lpn), ppn, self.policies.heat());
                     let room = self.units_in_program(plane, Stream::collected(group));
                     let read = &mut writer.planes[plane.index()].read[usize::from(group)];
                     read.push((lpn, ppn));
@@ -476,7 +500,7 @@ impl Drive {
     /// Moves what is due to be moved in `plane`, if anything is; whether that has won a block.
     fn move_beside_slc(&mut self, writer: &mut Writer, plane: Plane) -> bool {
         let has_time = !writer.saturated;
-        match self.ftl.next_move_of(plane, has_time) {
+        match self.ftl.next_move_of(plane, has_time, &mut self.policies) {
             None => false,
             Some(Move::Fold(block)) => {
                 let slc = self.ftl.slc.as_mut().expect("a cache");

@@ -9,6 +9,7 @@ use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::collection::MOVE;
 use crate::number::{Block, Plane};
 use crate::observe::blame::{FOLDING, GARBAGE_COLLECTION, HolderIndex};
+use crate::policy::PolicySet;
 use mynah_stamp::{Span, Time};
 
 impl Ftl {
@@ -213,23 +214,32 @@ pub(in crate::ftl) enum Move {
 
 impl Ftl {
     /// What is due to be moved in `plane`, where nothing is, if anything.
-    pub(in crate::ftl) fn next_move(&mut self, plane: Plane) -> Option<Move> {
-        self.next_move_of(plane, true)
+    pub(in crate::ftl) fn next_move(
+        &mut self,
+        plane: Plane,
+        policies: &mut impl PolicySet,
+    ) -> Option<Move> {
+        self.next_move_of(plane, true, policies)
     }
 
     /// The same of dies that have time beside what hosts write, or not.
-    pub(in crate::ftl) fn next_move_of(&mut self, plane: Plane, has_time: bool) -> Option<Move> {
+    pub(in crate::ftl) fn next_move_of(
+        &mut self,
+        plane: Plane,
+        has_time: bool,
+        policies: &mut impl PolicySet,
+    ) -> Option<Move> {
         let slc = self.slc.as_ref()?;
         let free = self.blocks.free_blocks(plane);
         let nothing_folds = slc.is_empty_of_closed(plane);
         let least = self.least_free(slc, plane);
         let lacks_free = slc.lacks_free_blocks(plane, free);
         if free < least
-            && let Some(won) = self.win_native_block(plane)
+            && let Some(won) = self.win_native_block(plane, policies)
         {
             return Some(won);
         }
-        if lacks_free && let Some(native) = self.cheaper_than_folding(plane) {
+        if lacks_free && let Some(native) = self.cheaper_than_folding(plane, policies) {
             return Some(Move::Native(native));
         }
         if !self.wants_fold(plane, has_time) {
@@ -238,13 +248,17 @@ impl Ftl {
         match self.block_to_fold(plane, false) {
             Some(block) => Some(Move::Fold(block)),
             None if nothing_folds || free < least => None,
-            None => self.win_native_block(plane),
+            None => self.win_native_block(plane, policies),
         }
     }
 
     /// The cache lacks free blocks: a native one that costs less to win than a block of the cache. So it
     /// gets back what it lost to native data that are void now. What is void as a whole costs an erase.
-    fn cheaper_than_folding(&mut self, plane: Plane) -> Option<Block> {
+    fn cheaper_than_folding(
+        &mut self,
+        plane: Plane,
+        policies: &mut impl PolicySet,
+    ) -> Option<Block> {
         let fewest = self.blocks.fewest_valid(plane);
         if fewest == 0 {
             return self.blocks.take_void(plane);
@@ -255,12 +269,12 @@ impl Ftl {
             None => slc.pages * self.shape.units_per_page,
         };
         let is_cheaper = fewest < folded && self.blocks.can_program(plane, Stream::COLLECTED);
-        is_cheaper.then(|| self.blocks.take_victim(plane)).flatten()
+        is_cheaper.then(|| self.blocks.take_victim(plane, policies)).flatten()
     }
 
     /// Native blocks of `plane` are short: what wins one with the least to be moved, of the cache or of
     /// native blocks.
-    fn win_native_block(&mut self, plane: Plane) -> Option<Move> {
+    fn win_native_block(&mut self, plane: Plane, policies: &mut impl PolicySet) -> Option<Move> {
         let fold = self.block_to_fold(plane, true);
         if let Some(block) = fold
             && self.blocks.valid(block) <= self.blocks.fewest_valid(plane)
@@ -269,7 +283,7 @@ impl Ftl {
         }
         if self.blocks.free_blocks(plane) >= self.blocks.start {
             // They are short of what folding needs alone.
-            let native = self.blocks.take_victim(plane).map(Move::Native);
+            let native = self.blocks.take_victim(plane, policies).map(Move::Native);
             return native.or(fold.map(Move::Fold));
         }
         if self.blocks.is_anything_worth_collecting(plane) {

@@ -13,6 +13,7 @@ use crate::config::{Config, Evict, SlcCache, WhenFull};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Frontier, Stream};
 use crate::number::{Block, Plane, Ppn};
+use crate::policy::{CacheAdmission, CacheWrite};
 use crate::space::Shape;
 pub(crate) use admission::Admission;
 use mynah_stamp::Time;
@@ -358,9 +359,18 @@ impl Ftl {
     /// Whether a write to a namespace, counted from 0, goes past the cache.
     #[cold]
     #[inline(never)]
-    pub(crate) fn goes_past_slc(&mut self, namespace: usize, sector: u64, sectors: u32) -> bool {
+    pub(crate) fn goes_past_slc(
+        &mut self,
+        policy: &mut impl CacheAdmission,
+        namespace: usize,
+        sector: u64,
+        sectors: u32,
+    ) -> bool {
         let admission = self.slc.as_mut().and_then(|slc| slc.admission.as_mut());
-        admission.is_some_and(|admission| admission.write(namespace, sector, sectors))
+        admission.is_some_and(|admission| {
+            let configured = admission.write(namespace, sector, sectors);
+            policy.goes_past(CacheWrite { namespace, sector, sectors, configured })
+        })
     }
 
     /// The group that a write belongs to, where that is told apart.

@@ -4,7 +4,7 @@
 
 use super::line::OnWire;
 use super::{DOWN, Ethernet, Hop, UP};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::host::command::Command;
 use crate::io::{Direction, QueueId, Request, Status};
 use crate::number::CommandIndex;
@@ -74,7 +74,7 @@ impl Packet {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// Keeps the packets of an Ethernet link, or stops to; without such a link it does nothing.
     /// What is kept must be taken with [`Drive::take_packets`], or memory runs out.
     pub fn keep_packets(&mut self, keep: bool) {

@@ -4,7 +4,7 @@ use super::frames::{Message, Shape};
 use super::line::{Sent, Transfer};
 use super::packets::Leg;
 use super::{Counted, DOWN, End, Ethernet, Hop, Load, Passage, UP};
-use crate::drive::{Drive, InputError};
+use crate::drive::{Drive, InputError, Policies};
 use crate::host::command::Command;
 use crate::io::{Operation, QueueKind, Request, Status};
 use crate::kernel::event::Event;
@@ -129,10 +129,20 @@ fn sectors(c: &Command) -> u32 {
     if moves_data(c.request.operation) { c.request.sectors } else { 0 }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     /// The host sends a command over the network.
-    #[inline(never)]
+    #[inline]
     pub(in crate::host) fn send_over_network(
+        &mut self,
+        at: Time,
+        queue: u16,
+        request: Request,
+    ) -> Result<(), InputError> {
+        P::send_over_network(self, at, queue, request)
+    }
+
+    #[inline(never)]
+    pub(crate) fn send_over_network_here(
         &mut self,
         at: Time,
         queue: u16,

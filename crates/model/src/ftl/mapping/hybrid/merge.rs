@@ -13,7 +13,7 @@
 //! copyback can make all of them.
 
 use super::{Copy, Hybrid, Merge, Place, Pool, Read};
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
 use crate::flash::timing::NO_DATA;
 use crate::flash::work::{Extent, WorkKind};
@@ -104,7 +104,7 @@ impl Ftl {
     }
 }
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     fn pool(&mut self, plane: Plane) -> Option<&mut Pool> {
         self.ftl.scheme.hybrid_mut().and_then(|hybrid| hybrid.pools.get_mut(plane.index()))
     }

@@ -3,7 +3,7 @@
 //! several times ([`crate::steady::log`]).
 
 use super::Sequential;
-use crate::drive::Drive;
+use crate::drive::{Drive, Policies};
 use crate::ftl::mapping::table::Content;
 use crate::ftl::precondition::{
     DriveClass, Heat, Occupancy, Order, PreconditionError, Preconditioned, below, random_share,
@@ -19,7 +19,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 const SETTLING: u64 = 4;
 const COUNTING: u64 = 6;
 
-impl Drive {
+impl<P: Policies> Drive<P> {
     pub(in crate::ftl) fn precondition_logs(
         &mut self,
         occupancy: &[Occupancy],
