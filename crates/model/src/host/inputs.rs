@@ -58,7 +58,7 @@ impl<P: Policies> Drive<P> {
     ///
     /// # Errors
     /// See [`InputError`].
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, at: Time, queue: QueueId, request: Request) -> Result<(), InputError> {
         self.reach(at)?;
         let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
@@ -149,7 +149,7 @@ impl<P: Policies> Drive<P> {
     ///
     /// # Errors
     /// See [`InputError`].
-    #[inline]
+    #[inline(always)]
     pub fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
         self.reach(at)?;
         let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
