@@ -16,6 +16,8 @@ use std::process::ExitCode;
 
 /// Longest time on the drive's clock.
 const TIME: Span = Span::from_secs(3600);
+/// A drive that is smaller has too few pages.
+const BYTES_LEAST: u64 = 16 << 20;
 /// How often the whole drive may be written.
 const TIMES: u64 = 4;
 
@@ -28,6 +30,11 @@ pub(crate) fn run(args: &Identify) -> Result<ExitCode, Failure> {
         let help = "with --destroy everything on the drive is lost, so it is named again as it is";
         return Err(Failure::usage(message, Some(help)));
     }
+    if args.written.as_ref().is_some_and(|limit| limit.0 == 0) {
+        let message = "--written 0: with --destroy something is written";
+        return Err(Failure::usage(message, Some("to read only, leave out --destroy")));
+    }
+    distinct(args)?;
     match args.target.strip_prefix("sim:") {
         Some(drive) => {
             local::refuse_connection(&args.connect, "a drive in virtual time", &[])?;
@@ -46,6 +53,21 @@ pub(crate) fn run(args: &Identify) -> Result<ExitCode, Failure> {
             code
         }
     }
+}
+
+/// Refuses outputs that would replace one another, or the drive file that is asked.
+fn distinct(args: &Identify) -> Result<(), Failure> {
+    let asked = args.target.strip_prefix("sim:").map(Path::new);
+    let outputs = [&args.into, &args.report, &args.json].into_iter().flatten();
+    let mut all: Vec<&Path> = asked.into_iter().collect();
+    for path in outputs {
+        if all.contains(&path.as_path()) {
+            let message = format!("{} would be written over", path.display());
+            return Err(Failure::usage(message, Some("give each output a file of its own")));
+        }
+        all.push(path);
+    }
+    Ok(())
 }
 
 /// Refuses what is meant to be asked in virtual time.
@@ -80,19 +102,24 @@ fn name(model: &str) -> String {
 /// Asks a drive, and says what was found.
 fn ask(args: &Identify, subject: &mut dyn Subject, name: &str) -> Result<ExitCode, Failure> {
     let bytes = subject.bytes();
+    if bytes < BYTES_LEAST {
+        let message = format!("{}: it has {bytes} B, too few to be asked", args.target);
+        return Err(Failure::usage(message, Some("a drive of 16 MiB or more can be")));
+    }
     let plan = Plan { limits: limits(args, bytes), seed: args.seed.unwrap_or(1) };
     let outputs = Outputs::create(args)?;
     let mut bar = Progress(ShareBar::new(args.quiet));
     let findings = identify(subject, &mut bar, &plan);
     drop(bar);
-    outputs.finish(args, &findings, name, bytes)?;
+    let is_whole = outputs.finish(args, &findings, name, bytes)?;
     match &findings.ended {
         Some(_) if progress::is_interrupted() => Ok(ExitCode::from(crate::INTERRUPTED)),
         Some(ended) => {
             failure::say(format_args!("{}: {ended}", args.target));
             Ok(ExitCode::FAILURE)
         }
-        None => Ok(ExitCode::SUCCESS),
+        None if is_whole => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::FAILURE),
     }
 }
 
@@ -137,40 +164,57 @@ impl Outputs {
         })
     }
 
+    /// Prints and writes what was found; what cannot be written takes nothing else with it. Whether all was
+    /// written that was asked for.
     fn finish(
         self,
         args: &Identify,
         findings: &Findings,
         name: &str,
         bytes: u64,
-    ) -> Result<(), Failure> {
-        let has_file = findings.get("dies").is_some_and(|it| it.value().is_some());
-        if self.into.is_some() && !has_file {
-            failure::say("warning: no drive file is written: there is nothing to write into it");
-        } else if let Some(file) = self.into {
-            let text = mynah_identify::drive_file(findings, &format!("{name}-found"), bytes);
-            mynah_drive_file::parse("the drive that was found", &text, &[])
-                .map_err(|error| Failure::Run(error.into()))?;
-            file.finish(&text)?;
-        }
-        if let Some(file) = self.report {
-            file.finish(&mynah_identify::html(findings, &args.target))?;
-        }
+    ) -> Result<bool, Failure> {
         let json = mynah_identify::json(findings, &args.target);
-        if let Some(file) = self.json {
-            file.finish(&json)?;
-        }
         if args.json.as_deref() == Some(Path::new("-")) {
-            return print::out(&json);
+            print::out(&json)?;
+        } else if !args.quiet {
+            print::out(&mynah_identify::text(findings))?;
         }
-        if args.quiet {
-            return Ok(());
+        let report =
+            self.report.map(|file| file.finish(&mynah_identify::html(findings, &args.target)));
+        let json = self.json.map(|file| file.finish(&json));
+        let into = match self.into {
+            Some(file) => match file_of(findings, name, bytes) {
+                Ok(text) => Some(file.finish(&text)),
+                Err(because) => {
+                    failure::say(format_args!("no drive file is written: {because}"));
+                    None
+                }
+            },
+            None => None,
+        };
+        let is_whole = args.into.is_none() || into.is_some();
+        for written in [report, json, into].into_iter().flatten() {
+            written?;
         }
-        let mut told = mynah_identify::text(findings);
-        let into = args.into.as_ref().filter(|_| has_file);
-        for path in [into, args.report.as_ref()].into_iter().flatten() {
-            told += &format!("written: {}\n", path.display());
+        if let Some(path) = args.into.as_ref().filter(|_| is_whole && !args.quiet) {
+            failure::say(format_args!(
+                "written: {}, of which [sources] says what was found and what is an estimate; to run \
+                 it: mynah sim --drive {0} --rw randread",
+                path.display()
+            ));
         }
-        print::out(&told)
+        Ok(is_whole)
+    }
+}
+
+/// The drive file of what was found, which can be simulated; or why there is none.
+fn file_of(findings: &Findings, name: &str, bytes: u64) -> Result<String, String> {
+    if findings.get("dies").is_none_or(|it| it.value().is_none()) {
+        return Err("no dies were found, without which it would be guesswork".to_owned());
+    }
+    let text = mynah_identify::drive_file(findings, &format!("{name}-found"), bytes);
+    match mynah_drive_file::parse("the drive that was found", &text, &[]) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(error.to_string()),
     }
 }

@@ -72,10 +72,17 @@ fn bytes(value: &Value) -> String {
     }
 }
 
+/// Programs take longer than this, us, but of memories that are no flash.
+const PROGRAM_LEAST: f64 = 50.0;
 /// What drives usually keep to themselves, as a share.
 const SPARE: f64 = 0.07;
-/// Pages of a block, for want of better.
+/// Pages of a block, for want of better; fewer where a plane had fewer blocks than so many, of which collection
+/// keeps some free.
 const PAGES: u64 = 256;
+const PAGES_LEAST: u64 = 8;
+const BLOCKS_LEAST: u64 = 512;
+/// A write cache whose size is not known.
+const CACHE: &str = "\"64MiB\"";
 
 /// A drive file called `name`, of a drive with so many bytes. It can be simulated as it is; what was
 /// not determined in it is an estimate, which its source says.
@@ -132,12 +139,18 @@ fn geometry(lines: &mut Lines<'_>, (capacity, spare): (u64, f64)) {
     let dies = "estimate: whether dies share a chip cannot be seen from outside";
     lines.put("geometry.dies_per_chip", "1", dies);
     lines.key("geometry.planes_per_die", ToString::to_string, "1");
-    let row = channels * ways * planes * page * PAGES;
-    let blocks = ((capacity as f64 / (1.0 - spare) / row as f64).ceil() as u64).max(8);
+    let row = channels * ways * planes * page;
+    let blocks_of =
+        |pages: u64| (capacity as f64 / (1.0 - spare) / (row * pages) as f64).ceil() as u64;
+    let mut pages = PAGES;
+    while pages > PAGES_LEAST && blocks_of(pages) < BLOCKS_LEAST {
+        pages /= 2;
+    }
+    let blocks = blocks_of(pages).max(8);
     let source = "estimate: so many as give the capacity with the over-provisioning";
     lines.put("geometry.blocks_per_plane", &blocks.to_string(), source);
     let source = "estimate: the size of a block was not asked for";
-    lines.put("geometry.pages_per_block", &PAGES.to_string(), source);
+    lines.put("geometry.pages_per_block", &pages.to_string(), source);
     lines.key("geometry.page_size", bytes, "\"16KiB\"");
 }
 
@@ -155,7 +168,10 @@ fn flash(lines: &mut Lines<'_>) {
     };
     lines.section("flash");
     let source = match reads.len() {
-        2..=5 => format!("mynah identify: reads come in {} levels", reads.len()),
+        2..=5 => format!(
+            "estimate: reads come in {} levels, of which one may be of several types of pages",
+            reads.len()
+        ),
         _ => "estimate: reads do not tell types of pages apart".to_owned(),
     };
     lines.put("flash.cell", &format!("\"{cell}\""), &source);
@@ -214,14 +230,38 @@ fn around(lines: &mut Lines<'_>) {
             lines.key("firmware.read", time, "\"8us\"");
         }
     }
-    if let Some(Value::Bytes(_)) = lines.findings.get("cache.size").and_then(|it| it.value()) {
+    let cached = cached_write(lines.findings);
+    if let Some(write) = cached {
+        let source =
+            "mynah identify: what a cached write takes, less what reads take beside the front end";
+        lines.put("firmware.write", &us(write), source);
+    }
+    if lines.findings.count("cache.size").is_some() || cached.is_some() {
         lines.section("cache");
-        lines.key("cache.size", bytes, "\"0B\"");
+        lines.key("cache.size", bytes, CACHE);
     }
     if let Some(Value::Bytes(_)) = lines.findings.get("mapping.unit").and_then(|it| it.value()) {
         lines.section("mapping");
         lines.key("mapping.unit", bytes, "\"4KiB\"");
     }
+}
+
+/// What the front end takes for a write, us, if writes are answered before they can be on the flash.
+fn cached_write(findings: &Findings) -> Option<f64> {
+    let time = |key: &str| match findings.get(key)?.value()? {
+        Value::Time(time) => Some(*time),
+        Value::Times(all) => all.iter().copied().reduce(f64::min),
+        _ => None,
+    };
+    let write = time("write_latency")?;
+    // No program of several bits takes so little; an SLC cache's may.
+    let program = time("slc.program").or(time("flash.program")).unwrap_or(PROGRAM_LEAST);
+    let fixed = time("fixed_latency")?;
+    let read = match findings.count("firmware.cores") {
+        Some(_) => time("firmware.read").unwrap_or(fixed),
+        None => fixed,
+    };
+    (write < program).then_some((write - (fixed - read)).max(0.1))
 }
 
 /// The SLC cache, if there is one and cells have several bits.

@@ -4,7 +4,7 @@
 //! other is (as SSDcheck's diagnosis of volumes, Kim et al., MICRO 2018, with dies in their place).
 
 use super::Known;
-use super::meeting::{Meeting, Spot};
+use super::meeting::{self, Meeting, Spot};
 use super::reads::SMALL;
 use crate::finding::{Findings, Value};
 use crate::probe::{Ended, Probe};
@@ -174,6 +174,14 @@ fn parts(probe: &mut Probe<'_>, meeting: &Meeting, die: &Die) -> Result<Vec<Vec<
     Ok(parts)
 }
 
+/// There are no dies that can be told; then what seemed to be a meeting of two reads was none.
+fn cannot(known: &mut Known, findings: &mut Findings, because: String) {
+    known.meeting = None;
+    findings.findings.retain(|finding| finding.key != meeting::WHAT.0);
+    findings.cannot(meeting::WHAT, because.clone());
+    findings.cannot(DIES, because);
+}
+
 pub(super) fn find(
     probe: &mut Probe<'_>,
     known: &mut Known,
@@ -192,7 +200,7 @@ pub(super) fn find(
                  reads wait for one another is chance here",
                 search.asked
             );
-            findings.cannot(DIES, because);
+            cannot(known, findings, because);
             return Ok(());
         }
         if probe.repeats() == 1 || !search.check(probe, &meeting)? {
@@ -207,7 +215,7 @@ pub(super) fn find(
              something answers some of them in place of the flash",
             dies.len() - lonely
         );
-        findings.cannot(DIES, because);
+        cannot(known, findings, because);
         return Ok(());
     }
     let (met, pairs) = meeting.met;
@@ -220,7 +228,7 @@ pub(super) fn find(
              random pairs would meet, and {met} did",
             dies.len()
         );
-        findings.cannot(DIES, because);
+        cannot(known, findings, because);
         return Ok(());
     }
     let evidence = format!(

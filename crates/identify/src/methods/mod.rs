@@ -130,6 +130,13 @@ fn ask_all(probe: &mut Probe<'_>, findings: &mut Findings) -> Result<(), String>
         // Trims ask for what was written; what comes after them writes itself.
         probe.stay_within(0, probe.bytes());
     }
+    // The burst that fills the cache then goes to cells that are programmed much faster than later ones.
+    let is_slc = findings.get("slc").and_then(|it| it.value()) == Some(&Value::Yes(true));
+    if is_slc && findings.get(write_cache::SIZE.0).is_some_and(|it| it.value().is_some()) {
+        findings.findings.retain(|finding| finding.key != write_cache::SIZE.0);
+        let because = "an SLC cache behind it takes much of a burst meanwhile";
+        findings.cannot(write_cache::SIZE, because.to_owned());
+    }
     Ok(())
 }
 

@@ -37,7 +37,7 @@ const WAITS: f64 = 30.0;
 /// A read of the cache takes no longer than one of nothing, but for this, us.
 const QUICK: f64 = 2.0;
 
-const SIZE: (&str, &str) = ("cache.size", "what the write cache holds");
+pub(super) const SIZE: (&str, &str) = ("cache.size", "what the write cache holds");
 const SEEN: (&str, &str) =
     ("cache.reads_hit", "whether reads see what was just written in the cache");
 const LATENCY: (&str, &str) = ("write_latency", "latency of a 4 KiB write at queue depth 1");
@@ -210,9 +210,10 @@ fn single(probe: &mut Probe<'_>, known: &mut Known, findings: &mut Findings) -> 
         Value::Time(flash)
     );
     // Halfway from the way there and back to a read of the flash.
-    let fixed = match findings.get("fixed_latency").and_then(|it| it.value()) {
-        Some(Value::Time(fixed)) => *fixed,
-        _ => 0.0,
+    let Some(&Value::Time(fixed)) = findings.get("fixed_latency").and_then(|it| it.value()) else {
+        let because = "it is not known what a read takes beside the flash";
+        findings.cannot(SEEN, because.to_owned());
+        return Ok(());
     };
     let is_seen = seen < (fixed + flash) / 2.0;
     findings.found(SEEN, Value::Yes(is_seen), None, evidence, (method, None));
