@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Words of README.md, ARCHITECTURE.md and `docs`.
-const WORDS_MAX: usize = 51_900;
+const WORDS_MAX: usize = 52_100;
 const OF_ARCHITECTURE: usize = 2_615;
 /// Words of a paragraph.
 const OF_PARAGRAPH: usize = 100;
