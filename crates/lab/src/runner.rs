@@ -1370,7 +1370,7 @@ impl<P: Policies> Runner<P> {
     }
 
     /// Counts a request that a job issues now, and returns the time.
-    #[inline]
+    #[inline(always)]
     fn issued(&mut self, at: u32) -> Time {
         let now = self.drive.now();
         self.recorder.issued(now);

@@ -316,7 +316,7 @@ impl<P: Policies> Drive<P> {
     }
 
     /// Runs everything that happens inside up to and including `at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reach(&mut self, at: Time) -> Result<(), InputError> {
         if at == self.kernel.now && !self.kernel.events.is_due(at) {
             return Ok(());

@@ -236,7 +236,7 @@ impl HostInterface {
     }
 
     /// The host has rung for one command that the drive reads by itself.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn submit(
         &mut self,
         queue: u16,
