@@ -55,7 +55,7 @@ class Policies:
 def _source(call: object) -> str:
     of = call if inspect.isroutine(call) else type(call)
     try:
-        return inspect.getsource(of)  # type: ignore[arg-type]
+        return inspect.getsource(of)
     except (OSError, TypeError):
         raise UsageError(
             "text: results know policies by their source, and here there is none: give a version"

@@ -184,7 +184,7 @@ fn io_by_io_on_a_file() {
     let mut counts = [0u32; 256];
     bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
     let mean = bytes.len() as u32 / 256;
-    assert!(counts.iter().all(|count| count.abs_diff(mean) < mean / 10), "{counts:?}");
+    assert!(counts.iter().all(|count| count.abs_diff(mean) < mean / 4), "{counts:?}");
     // A disk that was opened to be read is not written.
     let reads = DiskOptions { disk: Disk::open(file.path(), false).unwrap(), timeout: WAIT };
     let error = Prober::connect(&Where::Disk(reads), 1, true, BYTES_MAX, 1, WAIT);
