@@ -43,14 +43,6 @@ impl Findings {
             None => (usual.to_owned(), "estimate: usual; it was not asked".to_owned()),
         }
     }
-
-    /// A whole number that was found.
-    pub(crate) fn count(&self, key: &str) -> Option<u64> {
-        match self.get(key)?.value()? {
-            Value::Count(count) | Value::Bytes(count) => Some(*count),
-            _ => None,
-        }
-    }
 }
 
 /// Time in us as drive files write it.
@@ -156,7 +148,7 @@ fn geometry(lines: &mut Lines<'_>, (capacity, spare): (u64, f64)) {
 
 fn flash(lines: &mut Lines<'_>) {
     const TYPES: [&str; 5] = ["lsb", "csb", "msb", "fourth", "fifth"];
-    let reads = match lines.findings.get("flash.read").and_then(|it| it.value()) {
+    let reads = match lines.findings.value("flash.read") {
         Some(Value::Times(times)) => times.clone(),
         _ => vec![],
     };
@@ -218,7 +210,7 @@ fn around(lines: &mut Lines<'_>) {
         "estimate: the rate of the link is that of user data",
     );
     lines.section("firmware");
-    match lines.findings.get("fixed_latency").and_then(|it| it.value()) {
+    match lines.findings.value("fixed_latency") {
         Some(Value::Time(fixed)) if lines.findings.count("firmware.cores").is_none() => {
             let source = "mynah identify: what a read takes beside the flash; estimate: all of it is \
                           the front end's, where commands do not wait for one another";
@@ -240,7 +232,7 @@ fn around(lines: &mut Lines<'_>) {
         lines.section("cache");
         lines.key("cache.size", bytes, CACHE);
     }
-    if let Some(Value::Bytes(_)) = lines.findings.get("mapping.unit").and_then(|it| it.value()) {
+    if let Some(Value::Bytes(_)) = lines.findings.value("mapping.unit") {
         lines.section("mapping");
         lines.key("mapping.unit", bytes, "\"4KiB\"");
     }
@@ -266,7 +258,7 @@ fn cached_write(findings: &Findings) -> Option<f64> {
 
 /// The SLC cache, if there is one and cells have several bits.
 fn slc(lines: &mut Lines<'_>) {
-    let is_slc = lines.findings.get("slc").and_then(|it| it.value()) == Some(&Value::Yes(true));
+    let is_slc = lines.findings.value("slc") == Some(&Value::Yes(true));
     if !is_slc {
         return;
     }

@@ -148,6 +148,19 @@ impl Findings {
     pub fn get(&self, key: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.key == key)
     }
+
+    /// A parameter's value, if it was found.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.get(key)?.value()
+    }
+
+    /// A whole number that was found.
+    pub(crate) fn count(&self, key: &str) -> Option<u64> {
+        match self.value(key)? {
+            Value::Count(count) | Value::Bytes(count) => Some(*count),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

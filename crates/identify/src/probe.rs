@@ -315,6 +315,24 @@ impl<'a> Probe<'a> {
         }
     }
 
+    /// Writes so many bytes from an offset in order, `write` at a time and `depth` of them outstanding, and
+    /// shows each answer; until `see` wants no more.
+    pub(crate) fn write_in_order(
+        &mut self,
+        (start, bytes): (u64, u64),
+        (write, depth): (u64, usize),
+        mut see: impl FnMut(Taken) -> bool,
+    ) -> Result<(), Ended> {
+        let mut at = start;
+        let next = |_: &mut Xoshiro256PlusPlus| {
+            let length = write.min(start + bytes - at);
+            let ask = Ask::write(at, length);
+            at += length;
+            (length > 0).then_some(ask)
+        };
+        self.stream(depth, next, |_, taken| see(taken))
+    }
+
     /// Waits for answers that nobody wants.
     fn drain(&mut self, outstanding: usize) -> Result<(), Ended> {
         for _ in 0..outstanding {

@@ -78,7 +78,7 @@ fn an_empty_drive_is_known_by_writing() {
         let good = matches!(verdict, Verdict::Right | Verdict::Near | Verdict::Hidden);
         assert!(good, "{}: {verdict:?}: {:?}", truth.key, written.get(truth.key));
     }
-    assert_eq!(written.get("trims").and_then(|it| it.value()), Some(&Value::Yes(true)));
+    assert_eq!(written.value("trims"), Some(&Value::Yes(true)));
 }
 
 /// What is found makes a drive file that reads like the drive it was found of, in what a host sees.
@@ -92,7 +92,7 @@ fn what_is_found_is_a_drive_that_is_found_again() {
         let value = |of: &Findings| of.get(key).and_then(|it| it.value().cloned());
         assert_eq!(value(&again), value(&findings), "{key}");
     }
-    let latency = |of: &Findings| match of.get("read_latency").and_then(|it| it.value()) {
+    let latency = |of: &Findings| match of.value("read_latency") {
         Some(Value::Time(time)) => *time,
         other => panic!("{other:?}"),
     };

@@ -49,7 +49,7 @@ fn is_right(paper: Paper) -> Findings {
 fn a_quiet_drive_on_paper_is_known() {
     let findings = is_right(Paper::quiet());
     for key in ["geometry.channels", "flash.read", "bus.rate"] {
-        assert!(findings.get(key).is_some_and(|it| it.value().is_some()), "{key}");
+        assert!(findings.value(key).is_some(), "{key}");
     }
 }
 

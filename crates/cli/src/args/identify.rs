@@ -26,8 +26,8 @@ measurements are repeated; what it drowns is not determined.
 could not be determined is an estimate, and says why. What can be known from outside, and what cannot:
 docs/identify.md.
 
-Exit codes: 0 done; 1 it ended early, at a limit or because the drive has failed; 2 bad usage or input; 130
-interrupted. What was found until then is printed.";
+Exit codes: 0 done; 1 it ended early, at a limit or because the drive has failed, or what --into asks for
+cannot be written; 2 bad usage or input; 130 interrupted. What was found until then is printed.";
 
 /// `mynah identify`.
 #[derive(Args)]

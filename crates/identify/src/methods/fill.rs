@@ -9,7 +9,7 @@ use super::Known;
 use super::reads::settled;
 use super::stored::{self, FLUSH};
 use crate::finding::{Findings, Picture, Value};
-use crate::probe::{Ask, Ended, Probe, Taken};
+use crate::probe::{Ended, Probe, Taken};
 use crate::stats;
 
 /// The piece that is written and read: so little that it fits the smallest cache.
@@ -24,6 +24,8 @@ const CACHED: f64 = 0.1;
 const ANSWERED: f64 = 0.3;
 /// A write of the fill.
 const WRITE: u64 = 128 << 10;
+/// Writes outstanding.
+const DEPTH: usize = 16;
 /// Writes whose pace is looked at together, as a share of the drive, and at least.
 const STEP: (u64, u64) = (2000, 1 << 20);
 /// How much slower the pace is behind the cache, at least.
@@ -72,9 +74,9 @@ pub(super) fn find(
     known: &mut Known,
     findings: &mut Findings,
 ) -> Result<(), Ended> {
-    let (fixed, times) = match (value(findings, "fixed_latency"), value(findings, "flash.read")) {
+    let (fixed, times) = match (findings.value("fixed_latency"), findings.value("flash.read")) {
         (Some(Value::Time(fixed)), Some(Value::Times(times))) if !times.is_empty() => {
-            (fixed, times)
+            (*fixed, times.clone())
         }
         _ => {
             let because = "it is not known how fast the flash is read";
@@ -121,10 +123,6 @@ pub(super) fn find(
     let between = Some((Value::Time(low + shift), Value::Time(high + shift)));
     findings.found(READ, Value::Time(middle + shift), between, evidence, (METHOD, None));
     size(probe, known, findings)
-}
-
-fn value(findings: &Findings, key: &str) -> Option<Value> {
-    findings.get(key)?.value().cloned()
 }
 
 /// Latencies of blocks that were just written, in us.
@@ -188,13 +186,8 @@ fn written(
     stored::empty_all(probe, known)?;
     probe.rest(stored::IDLE)?;
     let mut fill = Fill { step, skip: skip.div_ceil(step) as usize, paces: Vec::new() };
-    let (mut at, mut taken, mut last) = (0, 0, 0.0);
-    let next = |_: &mut _| {
-        let ask = Ask::write(at, WRITE);
-        at += WRITE;
-        (at <= most).then_some(ask)
-    };
-    let see = |_: &Ask, answer: Taken| {
+    let (mut taken, mut last) = (0, 0.0);
+    probe.write_in_order((0, most), (WRITE, DEPTH), |answer: Taken| {
         taken += WRITE;
         if taken % step == 0 {
             fill.paces.push(step as f64 / (answer.until - last));
@@ -202,8 +195,7 @@ fn written(
             return !fill.is_over();
         }
         true
-    };
-    probe.stream(16, next, see)?;
+    })?;
     probe.alone(FLUSH)?;
     Ok(fill)
 }
@@ -215,10 +207,7 @@ fn size(probe: &mut Probe<'_>, known: &mut Known, findings: &mut Findings) -> Re
     }
     let most = MOST.min(probe.bytes()).min(probe.room() / 3) / WRITE * WRITE;
     let step = (probe.bytes() / STEP.0).max(STEP.1) / WRITE * WRITE;
-    let cache = match value(findings, "cache.size") {
-        Some(Value::Bytes(cache)) => cache,
-        _ => 0,
-    };
+    let cache = findings.count("cache.size").unwrap_or(0);
     let skip = if probe.bytes() > LARGE { CACHE } else { cache * 5 / 4 };
     let mut fill = written(probe, known, (skip, step, most))?;
     let Some(mut fall) = fill.fall() else {
@@ -302,21 +291,14 @@ fn pace(probe: &mut Probe<'_>, bytes: u64, first: u64) -> Result<f64, Ended> {
     const MOST: u64 = 1 << 30;
     let bytes = bytes.min(first + MOST) / WRITE * WRITE;
     let start = probe.anywhere(WRITE, bytes);
-    let (mut at, mut taken) = (start, 0);
-    let next = |_: &mut _| {
-        let ask = Ask::write(at, WRITE);
-        at += WRITE;
-        (at <= start + bytes).then_some(ask)
-    };
-    let (mut begin, mut end) = (0.0, 0.0);
-    let see = |_: &Ask, answer: Taken| {
+    let (mut taken, mut begin, mut end) = (0, 0.0, 0.0);
+    probe.write_in_order((start, bytes), (WRITE, DEPTH), |answer: Taken| {
         taken += WRITE;
         if taken <= first {
             begin = answer.until;
         }
         end = answer.until;
         true
-    };
-    probe.stream(16, next, see)?;
+    })?;
     Ok((bytes - first) as f64 / (end - begin))
 }

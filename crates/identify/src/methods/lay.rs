@@ -1,12 +1,8 @@
 //! Data laid down in order, where reads of what is there tell nothing: it was never written, or in no order.
 
-use crate::probe::{Ask, Ended, Probe};
-use crate::subject::Op;
+use super::stored;
+use crate::probe::{Ended, Probe};
 
-/// A write.
-const WRITE: u64 = 64 << 10;
-/// Writes outstanding.
-const DEPTH: usize = 8;
 /// What is written at most: so much that random addresses find all dies of the largest drives.
 const MOST: u64 = 4 << 30;
 /// The share of the drive, and of what may be written.
@@ -24,17 +20,7 @@ pub(super) fn down(probe: &mut Probe<'_>) -> Result<bool, Ended> {
         return Ok(false);
     }
     let start = probe.anywhere(ALIGN, bytes);
-    let mut at = start;
-    probe.stream(
-        DEPTH,
-        |_| {
-            let ask = Ask::write(at, WRITE);
-            at += WRITE;
-            (at <= start + bytes).then_some(ask)
-        },
-        |_, _| true,
-    )?;
-    probe.alone(Ask { op: Op::Flush, offset: 0, bytes: 0 })?;
+    stored::lay_down(probe, start, bytes)?;
     probe.rest(REST)?;
     probe.stay_within(start, bytes / 2);
     Ok(true)

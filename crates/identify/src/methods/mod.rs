@@ -131,8 +131,8 @@ fn ask_all(probe: &mut Probe<'_>, findings: &mut Findings) -> Result<(), String>
         probe.stay_within(0, probe.bytes());
     }
     // The burst that fills the cache then goes to cells that are programmed much faster than later ones.
-    let is_slc = findings.get("slc").and_then(|it| it.value()) == Some(&Value::Yes(true));
-    if is_slc && findings.get(write_cache::SIZE.0).is_some_and(|it| it.value().is_some()) {
+    let is_slc = findings.value("slc") == Some(&Value::Yes(true));
+    if is_slc && findings.value(write_cache::SIZE.0).is_some() {
         findings.findings.retain(|finding| finding.key != write_cache::SIZE.0);
         let because = "an SLC cache behind it takes much of a burst meanwhile";
         findings.cannot(write_cache::SIZE, because.to_owned());
@@ -141,14 +141,6 @@ fn ask_all(probe: &mut Probe<'_>, findings: &mut Findings) -> Result<(), String>
 }
 
 impl Findings {
-    /// A number of things that was found.
-    fn count_of(&self, key: &str) -> Option<u64> {
-        match self.get(key)?.value()? {
-            Value::Count(count) => Some(*count),
-            _ => None,
-        }
-    }
-
     /// Adds a parameter that was found.
     fn found(
         &mut self,

@@ -209,7 +209,7 @@ fn waits(
     (start, room): (u64, u64),
     findings: &Findings,
 ) -> Result<(), Ended> {
-    let Some(&Value::Time(fixed)) = findings.get("fixed_latency").and_then(|it| it.value()) else {
+    let Some(&Value::Time(fixed)) = findings.value("fixed_latency") else {
         return Ok(());
     };
     let block = probe.block_bytes();
@@ -296,18 +296,11 @@ fn pace(probe: &mut Probe<'_>, known: &Known) -> Result<f64, Ended> {
     stored::empty_all(probe, known)?;
     let bytes = PACE.1.min(probe.bytes() / PACE.0) / WRITE * WRITE;
     let start = probe.anywhere(WRITE, bytes);
-    let mut at = start;
     let mut ends: Vec<f64> = Vec::new();
-    let next = |_: &mut _| {
-        let ask = Ask::write(at, WRITE);
-        at += WRITE;
-        (at <= start + bytes).then_some(ask)
-    };
-    let see = |_: &Ask, taken: Taken| {
+    probe.write_in_order((start, bytes), (WRITE, 32), |taken: Taken| {
         ends.push(taken.until);
         true
-    };
-    probe.stream(32, next, see)?;
+    })?;
     probe.alone(FLUSH)?;
     let from = ends.len() * 2 / 3;
     let time = ends[ends.len() - 1] - ends[from];
@@ -463,7 +456,7 @@ fn told(
 
 /// What all dies together would program in a second, but for the bus.
 fn expected(findings: &Findings, known: &Known, program: f64, pages: f64) -> Option<f64> {
-    let planes = findings.count_of("geometry.planes_per_die").unwrap_or(1) as f64;
+    let planes = findings.count("geometry.planes_per_die").unwrap_or(1) as f64;
     let (page, transfer) = (known.page? as f64, known.transfer?);
     let dies = known.dies.len() as f64;
     let joined = planes * pages;

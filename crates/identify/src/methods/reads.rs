@@ -29,8 +29,6 @@ const READ: (&str, &str) = ("read_latency", "latency of a 4 KiB read at queue de
 pub(super) struct Reads {
     /// Latencies of a block at random addresses that were read before.
     pub(super) blocks: Vec<f64>,
-    /// How much faster a second read is, if it is.
-    pub(super) repeat_gain: Option<f64>,
     /// What noise leaves of [`settled`], as a standard deviation; 0 in virtual time.
     pub(super) noise: f64,
 }
@@ -105,12 +103,6 @@ pub(super) fn find(
         first.push(probe.alone(Ask::read(offset, SMALL))?);
         second.push(probe.alone(Ask::read(offset, SMALL))?);
         known.reads.blocks.push(settled(probe, offset, block)?);
-    }
-    let faster: Vec<f64> = first.iter().zip(&second).map(|(a, b)| a - b).collect();
-    let (low, _) = stats::median_interval(&faster);
-    let gain = stats::median(&faster);
-    if low > 0.0 && gain > stats::deviation(&second) {
-        known.reads.repeat_gain = Some(gain);
     }
     let middle = stats::median(&first);
     let (low, high) = stats::median_interval(&first);

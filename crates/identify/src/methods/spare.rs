@@ -118,7 +118,7 @@ fn cliff(
     let (before, after) =
         (stats::median(&paces[..at]), stats::median(&paces[paces.len() - BEHIND..]));
     // Some of that is in the write cache still: as much as a flush takes the time for, if it waits.
-    let cached = match findings.get("cache.size").and_then(|it| it.value()) {
+    let cached = match findings.value("cache.size") {
         _ if known.is_uncached => 0.0,
         _ if flush > WAITS => MARGIN * flush * after,
         Some(Value::Bytes(cache)) => MARGIN * *cache as f64,

@@ -47,14 +47,8 @@ pub(super) fn empty_all(probe: &mut Probe<'_>, known: &Known) -> Result<(), Ende
 /// Writes a piece in order, and waits until it is on the flash, as far as a flush says so.
 pub(super) fn lay_down(probe: &mut Probe<'_>, start: u64, bytes: u64) -> Result<(), Ended> {
     const WRITE: u64 = 128 << 10;
-    let mut at = start;
-    let next = |_: &mut _| {
-        let length = WRITE.min((start + bytes).saturating_sub(at));
-        let ask = Ask::write(at, length);
-        at += length;
-        (length > 0).then_some(ask)
-    };
-    probe.stream(8, next, |_, _| true)?;
+    const DEPTH: usize = 8;
+    probe.write_in_order((start, bytes), (WRITE, DEPTH), |_| true)?;
     probe.alone(FLUSH)?;
     probe.rest(REST)
 }
@@ -83,7 +77,7 @@ pub(super) fn way(
 
 /// How long the link takes for so many bytes, us.
 pub(super) fn on_link(findings: &Findings, bytes: u64) -> f64 {
-    match findings.get("link.bandwidth").and_then(|it| it.value()) {
+    match findings.value("link.bandwidth") {
         Some(Value::Rate(rate)) => bytes as f64 / rate * 1e6,
         // Of PCIe 3.0 with four lanes.
         _ => bytes as f64 / 3.2e9 * 1e6,
@@ -107,7 +101,7 @@ pub(super) fn sooner(
             probe.rest(REST)?;
         }
     }
-    if findings.get("link.bandwidth").and_then(|it| it.value()).is_none() {
+    if findings.value("link.bandwidth").is_none() {
         return Ok(0.0);
     }
     let longer = stats::median(&whole) - stats::median(&blocks);

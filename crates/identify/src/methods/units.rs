@@ -38,7 +38,7 @@ pub(super) fn find(
     known: &mut Known,
     findings: &mut Findings,
 ) -> Result<(), Ended> {
-    let read = match findings.get("flash.read").and_then(|it| it.value()) {
+    let read = match findings.value("flash.read") {
         Some(Value::Times(times)) if !times.is_empty() => times[0],
         _ => {
             findings.cannot(UNIT, "the array's time for a read is not known".to_owned());

@@ -133,20 +133,11 @@ fn burst(probe: &mut Probe<'_>, bytes: u64) -> Result<Vec<(f64, f64)>, Ended> {
     probe.alone(Ask { op: Op::Flush, offset: 0, bytes: 0 })?;
     probe.rest(REST)?;
     let start = probe.anywhere(WRITE, bytes);
-    let mut at = start;
     let mut ends: Vec<f64> = Vec::new();
-    probe.stream(
-        DEPTH,
-        |_| {
-            let ask = Ask::write(at, WRITE);
-            at += WRITE;
-            (at <= start + bytes).then_some(ask)
-        },
-        |_, taken: Taken| {
-            ends.push(taken.until);
-            true
-        },
-    )?;
+    probe.write_in_order((start, bytes), (WRITE, DEPTH), |taken: Taken| {
+        ends.push(taken.until);
+        true
+    })?;
     let points = ends.iter().enumerate().skip(DEPTH);
     Ok(points.map(|(n, end)| (*end, ((n + 1) as u64 * WRITE) as f64)).collect())
 }
@@ -175,7 +166,7 @@ fn held(known: &Known, findings: &mut Findings, cliff: &Knee, points: Vec<(f64, 
     // A word line of each plane may have left the cache for the dies' registers, or be about to.
     let page = known.page.unwrap_or(0) * known.dies.len() as u64;
     let planes = findings.count("geometry.planes_per_die").unwrap_or(1);
-    let types = match findings.get("flash.read").and_then(|it| it.value()) {
+    let types = match findings.value("flash.read") {
         Some(Value::Times(times)) => times.len() as u64,
         _ => 1,
     };
@@ -210,7 +201,7 @@ fn single(probe: &mut Probe<'_>, known: &mut Known, findings: &mut Findings) -> 
         Value::Time(flash)
     );
     // Halfway from the way there and back to a read of the flash.
-    let Some(&Value::Time(fixed)) = findings.get("fixed_latency").and_then(|it| it.value()) else {
+    let Some(&Value::Time(fixed)) = findings.value("fixed_latency") else {
         let because = "it is not known what a read takes beside the flash";
         findings.cannot(SEEN, because.to_owned());
         return Ok(());

@@ -50,14 +50,6 @@ pub fn median_interval(samples: &[f64]) -> (f64, f64) {
     (sorted[low], sorted[high])
 }
 
-/// Median absolute deviation, times 1.4826: as a standard deviation where samples are normal
-/// (Rousseeuw and Croux, JASA 1993).
-pub fn deviation(samples: &[f64]) -> f64 {
-    let middle = median(samples);
-    let away: Vec<f64> = samples.iter().map(|x| (x - middle).abs()).collect();
-    1.4826 * median(&away)
-}
-
 /// Slope and intercept of the line through points with the least squares; `None` without two places.
 pub fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = points.len() as f64;
@@ -86,7 +78,6 @@ mod tests {
             let mut samples = vec![at; 101];
             samples.extend(outliers);
             prop_assert_eq!(median(&samples), at);
-            prop_assert_eq!(deviation(&samples), 0.0);
             let (low, high) = median_interval(&samples);
             prop_assert!(low <= at && at <= high);
         }
