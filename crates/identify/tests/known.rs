@@ -103,6 +103,26 @@ fn what_is_found_is_a_drive_that_is_found_again() {
     );
 }
 
+/// Writes of the drive that was found are answered nearly as fast, where a cache answers them: what its
+/// memory takes for a copy is not told from what the front end takes.
+#[test]
+fn what_is_found_writes_like_the_drive() {
+    let mut subject = SimulatedDrive::filled(drive(&drives::random(16))).expect("it is possible");
+    let findings = identify(&mut subject, &mut (), &plan(1 << 30));
+    let text = drive_file(&findings, "found", subject.bytes());
+    let mut again = SimulatedDrive::filled(drive(&text)).expect("it is possible");
+    let again = identify(&mut again, &mut (), &plan(1 << 30));
+    let latency = |of: &Findings| match of.value("write_latency") {
+        Some(Value::Time(time)) => *time,
+        other => panic!("{other:?}"),
+    };
+    let (here, there) = (latency(&findings), latency(&again));
+    assert!(
+        (there / here - 1.0).abs() < 0.2,
+        "a write takes {here} us, and {there} us of what was found"
+    );
+}
+
 /// A subject that must not be changed.
 struct Precious(SimulatedDrive);
 
